@@ -37,7 +37,7 @@ clients share; and 50 clients that request it at once and never read. The target
     )
     with fakedev(dcgm(DEVICES)) as (server,):
         server.get()
-        _add(section, server, "nobody else", 0)
+        _add(section, server, "no other peers", 0)
         with _large_scraper(server, "", _PAUSE) as count:
             _add(section, server, "the whole page asked for again and again", count)
         with _large_scraper(server, "Accept-Encoding: gzip\r\n", _PAUSE) as count:
@@ -116,7 +116,7 @@ workloads. With 100 of them the Go program's next scrape takes 1,031 ms.
         fakedev(original(128, Path(folder))) as (server,),
     ):
         for title, count, sent in (
-            ("nobody", 0, b""), ("1000 silent connections", 1000, b""), ("1000 half objects", 1000, b'{"Name": "x'),
+            ("none", 0, b""), ("1000 silent connections", 1000, b""), ("1000 half objects", 1000, b'{"Name": "x'),
         ):  # fmt: skip
             with ExitStack() as stack:
                 for _ in range(count):

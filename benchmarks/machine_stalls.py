@@ -1,7 +1,7 @@
 """How long the machine itself takes a core away from a program that only reads the clock.
 
 ``python benchmarks/machine_stalls.py CORE SECONDS`` prints one line of JSON: how long it had to do without, in all, and
-the longest time of these. On a virtual machine that is mostly the host, which counts it for nobody.
+the longest time of these. On a virtual machine that is mostly the host, which counts it for no process.
 """
 
 from __future__ import annotations

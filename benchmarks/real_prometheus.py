@@ -148,7 +148,7 @@ def _fill(section: Section, prometheus: Prometheus, ended: float, window: str, r
         judged=gaps, target=none,
     )  # fmt: skip
     anew = sum(count(f"resets({name}[]) > 0") for name in prometheus.names("counter"))
-    section.add("counters that began anew: `resets([]) > 0`", f"{anew:.0f}", judged=anew, target=none)
+    section.add("counters that were reset: `resets([]) > 0`", f"{anew:.0f}", judged=anew, target=none)
     samples = prometheus.number("sum(scrape_samples_scraped)", ended)
     section.add(f"samples in {_INTERVAL} s: `sum(scrape_samples_scraped)`", f"{samples:,.0f}")
     found = prometheus.ask(f'scrape_duration_seconds{{job="gpus"}}[{window}]', ended)

@@ -46,7 +46,7 @@ could be redrawn, the longest time between two redraws, tasks of the page that t
 duration of the service's ticks meanwhile, and the share of a processor that the service used, with the page open
 and without viewers.
 """,
-        ["drawn", "longest pause", "long tasks", "tick", "service, looked at", "nobody looks"],
+        ["drawn", "longest pause", "long tasks", "tick", "service, with viewers", "no viewers"],
     )
     chromium = shutil.which("chromium")
     if chromium is None:

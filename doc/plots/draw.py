@@ -1,7 +1,7 @@
 """Draws the plots of doc/simulation.md, from the simulation itself.
 
 Run it at the root of the project: ``PYTHONPATH=. python doc/plots/draw.py [FOLDER]``; without a folder the
-committed plots are written anew.
+committed plots are written again.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def recorded(join: str) -> Panel:
 
 
 def value_functions() -> Chart:
-    """Value functions that are the same for everybody."""
+    """Value functions that are the same for all workloads."""
     profiles = (
         "ramp(0,90):0:200,ramp(90,60):0:100",
         "sine(50,30,1m30s)",
@@ -181,7 +181,7 @@ def profiles() -> Chart:
 
 
 def profiles_heat() -> Chart:
-    """How those whose devices have faults get warm, beside one whose device has none."""
+    """How devices with faults get warm, beside one without."""
     names = ("stable", "degrading", "faulty", "chaos")
     return named_profiles("temperature_celsius", "The same, with faults: core (°C)", (40, 60, 80, 100), names, 1.0)
 

@@ -112,10 +112,16 @@ def _url(service: ListeningService, path: str) -> str:
 
 def reach(service: ListeningService) -> str:
     """Which users or machines can connect, in a few words."""
+    place = _reach(service)
+    gate = getattr(service.factory, "gate", None)  # a line port has one
+    return place if gate is None or gate.is_open else f"{place[:-1]}, with a token]" if place else "[with a token]"
+
+
+def _reach(service: ListeningService) -> str:
     address = service.address
     if address.kind == "unix":
         mode = address.mode if address.mode is not None else 0o660
-        others = "everybody on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
+        others = "everyone on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
         return f"[open to {others}]"
     if address.kind == "endpoint":
         return ""

@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.config.peer_address import Address
+from fakedev.config.schema.files import read_token
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
@@ -38,6 +39,7 @@ class BackendSettings:
     :param find_files: returns the files that match a pattern.
     :param folder: working directory of the command; empty for this program's.
     :param protocol: one of PROTOCOLS.
+    :param token_file: has the token of the frontend; empty for none.
     """
 
     queue: str
@@ -57,6 +59,7 @@ class BackendSettings:
     kill_after_seconds: float = 3.0
     workers: int = 1
     protocol: str = "bare"
+    token_file: str = ""
     once: bool = False
     verbose: bool = False
 
@@ -90,16 +93,22 @@ def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
     device = DeviceFile(settings.pattern, settings.find_files)
     if settings.once:
         return BackendProgram([OneRun(start, settings.command, device, settings.grace_seconds, reactor)], reactor)
-    connector = make_connector(settings.frontend, reactor)
+    connector = make_connector(settings.frontend, reactor, settings.token_file)
     workers = [_worker(settings, start, device, connector, reactor) for _ in range(settings.workers)]
     _announce(settings)
     device.path()  # logs at the start which file it is, or that there is none
     return BackendProgram(workers, reactor)
 
 
-def make_connector(address: Address, reactor: Any) -> FrontendConnector:
-    """What connects to the frontend at an address."""
-    return FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
+def make_connector(address: Address, reactor: Any, token_file: str = "") -> FrontendConnector:
+    """What connects to the frontend at an address.
+
+    :param token_file: has the frontend's token, and is read for each connection; empty for none.
+    """
+    read = partial(read_token, token_file) if token_file else None
+    return FrontendConnector(
+        reactor, path=address.path, host=address.host, port=address.port, shown=address.shown, read_token=read
+    )
 
 
 def _worker(

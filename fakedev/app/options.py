@@ -31,7 +31,7 @@ class Run:
     """The options of one run of the program, besides its configuration.
 
     :param record: the file for the events; empty for none.
-    :param drop_in: behave as the original ``fakedev-exporter``: its pages alone, its short waits for messages, and
+    :param drop_in: behave as the original ``fakedev-exporter``: only its pages, its short waits for messages, and
         SIGHUP ends it.
     :param read_again: None: there is no file to read again.
     """

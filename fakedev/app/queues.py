@@ -1,10 +1,10 @@
-"""Composition of the work queues, in the service and alone as ``fakedev-frontend``."""
+"""Composition of the work queues, in the service and as the program ``fakedev-frontend``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -13,22 +13,21 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.runner import Application, run_application
-from fakedev.config.configuration import Configuration, Queues
+from fakedev.config.configuration import Configuration, QueueListen, Queues
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.lines.server import LineAddress
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
-from fakedev.net.queues.figures import QueueFigures, QueueLog
+from fakedev.net.queues.figures import QueueFigures, QueueHistory, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
 from fakedev.net.queues.port import QueuePortFactory
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
-from fakedev.net.system.timing import no_op
 from fakedev.net.web.tree import make_frontend_root
-from fakedev.spec.listen_address import ListenAddress
 from fakedev.workqueue.broker import Broker
 
 
@@ -37,6 +36,7 @@ class WorkQueues(Reloadable):
 
     :param verbose: log every message.
     :ivar figures: the state and the totals of the queues.
+    :ivar history: their last hour, for charts.
     :ivar log_service: logs the figures; None when the configuration does not ask for it.
     """
 
@@ -46,7 +46,7 @@ class WorkQueues(Reloadable):
         self, configuration: Configuration, fair_share: FairShare, reactor: Any, verbose: bool = False
     ) -> None:
         queues = _queues_of(configuration)
-        self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor)
+        self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor, fair_share)
         options: dict[str, Any] = {
             "max_connections": queues.max_connections,
             "message_seconds": queues.message_seconds,
@@ -56,6 +56,7 @@ class WorkQueues(Reloadable):
         self._client_factory = QueueClientFactory(hub, reactor, **options)
         self._backend_factory = QueueBackendFactory(hub, reactor, **options)
         self.figures = QueueFigures(hub, self._client_factory, self._backend_factory)
+        self.history = QueueHistory(self.figures, reactor)
         self._clients = _ports(configuration, lambda whole: _queues_of(whole).clients, self._client_factory, reactor)
         self._backends = _ports(configuration, lambda whole: _queues_of(whole).backends, self._backend_factory, reactor)
         self.log_service = (
@@ -68,6 +69,11 @@ class WorkQueues(Reloadable):
         """The services of the ports, each with the kind of its peers: ``clients`` or ``backends``."""
         clients = [(service, "clients") for service, _ in self._clients.services]
         return clients + [(service, "backends") for service, _ in self._backends.services]
+
+    @property
+    def closed(self) -> dict[str, Mapping[str, int]]:
+        """The connections that the ports have closed, by port and reason."""
+        return {"clients": self._client_factory.closed, "backends": self._backend_factory.closed}
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
         self._clients.begin(configuration, listeners)
@@ -116,14 +122,17 @@ def _queues_of(configuration: Configuration) -> Queues:
 
 def _ports(
     configuration: Configuration,
-    addresses: Callable[[Configuration], Sequence[ListenAddress]],
+    addresses: Callable[[Configuration], Sequence[QueueListen]],
     factory: QueuePortFactory,
     reactor: Any,
-) -> Ports[ListenAddress]:
-    def listen(address: ListenAddress, _: Configuration) -> ListeningService:
-        return ListeningService(address, factory, reactor, make_folder=True)
+) -> Ports[QueueListen]:
+    def listen(entry: QueueListen, _: Configuration) -> ListeningService:
+        return ListeningService(entry.listen, LineAddress(factory, entry.tokens), reactor, make_folder=True)
 
-    return Ports(configuration, addresses, lambda address: address, listen, no_op)
+    def change(service: ListeningService, entry: QueueListen, _: Configuration) -> None:
+        cast(LineAddress, service.factory).gate.change(entry.tokens)
+
+    return Ports(configuration, addresses, lambda entry: entry.listen, listen, change)
 
 
 def run_frontend(configuration: Configuration, verbose: bool) -> None:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred, DeferredLock, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from fakedev.app.options import Run
 from fakedev.app.ports import Reloadable
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.net.system.descriptors import is_out_of_descriptors
 from fakedev.net.system.listening import CannotListen, Listeners
 from fakedev.net.system.threads import call_in_thread
 from fakedev.net.web.own_metrics import ReloadStatistics
@@ -50,20 +51,27 @@ class Reloader:
         self._listeners = listeners
         self._reactor = reactor
         self._parts: Sequence[Reloadable] = ()
-        self._lock = DeferredLock()
+        self._is_running = False
+        #: The calls that wait for the next reload, which is one for all of them; and whether a signal made the call.
+        self._waiting: dict[Deferred[dict[str, Any]], bool] = {}
         self._pending: tuple[Configuration, RecordHead, CompiledFleet] | None = None
         self._done: Deferred[None] | None = None
         self._once_more = False
 
     def connect(
-        self, parts: Sequence[Reloadable], applied: Callable[[Configuration], None], announce: Callable[[], None]
+        self,
+        parts: Sequence[Reloadable],
+        applied: Callable[[Configuration], None],
+        announce: Callable[[], None],
+        speed: Callable[[], float],
     ) -> None:
         """Connect the reloader with the parts of the program.
 
         :param applied: called when the fleet has the new configuration, before the parts apply it.
         :param announce: called after that.
+        :param speed: returns the present speed of the clock.
         """
-        self._parts, self._applied, self._announce = parts, applied, announce
+        self._parts, self._applied, self._announce, self._speed = parts, applied, announce, speed
 
     def files(self) -> list[str]:
         """The files that the configuration was read from, its own first."""
@@ -74,22 +82,49 @@ class Reloader:
 
         While another reload waits for its tick, this one runs after it, because no further signal would follow.
         """
-        return self._lock.run(self._again)
-
-    def _again(self) -> Deferred[None]:
-        if self._pending is not None:
-            self._once_more = True
-            return succeed(None)
-        reloaded = Deferred.fromCoroutine(self._counted())
-        return reloaded.addCallbacks(lambda _: None, lambda failure: failure.trap(ReloadFailed) and None)
+        joined = self._join(is_signal=True)
+        return joined.addCallbacks(lambda _: None, lambda failure: failure.trap(ReloadFailed) and None)
 
     def reload(self) -> Deferred[dict[str, Any]]:
-        """Read and apply the configuration; several calls run one after the other.
+        """Read and apply the configuration.
+
+        At most one reload runs and one waits; further calls join the one that waits, and get its answer. A call that
+        is cancelled while it waits is dropped.
 
         :returns: fires with the answer to the user, when the new configuration is in use or soon will be; fails with
             ReloadFailed, and nothing has changed.
         """
-        return self._lock.run(lambda: Deferred.fromCoroutine(self._counted()))
+        return self._join(is_signal=False)
+
+    def _join(self, is_signal: bool) -> Deferred[dict[str, Any]]:
+        done: Deferred[dict[str, Any]] = Deferred(self._drop)
+        self._waiting[done] = is_signal
+        self._run_next()
+        return done
+
+    def _drop(self, cancelled: Deferred[dict[str, Any]]) -> None:
+        self._waiting.pop(cancelled, None)
+
+    def _run_next(self) -> None:
+        if self._is_running:
+            return
+        waiting, self._waiting = self._waiting, {}
+        if self._pending is not None:
+            # The reload before still waits for its tick. Clients are told so; signals are served after that tick.
+            for done in [each for each, is_signal in waiting.items() if is_signal]:
+                self._once_more = True
+                del waiting[done]
+                done.callback({})
+        if waiting:
+            self._is_running = True
+            Deferred.fromCoroutine(self._counted()).addBoth(self._ran, list(waiting))
+
+    def _ran(self, outcome: object, served: Sequence[Deferred[dict[str, Any]]]) -> None:
+        self._is_running = False
+        for done in served:
+            if not done.called:  # else its client left while the reload ran
+                done.callback(outcome)  # type: ignore[arg-type]  # a Failure too
+        self._run_next()
 
     def ticked(self) -> None:
         """A tick has ended: if the fleet has applied a new configuration in it, apply it everywhere else."""
@@ -136,10 +171,12 @@ class Reloader:
         except (ConfigurationError, CannotListen, Refused, ReloadFailed) as reason:
             self._undo()
             raise ReloadFailed(str(reason)) from None
-        except Exception:
+        except Exception as reason:
             self._undo()
+            if is_out_of_descriptors(reason):
+                raise ReloadFailed("no file descriptors are left: try again later", is_ours=True) from None
             self.log.failure("a reload failed by an internal error")
-            raise ReloadFailed("an error of ours, which the log has", is_ours=True) from None
+            raise ReloadFailed("an internal error; the log has the details", is_ours=True) from None
         self._pending = configuration, head, compiled
         self._done = Deferred()
         stamped = self._fleet.apply(Reload(compiled, head))
@@ -149,7 +186,7 @@ class Reloader:
             "sha256": file_hash(head),
             "notes": list(configuration.notes),
         }
-        spec, speed = self._fleet.spec, configuration.speed
+        spec, speed = self._fleet.spec, self._speed()
         waits = speed and spec.tick_seconds / speed <= _LONGEST_WAIT_SECONDS
         await (self._done if waits else succeed(None))
         return outcome
@@ -214,8 +251,7 @@ def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:
     yield from [endpoint.listen for endpoint in configuration.web]
     yield from [listen.listen for listen in configuration.workloads.listen]
     if configuration.queues is not None:
-        yield from configuration.queues.clients
-        yield from configuration.queues.backends
+        yield from [entry.listen for entry in (*configuration.queues.clients, *configuration.queues.backends)]
 
 
 def _files(head: RecordHead) -> list[str]:

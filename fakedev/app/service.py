@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,19 +29,22 @@ from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures, queue_totals
+from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
 from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
-from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
+from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
-from fakedev.net.web.live import FrameSource, LiveView
+from fakedev.net.web.frames import FrameSource
+from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
     file_metrics,
+    port_metrics,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
@@ -84,14 +88,15 @@ def make_application(
 
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
-    journal = _journal(configuration.journal) if configuration.journal else None
+    journal = _journal(configuration.journal, reactor) if configuration.journal else None
     files = {"record": recorder, "journal": journal}
 
     def file_problems() -> dict[str, str]:
         return {name: file.problem for name, file in files.items() if file is not None}
 
     fleet = _fleet(configuration, run, recorder, journal)
-    hub = WorkloadHub(fleet)
+    fair_share = FairShare(reactor)
+    hub = WorkloadHub(fleet, fair_share)
     pages = Pages(fleet, configuration.identities, reactor)
     history = History(fleet.state)
     listeners = Listeners()
@@ -102,27 +107,31 @@ def make_application(
         pages.keep()
         history.note(fleet.state)
 
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying)
 
     # The ports.
     scrapes = ScrapeStatistics()
-    fair_share = FairShare(reactor)
-    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
+    closed: Counter[str] = Counter()
+    workloads = make_workload_ports(
+        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed
+    )
     queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
-    figures = queues.figures if queues is not None else None
+    figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
-    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader)
+    by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
+    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage)
     own.add("files", partial(file_metrics, file_problems))
 
     def ready() -> str | None:
-        return ticker.trouble() or (queues.trouble() if queues else None)
+        lack = listeners.shortage.trouble(reactor.seconds())
+        return ticker.trouble() or (queues.trouble() if queues else None) or lack
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
-        tester,
+        queue_history, tester,
     )  # fmt: skip
-    web = make_web(configuration, program, reactor, drop_in=run.drop_in)
+    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
     web.finish(configuration)
 
     # What a reload changes.
@@ -134,7 +143,7 @@ def make_application(
 
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
     parts: list[Reloadable] = [web, workloads, *([queues] if queues else [])]
-    reloader.connect(parts, applied, announcement.tell)
+    reloader.connect(parts, applied, announcement.tell, lambda: ticker.speed)
 
     # All services, in the order in which they start.
     for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services]:
@@ -148,6 +157,7 @@ def make_application(
             live,
             journal,
             listeners,
+            queue_history,
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
@@ -202,6 +212,8 @@ def _own_metrics(
     figures: QueueFigures | None,
     tester: LoadTester | None,
     reloader: Reloader,
+    closed: Mapping[str, Mapping[str, int]],
+    shortage: DescriptorShortage,
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
@@ -215,6 +227,7 @@ def _own_metrics(
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
+        "ports": partial(port_metrics, closed, lambda: shortage.postponed),
     })  # fmt: skip
     if figures is not None:
         own.add("queues", partial(queue_totals, figures))
@@ -224,9 +237,9 @@ def _own_metrics(
     return own
 
 
-def _journal(journal: Journal) -> JournalFile:
+def _journal(journal: Journal, reactor: Any) -> JournalFile:
     try:
-        return JournalFile(journal.file, journal.max_bytes, journal.keep)
+        return JournalFile(journal.file, journal.max_bytes, journal.keep, reactor)
     except CannotWrite as reason:
         sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
         raise SystemExit(1) from None

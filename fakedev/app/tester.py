@@ -1,4 +1,4 @@
-"""Composition of the tester: in the service, alone as ``fakedev-client``, and in ``fakedev scale-test``."""
+"""Composition of the tester: in the service, as the program ``fakedev-client``, and in ``fakedev scale-test``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.files import CannotWrite, replace_file
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
 from fakedev.net.tester.driver import PlanDriver, Requests
@@ -49,7 +49,8 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
 
     def make_requests(plan: Plan, asker: PlanDriver) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
-        return kind(plan, make_connector(parse_address(plan.frontend), reactor), asker, reactor, verbose)
+        connector = make_connector(parse_address(plan.frontend), reactor, plan.token_file)
+        return kind(plan, connector, asker, reactor, verbose)
 
     return LoadTester(plans, make_requests, reactor)
 
@@ -121,8 +122,8 @@ class ScaleOrder(ScaleSettings):
     """The options of ``fakedev scale-test``.
 
     :param plan: the load, of the closed model.
-    :param start: words of the command that starts a backend; empty for none.
-    :param scale: words of the command that sets the number of backends; empty for none.
+    :param start: the command that starts a backend, with its arguments; empty for none.
+    :param scale: the command that sets the number of backends, with its arguments; empty for none.
     :param wait_seconds: how long to wait until the frontend knows all backends.
     :param tell: called with each line of progress.
     """
@@ -168,5 +169,5 @@ def _backends(order: ScaleOrder, reactor: Any) -> Backends:
         starter = CommandedBackends(runner, order.scale)
     if starter is not None and not order.plan.json_lines:
         return starter  # only a frontend that speaks JSON lines can be asked for the number of backends
-    connector = make_connector(parse_address(order.plan.frontend), reactor)
+    connector = make_connector(parse_address(order.plan.frontend), reactor, order.plan.token_file)
     return CountedBackends(connector, order.plan.queue, starter or Backends(), reactor, order.wait_seconds, order.tell)

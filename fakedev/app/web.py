@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final, cast
 
 from fakedev.app.ports import Ports
@@ -9,7 +10,7 @@ from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, Wo
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.limits import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.site import GuardedSite
@@ -25,7 +26,9 @@ from fakedev.net.web.tree import add_page, make_exporter_root, make_root
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
 
-def make_web(configuration: Configuration, program: Program, reactor: Any, *, drop_in: bool) -> Ports[WebEndpoint]:
+def make_web(
+    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, *, drop_in: bool
+) -> Ports[WebEndpoint]:
     """The HTTP addresses; they have pages after the first :meth:`Ports.finish`.
 
     :param drop_in: serve only the original's /metrics, with its limits.
@@ -42,7 +45,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
 
     def listen(endpoint: WebEndpoint, _: Configuration) -> ListeningService:
         limits = DROP_IN_LIMITS if drop_in else HttpLimits()
-        site = GuardedSite(NotYet(), reactor, limits=limits)
+        site = GuardedSite(NotYet(), reactor, limits=limits, fair_share=fair_share)
         return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
     def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:
@@ -50,7 +53,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
         for page in endpoint.pages:
             add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
         site = cast(GuardedSite, service.factory)
-        site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
+        site.resource, site.guard = root, AccessGuard(endpoint.names, endpoint.token)
 
     return Ports(configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change)
 
@@ -67,9 +70,11 @@ def make_workload_ports(
     reactor: Any,
     *,
     drop_in: bool,
+    closed: Counter[str],
 ) -> Ports[WorkloadListen]:
     """The workload ports.
 
+    :param closed: counts the connections that they close, by reason.
     :param drop_in: answer an incomplete message as early as the original does.
     """
 
@@ -85,12 +90,15 @@ def make_workload_ports(
             message_seconds=ports.message_seconds,
             idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
             fair_share=fair_share,
+            closed=closed,
+            tokens=entry.tokens,
         )
         return ListeningService(entry.listen, factory, reactor, make_folder=True)
 
     def change(service: ListeningService, entry: WorkloadListen, configuration: Configuration) -> None:
         ports, factory = configuration.workloads, cast(WorkloadPortFactory, service.factory)
         factory.allow, factory.node = entry.allow, entry.node
+        factory.gate.change(entry.tokens)
         factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
     return Ports(configuration, lambda whole: whole.workloads.listen, lambda entry: entry.listen, listen, change)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fakedev.commands.console import write_text
+from fakedev.commands.console import Parser, write_text
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
@@ -42,7 +42,7 @@ def conform(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("fakedev conform", description=__doc__, allow_abbrev=False)
+    parser = Parser("fakedev conform", description=__doc__)
     parser.add_argument("--against", metavar="CAPTURE", required=True, help="file with a scrape of the exporter")
     parser.add_argument("--identity", metavar="NAME", help="identity of the catalog or a file; else the most similar")
     parser.add_argument("--device", metavar="TYPE", help="device of the page; else that of the capture")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-from fakedev.commands.console import write_text
+from fakedev.commands.console import Parser, write_text
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity
 from fakedev.config.schema.files import Files
@@ -21,7 +20,7 @@ def diff(arguments: Sequence[str]) -> int:
     :returns: 0.
     :raises ConfigurationError: when there is no such identity.
     """
-    parser = argparse.ArgumentParser("fakedev diff", description=__doc__, allow_abbrev=False)
+    parser = Parser("fakedev diff", description=__doc__)
     parser.add_argument("old", metavar="A", help="identity of the catalog (dcgm@4.8.2), or a file")
     parser.add_argument("new", metavar="B", help="the other one")
     options = parser.parse_args(list(arguments))

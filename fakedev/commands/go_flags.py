@@ -1,6 +1,6 @@
 """Command-line options by the rules of Go's flag package, for the drop-in programs.
 
-One dash or two; ``-x value`` or ``-x=value``; a boolean option stands alone or takes ``=value``, never the next
+One dash or two; ``-x value`` or ``-x=value``; a boolean option has no value or takes ``=value``, never the next
 argument; the first argument that is no option, or ``--``, ends the options; of an option given twice the last counts,
 unless it was declared with :meth:`FlagSet.each`.
 """
@@ -171,6 +171,20 @@ class FlagSet:
     def address(self, name: str, default: str, text: str, kind: str = "HOST:PORT|PATH") -> Flag[Address]:
         """An option that takes the address of a server."""
         return self.value(name, parse_address(default), text, kind, parse_address)
+
+    def token_file(self, text: str = "") -> Flag[str]:
+        """The option of the file with the server's token; its value is the path, and the file was read once.
+
+        :param text: follows the explanation.
+        """
+
+        def parse(path: str) -> str:
+            from fakedev.config.schema.files import read_token  # noqa: PLC0415 - fakedev-workload must start fast
+
+            read_token(path)
+            return path
+
+        return self.value("token-file", "", f"file with the token of the server{text}", "FILE", parse)
 
     def choice(self, name: str, choices: Sequence[str], text: str, kind: str = "NAME") -> Flag[str]:
         """An option that takes one of some words; the first is the default."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Final
 
 from fakedev import __version__
-from fakedev.app.early_signals import EarlySignals
+from fakedev.commands.control.verbs import VERBS, relay, summary_of
+from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.spec.errors import did_you_mean
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -27,47 +31,75 @@ def serve(arguments: Sequence[str]) -> int:
     return 0
 
 
-#: Module and function of each subcommand, which is only imported when it runs, and its line of help.
+#: By group: module and function of each subcommand, which is only imported when it runs, and its line of help.
 SUBCOMMANDS: Final = {
-    "serve": ("fakedev.commands.main:serve", "start the simulator; the same as twistd -n fakedev, without a pid file"),
-    "render": ("fakedev.commands.render:render", "print pages of a simulated span of time, without any socket"),
-    "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
-    "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
-    "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
-    "scale-test": (
-        "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
-    ),
+    "Simulate": {
+        "serve": ("fakedev.commands.main:serve", "start the service; twistd -n fakedev does the same, with a pid file"),
+        "render": ("fakedev.commands.render:render", "print pages of a simulated time span, without any socket"),
+    },
+    "Watch and control a running service": {
+        "status": ("fakedev.commands.control.status:status", "print what it does"),
+        "top": ("fakedev.commands.control.status:top", "show it live on the terminal"),
+        **{command: ("", summary_of(command)) for command in VERBS},
+    },
+    "What there is": {
+        "devices": ("fakedev.commands.catalogs:devices", "device types; --active: the devices of a running service"),
+        "identities": ("fakedev.commands.catalogs:identities", "exporters that pages can imitate"),
+        "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --active: the faults of a running service"),
+    },
+    "Tools": {
+        "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
+        "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
+        "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
+        "scale-test": (
+            "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
+        ),
+    },
 }  # fmt: skip
-
-#: With these options ``serve`` has a result, and a signal must not look like success.
-_ONLY_CHECKS: Final = {"--check", "--print-config"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand.
 
-    :returns: the exit code: 0 success, 1 run-time failure, 2 usage or configuration, 3 a requirement that is not met.
+    :returns: the exit code: 0 success, 1 run-time failure, 2 usage or configuration, 3 a requirement that is not met,
+        130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None and given[:1] == ["serve"] and not _ONLY_CHECKS & set(given):
-        EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
     if given[:1] == ["--version"]:
         print(f"fakedev {__version__}")
         return 0
     if given[:1] in ([], ["--help"], ["-h"], ["help"]):
-        print("usage: fakedev SUBCOMMAND [OPTIONS]\n\nsubcommands (each has --help):")
-        for name, (_, text) in SUBCOMMANDS.items():
-            print(f"  {name:10} {text}")
+        print(_help())
         return 0 if given else 2
-    if given[0] not in SUBCOMMANDS:
-        print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)
+    every = {name: target for group in SUBCOMMANDS.values() for name, (target, _) in group.items()}
+    name, *rest = given
+    if name not in every:
+        hint = did_you_mean(name, every, f"; there are {', '.join(every)}")
+        print(f"fakedev: no subcommand {name!r}{hint}", file=sys.stderr)
         return 2
-    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415 - after the handlers of signals
-
-    module, _, function = SUBCOMMANDS[given[0]][0].partition(":")
-    run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
     try:
-        return run(given[1:])
+        return _function(name, every[name])(rest)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader of the output has gone; what is still buffered has no reader either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _function(name: str, target: str) -> Callable[[Sequence[str]], int]:
+    if not target:
+        return partial(relay, name)
+    module, _, function = target.partition(":")
+    found: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
+    return found
+
+
+def _help() -> str:
+    lines = ["usage: fakedev SUBCOMMAND [OPTIONS]; each subcommand has --help, and fakedev has --version"]
+    for title, group in SUBCOMMANDS.items():
+        lines += ["", f"{title}:", *(f"  {name:10}  {text}" for name, (_, text) in group.items())]
+    return "\n".join(lines)

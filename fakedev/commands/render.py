@@ -13,6 +13,7 @@ from pathlib import Path
 from time import time
 
 from fakedev.app.configuration_options import add_configuration_options
+from fakedev.commands.console import Parser
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -74,7 +75,7 @@ def render(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("fakedev render", description=__doc__, allow_abbrev=False)
+    parser = Parser("fakedev render", description=__doc__)
     add_configuration_options(parser, "else the record's, else the demo")
     parser.add_argument("--events", metavar="FILE", help="a record (serve --record), whose events are replayed")
     parser.add_argument("--for", dest="span", default="1m", metavar="DURATION", help="simulated time, default 1m")

@@ -31,6 +31,7 @@ class ScaleOptions:
         self.name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
         self.limit = flags.seconds("limit", 0.0, "run-time limit of each request; 0: none")
         self.protocol = flags.choice("protocol", ("json", "bare"), "protocol of the frontend: json or bare")
+        self.token_file = flags.token_file("; needs -protocol json")
         self.most = flags.unsigned("most", 8, "double from 1 to this many backends")
         self.per_backend = flags.unsigned("per-backend", 1, "parallel requests for each backend")
         self.wanted = flags.number("speed-up", 1.5, "required speed-up of each doubling; else exit 3")
@@ -62,6 +63,8 @@ class ScaleOptions:
             raise FlagError("-start and -scale: give one of them")
         if not values[self.measure]:
             raise FlagError("-measure must be above 0")
+        if values[self.token_file] and values[self.protocol] != "json":
+            raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
         if not values[self.name]:
             raise FlagError("-name must name a queue")
 
@@ -106,6 +109,7 @@ def _plan(options: ScaleOptions, values: Values) -> Plan:
         values.operands,
         values[options.limit],
         values[options.protocol] == "json",
+        values[options.token_file],
     )
 
 

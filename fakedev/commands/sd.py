@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from tempfile import mkstemp
 
 from fakedev.app.configuration_options import add_configuration_options
+from fakedev.commands.console import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.exposition.discovery import chosen_nodes, targets_of
+from fakedev.exposition.discovery import targets_of
 from fakedev.sim.entities.roster import Roster
 
 
@@ -28,8 +29,8 @@ def discover(arguments: Sequence[str]) -> int:
     if options.pool is not None and options.pool not in {pool.name for pool in fleet.pools}:
         print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)
         return 2
-    nodes = chosen_nodes(Roster(fleet.pools), options.pool or "", fleet.shard)
-    text = json.dumps(targets_of(nodes, options.target), indent=1) + "\n"
+    targets = targets_of(Roster(fleet.pools), options.pool or "", fleet.shard, options.target)
+    text = json.dumps(list(targets), indent=1) + "\n"
     if options.output is None:
         sys.stdout.write(text)
         return 0
@@ -64,7 +65,7 @@ def _target(text: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
+    parser = Parser("fakedev sd", description=__doc__)
     add_configuration_options(parser, "without one the demo")
     parser.add_argument("--pool", metavar="NAME", help="only the nodes of this pool")
     parser.add_argument(

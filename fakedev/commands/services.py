@@ -1,11 +1,24 @@
-"""Entry points of the drop-ins that run until a signal: they handle signals before they import anything else."""
+"""Entry points of the programs that run until a signal: they handle signals before they import anything else."""
 
 from __future__ import annotations
 
 import signal
+import sys
 from importlib import import_module
+from typing import Final
 
 from fakedev.app.early_signals import EarlySignals
+
+#: With these options ``fakedev serve`` has a result, and a signal must not look like success.
+_ONLY_CHECKS: Final = {"--check", "--print-config"}
+
+
+def fakedev() -> int:
+    """fakedev, of whose subcommands ``serve`` runs until a signal."""
+    if sys.argv[1:2] == ["serve"] and not _ONLY_CHECKS.intersection(sys.argv):
+        EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
+    code: int = import_module("fakedev.commands.main").main()
+    return code
 
 
 def exporter() -> int:

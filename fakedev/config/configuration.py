@@ -16,7 +16,7 @@ from fakedev.workqueue.spec import BrokerSpec
 
 @dataclass(frozen=True)
 class WebPage:
-    """A page of metrics at a path of its own.
+    """A page of metrics at its own path.
 
     :param identity: how it shows the devices; None: the identities of their pools.
     :param pool: the only pool that it shows; None: all.
@@ -38,7 +38,7 @@ class WebEndpoint:
     :param pool: the only pool shown by /metrics there; None: all.
     :param token: requests that change something must carry it; None: no token.
     :param open: other machines may change things without a token.
-    :param hosts: names that Host may have in requests that change something, besides loopback and addresses.
+    :param names: names that Host may have in requests to the API, besides loopback names and IP addresses.
     :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
     :param per_node: a network in which each node has an address, in the order of the configuration.
@@ -50,7 +50,7 @@ class WebEndpoint:
     pool: str | None = None
     token: str | None = None
     open: bool = False
-    hosts: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
     per_node: IPv4Network | None = None
@@ -62,11 +62,13 @@ class WorkloadListen:
 
     :param allow: what its clients may change: ``workloads``, ``faults``, ``clock``.
     :param node: node of the device names without one (``card0``); empty for none.
+    :param tokens: its clients must give one of them; empty: they need none.
     """
 
     listen: ListenAddress
     allow: frozenset[str]
     node: str = ""
+    tokens: tuple[str, ...] = ()
     open: bool = False
 
 
@@ -80,6 +82,18 @@ class WorkloadPorts:
 
 
 @dataclass(frozen=True)
+class QueueListen:
+    """An address of a port of the queues.
+
+    :param tokens: its peers must give one of them; empty: they need none.
+    """
+
+    listen: ListenAddress
+    tokens: tuple[str, ...] = ()
+    open: bool = False
+
+
+@dataclass(frozen=True)
 class Queues:
     """The work queues and their ports.
 
@@ -90,8 +104,8 @@ class Queues:
     """
 
     broker: BrokerSpec
-    clients: tuple[ListenAddress, ...]
-    backends: tuple[ListenAddress, ...]
+    clients: tuple[QueueListen, ...]
+    backends: tuple[QueueListen, ...]
     log_interval_seconds: float = 0.0
     drain_seconds: float = 25.0
     max_connections: int = 10_000
@@ -121,7 +135,7 @@ class Configuration:
 
     :param epoch_is_start: the file gives no epoch: ``fleet.epoch_seconds`` is 0, and the application
         sets it to the time of the start.
-    :param speed: simulated seconds per real second; 0: the clock stands.
+    :param speed: simulated seconds per real second; 0: the clock is stopped.
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
     :param plans: the tester's loads on queues.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fakedev.config.names import token_text
+from fakedev.config.names import host_name, token_text
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, ListOf, Mode, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Mode, Text
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
@@ -17,8 +17,25 @@ MESSAGE_TIMEOUT = Key(
     default=10.0,
     field="message_seconds",
 )
+MAX_CONNECTIONS = Key(
+    "max-connections",
+    Integer(1, 1_000_000),
+    "Connections of each port. For one more the longest silent one without work is closed; if there is none, the new "
+    "one is refused as busy.",
+    default=10_000,
+)
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
+
+_TOKEN = Text("text", token_text)
+LINE_TOKENS = Key(
+    "tokens",
+    ListOf(_TOKEN, words="list of tokens"),
+    "Peers must give one of these first: `auth TOKEN`. Bare JSON cannot.",
+    default=(),
+    default_words="none: peers need no token",
+    secret=True,
+)
 
 _IDENTITY = Key(
     "identity", Text(), "Shows all devices as this exporter does, here only.", default_words="those of the pools"
@@ -55,7 +72,7 @@ WEB = Section(
         Key(
             "serve",
             Choice(("metrics", "all", "exporter")),
-            "metrics: pages that change nothing; all: everything; exporter: /metrics and /health alone, as the "
+            "metrics: pages that change nothing; all: everything; exporter: only /metrics and /health, as the "
             "exporter has them.",
             default="all",
         ),
@@ -65,14 +82,15 @@ WEB = Section(
         _POOL,
         _HOLD,
         Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
-        Key("token", Text("text", token_text), "The token of requests that change something.", secret=True),
+        Key("token", _TOKEN, "The token of requests that change something.", secret=True),
         Key("open", Boolean(), "Allows other machines to change things without a token.", default=False),
         Key(
-            "hosts",
-            ListOf(Text()),
-            "Names that Host may have in requests that change something, besides localhost and addresses.",
+            "names",
+            ListOf(Text("host name", host_name)),
+            "Names that Host may have in requests to the API, besides localhost and IP addresses.",
             default=(),
         ),
+        Key("hosts", ListOf(Text("host name", host_name)), "The name of `names` in 0.1.", default=()),
     ),
     doc="HTTP endpoints. An address alone is enough.",
     shorthand="listen",
@@ -91,6 +109,7 @@ WORKLOAD_LISTEN = Section(
             default_words="all of it on loopback and UNIX sockets, else workloads",
         ),
         Key("node", Text(), "Node of the device words that name none (card0)."),
+        LINE_TOKENS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports for workloads. An address alone is enough.",

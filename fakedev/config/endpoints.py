@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
+from fakedev.config.configuration import QueueListen, WebEndpoint, WebPage, WorkloadListen
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import parse_listen, parse_per_node, same_address
 from fakedev.config.models import LoadedPool
@@ -54,7 +54,7 @@ class Endpoints:
         """The workload endpoints."""
         return tuple(found for values in entries if (found := self._workload(values, nodes, complete)) is not None)
 
-    def queues(self, entries: Iterable[Values], what: str) -> tuple[ListenAddress, ...]:
+    def queues(self, entries: Iterable[Values], what: str) -> tuple[QueueListen, ...]:
         """The addresses of a port of the queues.
 
         :param what: what other machines can do there, for problems.
@@ -64,9 +64,8 @@ class Endpoints:
             listen = self._listen(values)
             if listen is None:
                 continue
-            found.append(listen)
-            if not listen.local and not values["open"]:
-                self._say_open(values, listen, what)
+            found.append(values.build(QueueListen, listen=listen))
+            self._check_open(values, listen, what)
         return tuple(found)
 
     def _web(self, values: Values, complete: bool) -> WebEndpoint | None:
@@ -85,12 +84,14 @@ class Endpoints:
                 f"{listen.display} lets other machines change things: give it a token, or serve: metrics, "
                 "or allow it by open: true",
             )
-        hosts, pages = frozenset(host.lower() for host in values["hosts"]), self._pages(values, complete)
-        return values.build(WebEndpoint, listen=listen, identity=identity, hosts=hosts, pages=pages, per_node=None)
+        if values.given("hosts"):
+            self._report.note(values.place_of("hosts"), "hosts: is called names: now; a later version refuses hosts:")
+        names, pages = frozenset((*values["names"], *values["hosts"])), self._pages(values, complete)
+        return values.build(WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
         place = values.place_of("per-node")
-        for key in ("listen", "serve", "pages", "token", "open", "hosts", "mode", "group"):
+        for key in ("listen", "serve", "pages", "token", "open", "names", "hosts", "mode", "group"):
             if values.given(key):
                 self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
         identity = self._identity_of(values, complete)
@@ -164,7 +165,7 @@ class Endpoints:
                         own if place == DEFAULT else place,
                         f"pools {other.spec.name} and {group[0].spec.name} both have the family {family.name}, as "
                         f"{other.identity.identity.title} and {group[0].identity.identity.title}: give them one "
-                        "identity, or give this endpoint a pool: or an identity: of its own",
+                        "identity, or give this endpoint its own pool: or identity:",
                     )
                     return
 
@@ -175,16 +176,21 @@ class Endpoints:
             self._report.problem(values.place_of("node"), f"no node {node!r}" + did_you_mean(node, nodes, "; "))
         if listen is None:
             return None
-        if not listen.local and not values["open"]:
-            self._say_open(values, listen, "run workloads")
+        self._check_open(values, listen, "run workloads")
         allow = values["allow"]
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
         return values.build(WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default)
 
-    def _say_open(self, values: Values, listen: ListenAddress, what: str) -> None:
+    def _check_open(self, values: Values, listen: ListenAddress, what: str) -> None:
+        """Report a line port that other machines can use without a token, unless that is allowed.
+
+        :param what: what they could do.
+        """
+        if listen.local or values["open"] or values["tokens"]:
+            return
         self._report.problem(
             values.place_of("listen"),
-            f"{listen.display} lets other machines {what}: listen on loopback or a UNIX socket, "
+            f"{listen.display} lets other machines {what}: give it tokens:, listen on loopback or a UNIX socket, "
             "or allow it by open: true",
         )
 

@@ -66,7 +66,7 @@ BROUGHT = Section(
 
 
 def fault_rules(tick_seconds: float, roster: Roster, relations: Relations, admission: Admission) -> FaultRules:
-    """The rules of which faults the fleet can have."""
+    """The rules that say which faults the fleet can have."""
     present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
     return FaultRules(roster, roster.unit_keys, present, admission.metric, present, tick_seconds)
 

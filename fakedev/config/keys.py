@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.config.endpoint_keys import MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
+from fakedev.config.endpoint_keys import MAX_CONNECTIONS, MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
 from fakedev.config.faults import FAULT
 from fakedev.config.pools.keys import FLEET
 from fakedev.config.queues import QUEUES
@@ -27,12 +27,7 @@ WORKLOADS = Section(
             "Workloads that are present from the first tick.",
             default=(),
         ),
-        Key(
-            "max-connections",
-            Integer(1, 1_000_000),
-            "Connections on all ports together; more are refused as busy.",
-            default=10_000,
-        ),
+        MAX_CONNECTIONS,
         MESSAGE_TIMEOUT,
     ),
     doc="Work for the devices.",

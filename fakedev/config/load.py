@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +16,7 @@ from fakedev.config.identities.windows import tallies_shown
 from fakedev.config.keys import CONFIGURATION
 from fakedev.config.models import LoadedPool
 from fakedev.config.overrides import with_environment, with_overrides
+from fakedev.config.peer_address import runtime_folder
 from fakedev.config.pools.churn import check_churn
 from fakedev.config.pools.pools import Pools
 from fakedev.config.queues import load_queues
@@ -58,17 +58,6 @@ def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: st
     return configuration
 
 
-def runtime_folder(files: Files) -> str:
-    """The default folder of sockets: the service's, the user's, or a private one in the temporary folder."""
-    folder = (files.variable("RUNTIME_DIRECTORY") or "").split(":")[0]
-    if folder:
-        return folder
-    folder = files.variable("XDG_RUNTIME_DIR") or ""
-    if folder:
-        return os.path.join(folder, "fakedev")
-    return os.path.join(files.variable("TMPDIR") or tempfile.gettempdir(), f"fakedev-{os.getuid()}")
-
-
 def _tree(path: str | None, files: Files, text: str | None, report: Report) -> Node:
     """The tree of the file; an empty mapping when it cannot be read."""
     file = path or (DEMO if text is None else "configuration")
@@ -95,12 +84,12 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         check_identity(pool.identity, pool.spec, pool.values.place_of("identity"), report)
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
-    endpoints = Endpoints(catalog, pools, folder, runtime_folder(files), report)
+    endpoints = Endpoints(catalog, pools, folder, runtime_folder(files.variable), report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
-    frontend = own_frontend(queues.clients if queues else ())
+    frontend = own_frontend(entry.listen for entry in (queues.clients if queues else ()))
     plans = tester_plans(values["tester"], folder, files, report, frontend)
     reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}

@@ -38,6 +38,11 @@ def node_name(text: str) -> str:
     return _checked_name(text, "node", LONGEST_NODE_NAME)
 
 
+def host_name(text: str) -> str:
+    """The name of a host, without a port, in lower case."""
+    return _checked_name(text.removesuffix("."), "host", LONGEST_NODE_NAME).lower()
+
+
 def queue_name(text: str) -> str:
     """A queue's name: a word of the line protocol, and a part of a path."""
     good = text.isprintable() and not any(character.isspace() or character in "/=?#\"'\\" for character in text)
@@ -117,6 +122,6 @@ def node_pattern(text: str) -> str:
 
 def token_text(text: str) -> str:
     """A token that is hard to guess."""
-    if len(text) < 8 or not re.fullmatch(r"[!-~]+", text):
-        raise ValueError("a token is at least 8 printable ASCII characters without blanks")
+    if not re.fullmatch(r"[!-~]{8,1024}", text):
+        raise ValueError("a token is 8 to 1024 printable ASCII characters without blanks")
     return text

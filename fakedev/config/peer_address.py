@@ -1,7 +1,9 @@
-"""Where a program's server listens, as its user writes it."""
+"""Where a program's server listens, as its user writes it, or in the default folder of sockets."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -37,3 +39,19 @@ def parse_address(text: str) -> Address:
     if ":" in host and not bracketed:
         raise ValueError(f"{text!r} is no socket: an IPv6 address goes in brackets, as [::1]:9997")
     return Address(text, host=(host[1:-1] if bracketed else host) or "localhost", port=int(port))
+
+
+def runtime_folder(variable: Callable[[str], str | None]) -> str:
+    """The default folder of sockets: the service's, the user's, or a private one in the temporary folder.
+
+    :param variable: returns the value of an environment variable.
+    """
+    folder = (variable("RUNTIME_DIRECTORY") or "").split(":")[0]
+    if folder:
+        return folder
+    folder = variable("XDG_RUNTIME_DIR") or ""
+    if folder:
+        return os.path.join(folder, "fakedev")
+    import tempfile  # noqa: PLC0415 - takes milliseconds, and is rarely needed
+
+    return os.path.join(variable("TMPDIR") or tempfile.gettempdir(), f"fakedev-{os.getuid()}")

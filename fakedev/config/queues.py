@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fakedev.config.configuration import Queues
-from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
+from fakedev.config.endpoint_keys import GROUP, LINE_TOKENS, LISTEN_DOC, MAX_CONNECTIONS, MESSAGE_TIMEOUT, MODE
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.names import queue_name
 from fakedev.config.schema.fields import keys_from
@@ -16,7 +16,6 @@ from fakedev.config.schema.types import (
     Boolean,
     Choice,
     Duration,
-    Integer,
     ListOf,
     MapOf,
     OneOf,
@@ -42,6 +41,7 @@ QUEUE_LISTEN = Section(
         Key("listen", Text("address"), LISTEN_DOC, required=True),
         MODE,
         GROUP,
+        LINE_TOKENS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports of the queues. An address alone is enough.",
@@ -107,12 +107,7 @@ QUEUES = Section(
             "How long running jobs may finish when fakedev is stopped.",
             default=Queues.drain_seconds,
         ),
-        Key(
-            "max-connections",
-            Integer(1, 1_000_000),
-            "Connections of each port; one more is refused as busy.",
-            default=Queues.max_connections,
-        ),
+        MAX_CONNECTIONS,
         MESSAGE_TIMEOUT,
     ),
     doc="Work queues; [work-queue.md](work-queue.md) explains them.",

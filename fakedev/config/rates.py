@@ -32,7 +32,7 @@ _CURVE_COLUMNS: Final = ["seconds", "rate"]
 _LIST_COLUMNS: Final = ["seconds"]
 _FORM: Final = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=]+?)\s*")
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%?)", re.ASCII)
-#: The subjects of expectations; a point alone is one of ``total``.
+#: The subjects of expectations; a point without a subject is one of ``total``.
 _SUBJECTS: Final = ("rate", *COUNTS, *POINTS, *(f"{part}.{point}" for part in PARTS for point in POINTS))
 
 

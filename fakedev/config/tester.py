@@ -1,9 +1,9 @@
-"""The section ``tester``, in the configuration or in a file of its own: its keys, and the plans that it describes."""
+"""The section ``tester``, in the configuration or in a separate file: its keys, and the plans that it describes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -44,6 +44,12 @@ PLAN = Section(
             Choice(("json", "bare")),
             "json: all requests on one connection; bare: a connection for each, as the original.",
             default="json",
+        ),
+        Key(
+            "token-file",
+            Text("file"),
+            "File with the frontend's token, read for each connection; with protocol: json.",
+            default_words="none: no token",
         ),
         Key(
             "parallel",
@@ -112,7 +118,7 @@ TESTER = Section(
 
 
 def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
-    """The plans of a file: YAML or JSON with what stands under ``tester`` in the configuration.
+    """The plans of a file: YAML or JSON with the same keys as ``tester`` in the configuration.
 
     :raises ConfigurationError: with every problem.
     """
@@ -135,7 +141,7 @@ def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
     return plans
 
 
-def own_frontend(listen: Sequence[ListenAddress]) -> str:
+def own_frontend(listen: Iterable[ListenAddress]) -> str:
     """The frontend of plans that name none: the first of some addresses that a client can connect to."""
     for address in listen:
         if address.kind == "unix":
@@ -162,9 +168,11 @@ def tester_plans(
         if name and load is not None:
             json_lines = each["protocol"] == "json"
             where = each["frontend"] or frontend
+            token_file = absolute(each["token-file"], folder) if each["token-file"] else ""
             plans[name] = each.build(
-                Plan, name=name, queue=each["queue"], load=load, frontend=where, json_lines=json_lines
-            )
+                Plan, name=name, queue=each["queue"], load=load, frontend=where, json_lines=json_lines,
+                token_file=token_file,
+            )  # fmt: skip
     return tuple(plans.values())
 
 
@@ -181,9 +189,11 @@ def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ..
 
 def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -> None:
     if name in others:
-        report.problem(values.place, f"two plans are called {name!r}: give each a name of its own")
+        report.problem(values.place, f"two plans are called {name!r}: give each its own name")
     if name and (not name.isprintable() or "/" in name or len(name) > 128):
         report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
+    if values["token-file"] is not None and values["protocol"] == "bare":
+        report.problem(values.place_of("token-file"), "token-file: bare JSON cannot give a token: use protocol: json")
     if values["frontend"] is not None:
         report.tried(values.place_of("frontend"), "frontend: ", parse_address, values["frontend"])
 

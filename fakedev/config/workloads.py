@@ -196,7 +196,7 @@ BASE = Section(
                 words="mapping of metrics to their profiles",
             ),
             "What it asks of metrics beside the load: memory, tensor, fabric-tx and others of run in "
-            "protocol-workload.txt; each a profile of its own.",
+            "protocol-workload.txt; each has its own profile.",
             default={},
         ),
         key_of(_FIELDS["repeat"], REPEAT, default=None, default_words="from the file or schedule, else 0"),

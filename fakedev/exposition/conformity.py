@@ -102,7 +102,7 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
         lost += len(found)
     for name in page.families:
         if name not in capture.families and not is_fragment:
-            differences.append(Difference(name, "family", "the capture has it not"))
+            differences.append(Difference(name, "family", "the capture does not have it"))
             aspects += len(ASPECTS)
             lost += len(ASPECTS)
     return Conformity(tuple(differences), aspects, aspects - lost)

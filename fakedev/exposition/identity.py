@@ -140,7 +140,7 @@ class RowSpec:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it shows its quantity alone."""
+        """Whether it shows only its quantity."""
         return bool(self.quantity) and not self.plus and not self.per and not self.bits
 
 

@@ -72,7 +72,7 @@ class Labels:
         leading: int = 0,
     ) -> None:
         self._common = [_Label(spec) for spec in common]
-        #: Each kind's labels in order: own ones, and indices of common ones; the last index stands for all of them.
+        #: Each kind's labels in order: own ones, and indices of common ones; the last index means all of them.
         self._kinds: list[list[int | _Label]] = []
         for own in kinds:
             if not sort:

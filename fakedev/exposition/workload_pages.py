@@ -208,7 +208,7 @@ WORKLOAD_SERIES: Final = Identity(
         ),
         _gauge(
             "device_load_ratio",
-            "Part of this device that the workload has got in this tick, fluctuation included.",
+            "Part of this device that the workload gets in this tick, with its fluctuation.",
             RowSpec("load_ratio", labels=_labels("node", "device"), level=PAIR),
         ),
     ),

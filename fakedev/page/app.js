@@ -4,6 +4,7 @@ import { make, put } from "./dom.js";
 import { FaultsTab } from "./faults.js";
 import { FleetTab } from "./fleet.js";
 import { duration } from "./format.js";
+import { Keys } from "./keys.js";
 import { Live } from "./live.js";
 import { MetricsTab } from "./metrics.js";
 import { QueuesTab } from "./queues.js";
@@ -18,6 +19,14 @@ const TABS = [
   ["tester", "Tester", TesterTab],
   ["metrics", "Metrics", MetricsTab],
 ];
+
+const STATES = {
+  connecting: "loading",
+  live: "live",
+  stale: "no answer",
+  lost: "no connection, trying again",
+  resting: "paused while hidden",
+};
 
 class App {
   constructor() {
@@ -50,12 +59,23 @@ class App {
       list.append(button);
       main.append(tab.element);
     }
+    new Keys(
+      TABS.map(([name, title], place) => [title, String(place + 1), () => this.go(name, "")]),
+      () => this.tabs.get(this.shown).search,
+      () => this.go(this.shown, ""),
+    );
+    // What scrolls into view stops below the header, which stays.
+    const header = document.querySelector(".bar");
+    new ResizeObserver(() =>
+      document.documentElement.style.setProperty("--bar", `${header.offsetHeight + 8}px`),
+    ).observe(header);
     this.live.on("outline", () => this._outline());
     this.live.on("frame", () => this._frame());
     this.live.on("state", () => this._state());
     addEventListener("hashchange", () => this._place());
     this._place();
     this._state();
+    setInterval(() => this.live.state === "stale" && this._state(), 1000);
     this.live.start();
   }
 
@@ -119,13 +139,12 @@ class App {
   _state() {
     const link = document.getElementById("link");
     link.dataset.state = this.live.state;
-    put(
-      link,
-      { live: "live", lost: "no connection, trying again", connecting: "connecting", resting: "resting" }[
-        this.live.state
-      ],
-    );
-    document.body.classList.toggle("stale", this.live.state === "lost");
+    const { state } = this.live;
+    // An old value is shown with its age.
+    const age = state === "stale" ? Math.round((performance.now() - this.live.frameTime) / 1000) : 0;
+    put(link, age ? `no answer for ${age} s` : STATES[state]);
+    document.body.classList.toggle("stale", ["lost", "stale"].includes(this.live.state));
+    document.body.classList.toggle("loading", !this.live.frame);
   }
 }
 

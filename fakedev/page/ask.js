@@ -31,6 +31,18 @@ export async function change(method, path, body) {
   return answer(response);
 }
 
+/** A change as a command for a shell. A token stays out of it: the command takes it from the variable TOKEN. */
+export function curl(method, path, body) {
+  const words = ["curl", "-sS", "-X", method];
+  if (sessionStorage.getItem(TOKEN)) words.push("-H", '"Authorization: Bearer $TOKEN"');
+  if (body !== undefined) words.push("-H", quoted("Content-Type: application/json"), "-d", quoted(JSON.stringify(body)));
+  return [...words, quoted(location.origin + path)].join(" ");
+}
+
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 function sent(method, path, body) {
   const headers = {};
   const token = sessionStorage.getItem(TOKEN);

@@ -1,4 +1,5 @@
 // Line charts on a canvas: a time axis in seconds before now, one axis of values, gaps for missing values.
+// Charts with the same time span show the same time under the pointer.
 import { make, put } from "./dom.js";
 import { brief, duration } from "./format.js";
 import { colour, onTheme } from "./theme.js";
@@ -11,8 +12,9 @@ export class Chart {
   /**
    * @param series names with the colours of colours.css: [["usage", "series-1"], ...]
    * @param unit follows each value; least and most fix the axis, or are null; the axis covers at least span.
+   * @param time a TimeSpan; null shows all points.
    */
-  constructor(title, series, { unit = "", least = 0, most = null, height = 130, span = 0 } = {}) {
+  constructor(title, series, { unit = "", least = 0, most = null, height = 130, span = 0, time = null } = {}) {
     this.series = series;
     this.unit = unit;
     this.least = least;
@@ -21,7 +23,8 @@ export class Chart {
     this.span = span;
     this.times = [];
     this.values = series.map(() => []);
-    this.pointed = null;
+    this.time = time;
+    time?.charts.add(this);
     this.title = title;
     this.readings = series.map(([name, tint]) => {
       const swatch = make("span", { class: "swatch" });
@@ -33,9 +36,10 @@ export class Chart {
     this.element = make(
       "figure",
       { class: "chart" },
-      make("figcaption", {}, make("b", {}, title), ...this.readings),
+      make("figcaption", {}, make("b", {}, title), (this.when = make("span")), ...this.readings),
       this.canvas,
     );
+    this.pointed = null;
     this.canvas.addEventListener("pointermove", (event) => this._point(event.offsetX));
     this.canvas.addEventListener("pointerleave", () => this._point(null));
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -44,9 +48,20 @@ export class Chart {
 
   /** Show points: rising times in seconds, and for each series a value or null at each time. */
   show(times, ...values) {
-    this.times = times;
-    this.values = values;
+    this.all = [times, values];
     this.draw();
+  }
+
+  /** Choose the points within the time span, and one before it. */
+  _choose() {
+    const [times, values] = this.all ?? [[], this.series.map(() => [])];
+    const end = times.at(-1) ?? 0;
+    const least = this.time ? end - this.time.seconds : -Infinity;
+    let first = 0;
+    while (first < times.length - 1 && times[first + 1] <= least) first++;
+    this.times = first ? times.slice(first) : times;
+    this.values = first ? values.map((row) => row.slice(first)) : values;
+    return [Math.max(this.times[0] ?? 0, least), end];
   }
 
   draw() {
@@ -57,13 +72,19 @@ export class Chart {
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(this.height * ratio);
     paper.scale(ratio, ratio);
+    const [first, end] = this._choose();
     const [low, high, step] = this._range();
-    const end = this.times.at(-1) ?? 0;
-    const begin = Math.min(this.times[0] ?? 0, end - 10);
+    const begin = Math.min(first, end - 10);
     const across = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - 4);
     const up = (value) => this.height - BELOW - ((value - low) / (high - low)) * (this.height - BELOW - ABOVE);
+    this._timeAt = (x) => begin + ((x - LEFT) / (width - LEFT - 4)) * (end - begin);
     this._axes(paper, width, { low, high, step, begin, end, across, up });
+    paper.save();
+    paper.beginPath();
+    paper.rect(LEFT, 0, width - LEFT, this.height);
+    paper.clip();
     this.series.forEach(([, tint], row) => this._line(paper, this.values[row] ?? [], colour(tint), across, up));
+    paper.restore();
     this._read(paper, across, up);
   }
 
@@ -92,7 +113,9 @@ export class Chart {
       paper.moveTo(LEFT, y);
       paper.lineTo(width, y);
       paper.stroke();
-      paper.fillText(axisNumber(value), LEFT - 6, y + 4);
+      const unit = value + step > high + step / 1e3 ? this.unit.trim() : "";
+      const text = axisNumber(value);
+      paper.fillText(text.length + unit.length <= 5 ? text + unit : text, LEFT - 6, y + 4);
     }
     const between = nice((end - begin) / Math.max(2, width / 130), true);
     for (let back = 0; end - back >= begin; back += between) {
@@ -124,38 +147,59 @@ export class Chart {
   }
 
   _read(paper, across, up) {
-    const place = this.pointed === null ? this.times.length - 1 : this._nearest(this.pointed, across);
+    const pointed = this.time ? this.time.pointed : this.pointed;
+    const place = pointed === null ? this.times.length - 1 : this._nearest(pointed);
     const told = [];
+    const end = this.times.at(-1) ?? 0;
+    put(this.when, pointed === null || place < 0 ? "" : agoText(end - this.times[place]));
+    if (pointed !== null && place >= 0) {
+      paper.strokeStyle = colour("soft");
+      paper.lineWidth = 1;
+      paper.beginPath();
+      paper.moveTo(across(this.times[place]), 0);
+      paper.lineTo(across(this.times[place]), this.height - BELOW);
+      paper.stroke();
+    }
     this.readings.forEach((reading, row) => {
       const value = this.values[row]?.[place] ?? null;
       const text = value === null ? "–" : `${brief(value)}${this.unit}`;
       put(reading.lastChild, text);
       if (reading.firstChild.style) reading.firstChild.style.background = colour(this.series[row][1]);
       told.push(`${this.series[row][0]} ${text}`);
-      if (this.pointed !== null && value !== null) {
+      if (pointed !== null && value !== null) {
         paper.fillStyle = colour(this.series[row][1]);
         paper.beginPath();
         paper.arc(across(this.times[place]), up(value), 3.5, 0, 7);
         paper.fill();
       }
     });
-    const past = this.times.length ? duration(this.times.at(-1) - this.times[0]) : "0 s";
+    const past = this.times.length ? duration(end - this.times[0]) : "0 s";
     this.canvas.setAttribute("aria-label", `${this.title}: ${told.join(", ")}, over the last ${past}`);
   }
 
-  _nearest(x, across) {
+  /** The point nearest to a time; -1 for none. */
+  _nearest(time) {
     let [best, least] = [-1, Infinity];
-    this.times.forEach((time, place) => {
-      const far = Math.abs(across(time) - x);
+    this.times.forEach((each, place) => {
+      const far = Math.abs(each - time);
       if (far < least) [best, least] = [place, far];
     });
     return best;
   }
 
+  /** The pointer is at a place of the chart, or has left. */
   _point(x) {
-    this.pointed = x;
-    this.draw();
+    const time = x === null || !this._timeAt ? null : this._timeAt(x);
+    if (this.time) this.time.point(time);
+    else {
+      this.pointed = time;
+      this.draw();
+    }
   }
+}
+
+function agoText(seconds) {
+  return seconds < 0.05 ? "now" : `${duration(seconds)} ago`;
 }
 
 function isNothing(value) {

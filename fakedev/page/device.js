@@ -20,8 +20,10 @@ const CHARTS = [
 ];
 
 export class DevicePanel {
-  constructor(app) {
+  /** @param time the TimeSpan of its charts. */
+  constructor(app, time) {
     this.app = app;
+    this.time = time;
     this.name = "";
     this.title = make("h2");
     this.type = make("p", { class: "note" });
@@ -30,7 +32,7 @@ export class DevicePanel {
     this.charts = CHARTS.map(([name, title, tint, factor, options]) => ({
       name,
       factor,
-      chart: new Chart(title, [[title, tint]], { height: 100, ...options }),
+      chart: new Chart(title, [[title, tint]], { height: 100, time, ...options }),
     }));
     this.parts = new PartsList(app);
     this.connections = new Connections();
@@ -86,7 +88,7 @@ export class DevicePanel {
     put(this.title, name);
     this.past.clear();
     this.polling.path = address(name);
-    this._recall(name).catch(() => null); // it comes again with the stream
+    this.recall();
     this.polling.ask(true);
   }
 
@@ -97,8 +99,13 @@ export class DevicePanel {
     this.parts.frame();
   }
 
+  /** Ask for the past of the open device, as far as the charts show it. */
+  recall() {
+    if (this.name) this._recall(this.name).catch(() => null); // asked again with the next stream
+  }
+
   async _recall(name) {
-    const { seconds, quantities } = await get(`${address(name)}/history`);
+    const { seconds, quantities } = await get(`${address(name)}/history?seconds=${this.time.seconds}`);
     if (name !== this.name) return;
     const newer = this.past;
     this.past = new Series(CHARTS.length);

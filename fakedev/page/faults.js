@@ -1,15 +1,19 @@
 // Faults: inject and clear them; the journal shows their effects.
+import { confirmed, curlButton, rowAction } from "./actions.js";
 import { attempt, change, get } from "./ask.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
 import { Polling } from "./polling.js";
+import { HEALTH_WORDS } from "./scales.js";
 import { Table } from "./table.js";
 
 const MOST = 200;
 const MOST_ENTRIES = 60;
+const MOST_TROUBLED = 50;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
 const OF_ALL = ["clock", "reload"];
+const CLEAR_ALL = ["DELETE", "/api/v1/faults"];
 const OF_DEVICES = ["throttled_thermal", "throttled_power", "throttled_hardware", "hung", "lost", "xid"];
 const NOT_VALUES = new Set([
   "id",
@@ -43,10 +47,15 @@ export class FaultsTab {
       field("Kind", this.kind),
       field("Devices", input("devices", { required: true, placeholder: "dgx-0/3, dgx-[0-3]/*, all" })),
       field("For (empty: until cleared)", input("duration", { placeholder: "10m" })),
-      field("Anew every", input("every", { placeholder: "30s" })),
+      field("Repeat every", input("every", { placeholder: "30s" })),
       field("Probability", input("probability", { type: "number", min: "0", max: "1", step: "any", placeholder: "1" })),
       this.takes,
-      make("button", { class: "main" }, "Inject"),
+      make(
+        "div",
+        { class: "row" },
+        make("button", { class: "main" }, "Inject"),
+        curlButton("inject the fault", () => this._request()),
+      ),
     );
     this.table = new Table(
       "Faults",
@@ -72,21 +81,39 @@ export class FaultsTab {
         {
           title: "",
           element: (row) =>
-            make(
-              "button",
-              {
-                type: "button",
-                class: "small",
-                "aria-label": `Clear ${row.kind} (${row.id})`,
-                onclick: () => this._clear(row),
-              },
+            rowAction(
               "Clear",
+              `Clear ${row.kind} (${row.id})`,
+              ["DELETE", `/api/v1/faults/${encodeURIComponent(row.id)}`],
+              `${row.kind} is cleared`,
+              () => this.shown(),
             ),
         },
       ],
       (row) => row.id,
-      "No faults: all is well.",
+      "No faults are injected.",
     );
+    this.troubled = new Table(
+      "Devices in trouble",
+      [
+        { title: "Device", element: (row) => make("a", { href: `#fleet/${row.device}` }, row.device) },
+        { title: "Condition", text: (row) => HEALTH_WORDS[row.health] },
+        {
+          title: "",
+          element: ({ device }) =>
+            rowAction(
+              "Reset",
+              `Reset ${device}`,
+              ["POST", "/api/v1/faults", { kind: "reset", devices: [device] }],
+              `${device} is reset`,
+              () => this.shown(),
+            ),
+        },
+      ],
+      (row) => row.device,
+      "No device is in trouble.",
+    );
+    this.moreTroubled = make("p", { class: "note" });
     this.journal = new Table(
       "Journal",
       [
@@ -112,12 +139,23 @@ export class FaultsTab {
     );
     this.entries.selectedIndex = 0;
     this.entries.addEventListener("change", () => this._tellOf());
-    const all = make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all");
+    const all = make(
+      "span",
+      { class: "actions" },
+      make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all"),
+      curlButton("clear all faults", () => CLEAR_ALL),
+    );
     this.element = make(
       "div",
       { class: "tab" },
       card("Inject a fault", [], this.summary, this.form),
       card("Faults", [all], this.table.element),
+      card(
+        "Devices in trouble",
+        [make("span", { class: "note" }, "errors stay after their fault, until a reset")],
+        this.troubled.element,
+        this.moreTroubled,
+      ),
       card(
         "Journal",
         [
@@ -141,7 +179,8 @@ export class FaultsTab {
     this._choose();
   }
 
-  frame() {
+  frame(live) {
+    this._showTroubled(live);
     this.polling.ask();
     this.happened.ask();
   }
@@ -155,6 +194,19 @@ export class FaultsTab {
   give(device) {
     this.form.elements.devices.value = device;
     this.kind.focus();
+  }
+
+  _showTroubled({ frame, outline }) {
+    const least = outline.health.indexOf("heat");
+    const found = [];
+    let more = 0;
+    frame.health.forEach((health, place) => {
+      if (health < least) return;
+      if (found.length < MOST_TROUBLED) found.push({ device: this.app.live.name(place), health: outline.health[health] });
+      else more++;
+    });
+    this.troubled.show(found);
+    put(this.moreTroubled, more ? `and ${number(more)} more; the tile "In trouble" of the fleet shows all on the map` : "");
   }
 
   _choose() {
@@ -196,7 +248,7 @@ export class FaultsTab {
     return `/api/v1/journal?limit=${MOST_ENTRIES}${kinds}`;
   }
 
-  async _inject() {
+  _request() {
     const { elements } = this.form;
     const body = { kind: this.kind.value, devices: elements.devices.value.split(/[\s,]+/).filter(Boolean) };
     for (const name of ["duration", "every", "metric"])
@@ -204,21 +256,21 @@ export class FaultsTab {
     if (elements.probability.value) body.probability = Number(elements.probability.value);
     for (const { name } of this.kinds.get(this.kind.value).takes)
       if (elements[`value-${name}`].value) body[name] = Number(elements[`value-${name}`].value);
+    return ["POST", "/api/v1/faults", body];
+  }
+
+  async _inject() {
     await attempt(
-      () => change("POST", "/api/v1/faults", body),
+      () => change(...this._request()),
       (made) => `${made.kind} is injected as ${made.id}`,
     );
     this.shown();
   }
 
-  async _clear(row) {
-    await attempt(() => change("DELETE", `/api/v1/faults/${encodeURIComponent(row.id)}`), `${row.kind} is cleared`);
-    this.shown();
-  }
-
   async _clearAll() {
+    if (!(await confirmed("Clear all faults, also those that the configuration injected?", "Clear all faults"))) return;
     await attempt(
-      () => change("DELETE", "/api/v1/faults"),
+      () => change(...CLEAR_ALL),
       ({ cleared }) => `${cleared.length} cleared`,
     );
     this.shown();

@@ -1,5 +1,6 @@
 // Fleet: figures, the map, the charts of the fleet or of one device.
 import { get } from "./ask.js";
+import { Cards, MOST_CARDS } from "./cards.js";
 import { Chart } from "./chart.js";
 import { DevicePanel } from "./device.js";
 import { card, make, put } from "./dom.js";
@@ -9,28 +10,52 @@ import { colours, HEALTH_WORDS, SCALES } from "./scales.js";
 import { Series } from "./series.js";
 import { onTheme, theme } from "./theme.js";
 import { Tiles } from "./tiles.js";
+import { TimeSpan } from "./timespan.js";
 
 export class FleetTab {
   constructor(app) {
     this.live = app.live;
     this.app = app;
-    this.tiles = new Tiles(["Devices", "Mean usage", "Power", "Hottest", "Workloads", "In trouble"]);
-    this.map = new FleetMap(app.live, (place) => app.go("fleet", app.live.name(place)));
+    const choose = (place) => app.go("fleet", app.live.name(place));
+    this.tiles = new Tiles(["Devices", "Mean usage", "Power", "Hottest", "Workloads", "In trouble"], {
+      Devices: ["Show all devices", () => this._filter("", false)],
+      Workloads: ["Show the workloads", () => app.go("workloads", "")],
+      "In trouble": ["Show only the devices in trouble", () => this._filter(this.find.value, !this.isTroubled)],
+    });
+    this.isTroubled = false;
+    this.map = new FleetMap(app.live, choose);
+    this.cards = new Cards(app.live, choose);
     this.legend = make("div", { class: "legend" });
     this.find = make("input", {
       type: "search",
-      placeholder: "Device, as dgx-0/3",
-      "aria-label": "Go to a device",
-      size: "16",
-      onchange: () => this._find(),
+      placeholder: "Node, device, model, pod",
+      "aria-label": "Search for nodes, devices, pools, models, pods",
+      size: "22",
+      oninput: () => this._filter(this.find.value, this.isTroubled),
+      onkeydown: (event) => event.key === "Enter" && this._go(),
     });
-    this.device = new DevicePanel(app);
-    this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100 });
-    this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW" });
-    this.heat = new Chart("Hottest device", [["temperature", "series-2"]], { unit: " °C", least: null, span: 10 });
+    this.search = this.find;
+    this.found = make("span", { class: "note", role: "status" });
+    this.byPod = new Set();
+    this.choice = this._choice();
+    this.zoom = make(
+      "span",
+      { class: "actions" },
+      make("button", { type: "button", class: "small", "aria-label": "Smaller cells", onclick: () => this.map.zoomBy(-1) }, "−"),
+      make("button", { type: "button", class: "small", "aria-label": "Larger cells", onclick: () => this.map.zoomBy(1) }, "+"),
+    );
+    const time = (this.time = new TimeSpan(() => {
+      this._recall().catch(() => null); // asked again with the next stream
+      this.device.recall();
+    }));
+    this.device = new DevicePanel(app, time);
+    this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100, time });
+    this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW", time });
+    const heat = { unit: " °C", least: null, span: 10, time };
+    this.heat = new Chart("Hottest device", [["temperature", "series-2"]], heat);
     this.past = new Series(3);
     this.overview = card(
-      "The last minutes",
+      "Fleet",
       [],
       make(
         "div",
@@ -38,10 +63,10 @@ export class FleetTab {
         this.usage.element,
         this.power.element,
         this.heat.element,
-        make("p", { class: "note" }, "Choose a device on the map to see its own."),
+        make("p", { class: "note" }, "Choose a device to see its own charts."),
       ),
     );
-    this.aside = make("aside", { "aria-label": "Charts" }, this.overview, this.device.element);
+    this.aside = make("aside", { "aria-label": "Charts" }, time.element, this.overview, this.device.element);
     this.element = make(
       "div",
       { class: "tab" },
@@ -49,7 +74,13 @@ export class FleetTab {
       make(
         "div",
         { class: "split" },
-        card("Map of the fleet", [this.find, this._choice()], this.map.element, this.legend),
+        card(
+          "Devices",
+          [this.found, this.find, this._view(), this.choice, this.zoom],
+          this.cards.element,
+          this.map.element,
+          this.legend,
+        ),
         this.aside,
       ),
     );
@@ -58,6 +89,8 @@ export class FleetTab {
 
   /** The stream began, or began again: the fleet may have changed. */
   outline() {
+    this.cards.arrange();
+    this._look();
     this.map.arrange();
     this._explain();
     this.open(this.wanted ?? "");
@@ -75,12 +108,9 @@ export class FleetTab {
     this.tiles.set("Power", ...watts(power));
     this.tiles.set("Hottest", number(heat, 1), "°C");
     this.tiles.set("Workloads", number(frame.workloads));
-    // A board at its power limit works as designed.
-    const least = this.live.outline.health.indexOf("heat");
-    const troubled = frame.health.reduce((sum, each) => sum + (each >= least), 0);
+    const troubled = frame.health.reduce((sum, each) => sum + this._isTrouble(each), 0);
     this.tiles.set("In trouble", number(troubled), "", troubled > 0);
-    if (!this.map.drawn) this.map.redraw();
-    else this.map.draw();
+    this._show();
     if (this.map.scale === "health") this._count();
     this._draw();
     this.device.frame();
@@ -98,6 +128,7 @@ export class FleetTab {
     if (!this.live.outline) return;
     const place = name ? this.live.place(this.wanted) : -1;
     this.map.mark(place);
+    this.cards.mark(place);
     this.overview.hidden = place >= 0;
     this.device.open(place >= 0 ? this.wanted : "");
     if (place >= 0 && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
@@ -111,7 +142,7 @@ export class FleetTab {
   }
 
   async _recall() {
-    const { seconds, quantities } = await get("/api/v1/history");
+    const { seconds, quantities } = await get(`/api/v1/history?seconds=${this.time.seconds}`);
     this.past.clear();
     seconds.forEach((time, place) =>
       this.past.add(
@@ -145,12 +176,109 @@ export class FleetTab {
     );
   }
 
-  _find() {
+  /** Cards or the map. */
+  _view() {
+    this.views = ["Cards", "Map"].map((title) =>
+      make(
+        "label",
+        {},
+        make("input", { type: "radio", name: "view", value: title, onchange: () => ((this.chosenView = title), this._look()) }),
+        make("span", {}, title),
+      ),
+    );
+    return (this.viewChoice = make("fieldset", { class: "choice", "aria-label": "Show" }, ...this.views));
+  }
+
+  /** Show what was chosen; a small fleet has cards until the user chooses. */
+  _look() {
+    const isSmall = this.live.count <= MOST_CARDS;
+    const isMap = !isSmall || this.chosenView === "Map";
+    this.viewChoice.hidden = !isSmall;
+    this.views[isMap ? 1 : 0].firstChild.checked = true;
+    this.cards.element.hidden = isMap;
+    for (const each of [this.map.element, this.legend, this.choice, this.zoom]) each.hidden = !isMap;
+    if (isMap) this.map.arrange();
+  }
+
+  /** Show only the devices that a text and the health choose. */
+  _filter(text, isTroubled) {
+    this.find.value = text;
+    this.isTroubled = isTroubled;
+    this.tiles.press("In trouble", isTroubled);
+    this.tiles.press("Devices", !text && !isTroubled);
+    this._askPods(text.trim());
+    this._choose();
+  }
+
+  /** Show what was chosen: the map leaves out nodes that a text does not find. */
+  _choose() {
+    if (!this.live.frame) return;
+    const chosen = this._chosen();
+    const finds = this.find.value.trim() ? chosen : null;
+    this.map.hides = finds && ((node) => !this.live.devicesOf(node).some(finds));
+    this.map.shows = chosen;
+    this.map.arrange();
+    this._show();
+  }
+
+  _isTrouble(health) {
+    // A board at its power limit works as designed.
+    return health >= this.live.outline.health.indexOf("heat");
+  }
+
+  /** Whether a device is chosen, by its index; null: all are. */
+  _chosen() {
+    const text = this.find.value.trim().toLowerCase();
+    const { live } = this;
+    if (!text && !this.isTroubled) return null;
+    const ofNode = live.outline.nodes.map(([name, pool]) => {
+      const [poolName, type] = live.outline.pools[pool];
+      return [name, poolName, type].some((each) => each.toLowerCase().includes(text));
+    });
+    const { health } = live.frame;
+    return (place) =>
+      (!this.isTroubled || this._isTrouble(health[place])) &&
+      (!text ||
+        ofNode[live.nodeOf(place)] ||
+        live.name(place).toLowerCase().includes(text) ||
+        this.byPod.has(live.name(place)));
+  }
+
+  /** Draw the devices that are chosen. */
+  _show() {
+    const { live } = this;
+    const shows = this._chosen();
+    this.cards.draw(shows ?? (() => true));
+    this.map.shows = shows;
+    if (!this.map.drawn) this.map.redraw();
+    else this.map.draw();
+    let chosen = live.count;
+    if (shows) for (let place = (chosen = 0); place < live.count; place++) chosen += shows(place);
+    put(this.found, shows ? `${number(chosen)} of ${number(live.count)}` : "");
+  }
+
+  /** Find the devices of pods: the stream does not carry their names. */
+  async _askPods(text) {
+    this.byPod = new Set();
+    if (text.length < 2) return;
+    try {
+      const { devices } = await get(`/api/v1/find?text=${encodeURIComponent(text)}`);
+      if (text !== this.find.value.trim()) return;
+      this.byPod = new Set(devices);
+      this._choose();
+    } catch {
+      // The search by name goes on without pods.
+    }
+  }
+
+  /** Open the device that was searched for, or the first that was found. */
+  _go() {
     const name = this.find.value.trim();
-    if (!name) return;
-    const isThere = this.live.place(deviceOf(name)) >= 0;
-    this.find.setCustomValidity(isThere ? "" : `There is no device ${name}`);
-    if (isThere) this.app.go("fleet", name);
+    if (!name || !this.live.frame) return;
+    let place = this.live.place(deviceOf(name));
+    for (let each = 0; place < 0 && each < this.live.count; each++) if (this.map.shows?.(each)) place = each;
+    this.find.setCustomValidity(place >= 0 ? "" : `Nothing is named ${name}`);
+    if (place >= 0) this.app.go("fleet", this.live.place(deviceOf(name)) >= 0 ? name : this.live.name(place));
     else this.find.reportValidity();
   }
 
@@ -190,7 +318,7 @@ export class FleetTab {
   _divided() {
     const divided = this.live.outline.divided?.filter((pieces) => pieces > 0).length;
     if (!divided) return [];
-    return [make("span", {}, make("span", { class: "swatch cut" }), `divided (MIG) ${number(divided)}`)];
+    return [make("span", {}, make("span", { class: "swatch cut" }), `divided (MIG): ${number(divided)}`)];
   }
 
   _count() {

@@ -2,6 +2,8 @@
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5000;
+// The service sends a frame at least every second: after three without one, what is shown is old.
+const STALE_WAIT = 3000;
 // A browser has six connections to a server for all its tabs: hidden tabs close theirs.
 const UNSEEN_WAIT = 30000;
 
@@ -9,11 +11,12 @@ export class Live {
   constructor() {
     this.outline = null; // who there is
     this.frame = null; // how they are
-    this.state = "connecting"; // live, or lost
+    this.state = "connecting"; // live, stale, lost or resting
     this._told = { outline: [], frame: [], state: [] };
     this._wait = FIRST_WAIT;
     this._source = null;
     this._retry = null;
+    this._silence = null;
     document.addEventListener("visibilitychange", () => this._seen());
   }
 
@@ -30,11 +33,14 @@ export class Live {
       this.outline = JSON.parse(event.data);
       this.outline.first = firsts(this.outline);
       this.frame = null;
-      this._be("live");
       this._tell("outline");
     });
     source.addEventListener("tick", (event) => {
       this.frame = JSON.parse(event.data);
+      this.frameTime = performance.now();
+      clearTimeout(this._silence);
+      this._silence = setTimeout(() => this._be("stale"), STALE_WAIT);
+      this._be("live");
       this._tell("frame");
     });
     source.addEventListener("error", () => {
@@ -43,6 +49,12 @@ export class Live {
       this._retry = setTimeout(() => this.start(), this._wait);
       this._wait = Math.min(2 * this._wait, LONGEST_WAIT);
     });
+  }
+
+  /** The number of devices. */
+  get count() {
+    const last = this.outline.nodes.length - 1;
+    return last < 0 ? 0 : this.outline.first[last] + this.pool(last)[2];
   }
 
   /** The name of a device by its index in the arrays. */
@@ -72,7 +84,12 @@ export class Live {
     return low;
   }
 
-  /** The pool of a node: name, type, devices, power limit. */
+  /** The indices of the devices of a node. */
+  devicesOf(node) {
+    return Array.from({ length: this.pool(node)[2] }, (_, index) => this.outline.first[node] + index);
+  }
+
+  /** The pool of a node: name, type, devices, power limit, memory. */
   pool(node) {
     return this.outline.pools[this.outline.nodes[node][1]];
   }
@@ -92,6 +109,7 @@ export class Live {
   }
 
   _stop() {
+    clearTimeout(this._silence);
     this._source?.close();
     this._source = null;
   }

@@ -1,12 +1,25 @@
-// The map: a cell for each device, nodes side by side. Only cells with a new colour are drawn again.
+// The map: a cell for each device, nodes side by side, pools apart. Only cells with a new colour are drawn again.
 import { make, put } from "./dom.js";
-import { colours, steps } from "./scales.js";
+import { number } from "./format.js";
+import { colours, steps, stepsOf } from "./scales.js";
 import { colour, onTheme, theme } from "./theme.js";
 
 const LARGEST = 96;
 const WITH_NUMBERS = 40;
 const SMALLEST = 6;
 const CUT_AT_FOOT = 12;
+const DIMMED = 0.12;
+const POOL_TITLE = 20;
+const POOL_ROOM = 8;
+/** Room at the left for the first node of each row, where cells are too small for titles of nodes. */
+const ROW_TITLES = 76;
+const ZOOMS = [1, 1.5, 2, 3, 4, 6];
+/** Browsers draw no canvas that is higher. */
+const HIGHEST = 16000;
+/** Where cells are that are not shown. */
+const AWAY = -1000;
+/** Added to the step of a dimmed cell: more than there are steps. */
+const DIM = 64;
 const NUMBER_UNITS = { usage: " %", temperature: " °C", power: " W" };
 
 export class FleetMap {
@@ -15,6 +28,11 @@ export class FleetMap {
     this.live = live;
     this.choose = choose;
     this.scale = "usage";
+    /** Whether a device is clear, by its index, or dimmed; null: all are clear. */
+    this.shows = null;
+    /** Whether a node is left out, by its index; null: none is. */
+    this.hides = null;
+    this.zoom = 0;
     this.chosen = -1;
     this.pointed = -1;
     this.canvas = make("canvas", {
@@ -27,7 +45,7 @@ export class FleetMap {
     this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
     this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
     this.paper = this.canvas.getContext("2d");
-    this.drawn = null; // the step of each cell as it stands on the canvas
+    this.drawn = null; // the step of each cell as the canvas shows it
     this.canvas.addEventListener("pointermove", (event) => this._point(this._at(event)));
     this.canvas.addEventListener("pointerleave", () => this._point(-1));
     this.canvas.addEventListener("blur", () => this._point(-1));
@@ -46,6 +64,12 @@ export class FleetMap {
     this.redraw();
   }
 
+  /** Larger or smaller cells. */
+  zoomBy(step) {
+    this.zoom = Math.max(0, Math.min(ZOOMS.length - 1, this.zoom + step));
+    this.arrange();
+  }
+
   /** Mark a device; -1 for none. */
   mark(place) {
     this._clear(this.chosen);
@@ -61,10 +85,14 @@ export class FleetMap {
     const height = Math.max(260, 0.55 * innerHeight);
     let cell = LARGEST;
     while (cell > SMALLEST && this._flow(cell, width) > height) cell -= cell > 16 ? 2 : 1;
-    cell = Math.min(cell, width / Math.max(...outline.pools.map((pool) => columnsOf(pool[2]))));
-    const needed = this._flow(cell, width, (this.cells = new Int32Array(2 * count(outline))), (this.labels = []));
-    this.cell = cell;
+    const widest = Math.max(...outline.pools.map((pool) => columnsOf(pool[2])));
+    cell = Math.min(Math.floor(cell * ZOOMS[this.zoom]), LARGEST, Math.floor((width - 2 * POOL_ROOM) / widest));
     const ratio = devicePixelRatio || 1;
+    while (cell > SMALLEST && this._flow(cell, width) * ratio > HIGHEST) cell -= 1;
+    this.cells = new Int32Array(2 * this.live.count);
+    const needed = this._flow(cell, width, this.cells, (this.labels = []), (this.boxes = []));
+    this.cell = cell;
+    this.element.classList.toggle("zoomed", this.zoom > 0);
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(needed * ratio);
     this.canvas.style.height = `${needed}px`;
@@ -90,6 +118,8 @@ export class FleetMap {
     const wanted = steps(this.scale, live);
     const palette = colours(this.scale, theme(), live.outline.health);
     const byStep = new Map();
+    // A dimmed cell is another step than a clear one of the same colour.
+    if (this.shows) for (let place = 0; place < wanted.length; place++) if (!this.shows(place)) wanted[place] += DIM;
     for (let place = 0; place < wanted.length; place++) {
       if (this.drawn && this.drawn[place] === wanted[place]) continue;
       if (!byStep.has(wanted[place])) byStep.set(wanted[place], []);
@@ -97,13 +127,21 @@ export class FleetMap {
     }
     const side = this._side();
     for (const [step, places] of byStep) {
-      paper.fillStyle = palette[step] ?? palette.at(-1);
-      for (const place of places) paper.fillRect(cells[2 * place], cells[2 * place + 1], side, side);
+      paper.fillStyle = palette[step % DIM] ?? palette.at(-1);
+      for (const place of places) {
+        if (step >= DIM) {
+          paper.clearRect(cells[2 * place], cells[2 * place + 1], side, side);
+          paper.globalAlpha = DIMMED;
+        }
+        paper.fillRect(cells[2 * place], cells[2 * place + 1], side, side);
+        paper.globalAlpha = 1;
+      }
     }
     this._cut([...byStep.values()].flat(), side);
+    this._strips(side, palette);
     this.drawn = wanted;
     if (this.cell >= WITH_NUMBERS)
-      wanted.forEach((step, place) => this._write(place, palette[step] ?? palette.at(-1), side));
+      wanted.forEach((step, place) => step < DIM && this._write(place, palette[step] ?? palette.at(-1), side));
     for (const place of [this.chosen, this.pointed]) this._frame(place, side);
     if (this.pointed >= 0) this._say();
   }
@@ -128,6 +166,29 @@ export class FleetMap {
       for (let piece = 1; piece < pieces; piece++)
         paper.fillRect(x + Math.round((piece * side) / pieces), y + side - foot, line, foot);
     }
+  }
+
+  /** Colour the pieces of divided devices, where they are large enough, by their own values. */
+  _strips(side, palette) {
+    const { live, cells, paper } = this;
+    const { divided } = live.outline;
+    const values = { usage: "instance-usage", health: "instance-health" }[this.scale];
+    if (!divided || !live.frame[values]) return;
+    const [line, foot] = [side > 40 ? 2 : 1, Math.max(2, Math.round(side / 7))];
+    const found = stepsOf(this.scale, live.frame[values]);
+    let next = 0;
+    divided.forEach((pieces, place) => {
+      const first = next;
+      next += pieces;
+      if (!pieces || side < CUT_AT_FOOT || side < 4 * pieces) return;
+      if (this.shows && !this.shows(place)) return;
+      const [x, y] = [cells[2 * place], cells[2 * place + 1] + side - foot];
+      for (let piece = 0; piece < pieces; piece++) {
+        const from = Math.round((piece * side) / pieces) + (piece ? line : 0);
+        paper.fillStyle = palette[found[first + piece]] ?? palette.at(-1);
+        paper.fillRect(x + from, y, Math.round(((piece + 1) * side) / pieces) - from, foot);
+      }
+    });
   }
 
   _frame(place, side) {
@@ -167,21 +228,47 @@ export class FleetMap {
     this.paper.fillStyle = colour("soft");
     this.paper.font = "12px system-ui, 'DejaVu Sans', sans-serif";
     for (const [text, x, y, room] of this.labels) this.paper.fillText(cut(this.paper, text, room), x, y);
+    this.paper.strokeStyle = colour("line");
+    this.paper.lineWidth = 1;
+    for (const [text, top, width, height] of this.boxes) {
+      this.paper.strokeRect(0.5, top + 0.5, width - 1, height - 1);
+      this.paper.font = "600 12px system-ui, 'DejaVu Sans', sans-serif";
+      this.paper.fillText(cut(this.paper, text, width - 2 * POOL_ROOM), POOL_ROOM, top + 15);
+    }
   }
 
-  /** Lay the nodes out in rows and return the height; fills in cells and labels when they are given. */
-  _flow(cell, width, cells, labels) {
+  /** Lay the nodes out in rows, pool by pool; returns the height. Fills in cells, labels and boxes when they are given. */
+  _flow(cell, width, cells, labels, boxes) {
     const { outline } = this.live;
     const title = cell >= 14 ? 17 : 0;
     const gap = cell >= 20 ? 14 : cell >= 12 ? 8 : 4;
-    let [x, y, tallest] = [0, 0, 0];
-    outline.nodes.forEach(([name], node) => {
+    const hasBoxes = outline.pools.length > 1;
+    const [left, right] = [hasBoxes ? POOL_ROOM : 0, width - (hasBoxes ? POOL_ROOM : 0)];
+    const begin = left + (title ? 0 : ROW_TITLES);
+    let [x, y, tallest, top, pool] = [begin, 0, 0, 0, -1];
+    const endPool = () => {
+      if (pool < 0 || !hasBoxes) return;
+      y += tallest + POOL_ROOM;
+      boxes?.push([titleOf(outline, pool), top, width, y - top]);
+      y += gap;
+    };
+    outline.nodes.forEach(([name, ofPool], node) => {
+      if (this.hides?.(node)) {
+        for (let index = 0; cells && index < this.live.pool(node)[2]; index++) cells[2 * (outline.first[node] + index)] = AWAY;
+        return;
+      }
       const devices = this.live.pool(node)[2];
       const columns = columnsOf(devices);
       const [wide, tall] = [columns * cell, Math.ceil(devices / columns) * cell + title];
-      if (x > 0 && x + wide > width) [x, y, tallest] = [0, y + tallest + gap, 0];
+      if (ofPool !== pool) {
+        endPool();
+        if (hasBoxes) [x, tallest, top, y] = [begin, 0, y, y + POOL_TITLE];
+        pool = ofPool;
+      }
+      if (x > begin && x + wide > right) [x, y, tallest] = [begin, y + tallest + gap, 0];
       if (cells) {
         if (title) labels.push([name, x, y + 12, wide]);
+        else if (x === begin) labels.push([name, left, y + 10, ROW_TITLES - 6]);
         for (let index = 0; index < devices; index++) {
           const place = outline.first[node] + index;
           cells[2 * place] = x + (index % columns) * cell;
@@ -191,7 +278,8 @@ export class FleetMap {
       x += wide + gap;
       tallest = Math.max(tallest, tall);
     });
-    return y + tallest;
+    endPool();
+    return Math.max(1, hasBoxes ? y - gap + 1 : y + tallest);
   }
 
   _at(event) {
@@ -275,8 +363,10 @@ function columnsOf(devices) {
   return devices <= 16 ? Math.ceil(devices / 2) : Math.ceil(Math.sqrt(devices));
 }
 
-function count(outline) {
-  return outline.nodes.reduce((sum, [, pool]) => sum + outline.pools[pool][2], 0);
+function titleOf(outline, pool) {
+  const [name, type, devices] = outline.pools[pool];
+  const nodes = outline.nodes.filter(([, ofPool]) => ofPool === pool).length;
+  return `${name}: ${number(nodes)} node${nodes === 1 ? "" : "s"} of ${devices} ${type}`;
 }
 
 function cut(paper, text, room) {

@@ -4,6 +4,7 @@ import { number, quantity, words } from "./format.js";
 import { list, pairs } from "./lists.js";
 import { Polling } from "./polling.js";
 import { HEALTH_WORDS } from "./scales.js";
+import { Bar } from "./tiles.js";
 
 const FACTS = ["part_uuid", "mig_profile", "mig_id", "pod", "namespace", "container"];
 
@@ -133,26 +134,6 @@ class PartRow {
       this.facts,
       FACTS.filter((name) => facts[name]).map((name) => [words(name), facts[name]]),
     );
-  }
-}
-
-/** A share as a bar between its name and its value. */
-class Bar {
-  constructor(name) {
-    this.fill = make("span");
-    this.value = make("span", { class: "value" });
-    this.element = make(
-      "div",
-      { class: "bar-of" },
-      make("span", { class: "note" }, name),
-      make("span", { class: "track", "aria-hidden": "true" }, this.fill),
-      this.value,
-    );
-  }
-
-  show(share, text) {
-    this.fill.style.width = `${100 * Math.min(1, Math.max(0, share || 0))}%`;
-    put(this.value, text);
   }
 }
 

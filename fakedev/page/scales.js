@@ -40,6 +40,16 @@ export const HEALTH_WORDS = {
   hung: "hangs",
   lost: "lost",
 };
+/** The same for narrow places. */
+export const HEALTH_SHORT = {
+  well: "",
+  power: "power limit",
+  heat: "heat",
+  hardware: "slowed",
+  error: "XID",
+  hung: "hangs",
+  lost: "lost",
+};
 export const SCALES = {
   usage: { title: "Usage", low: 0, high: 100, unit: "%" },
   temperature: { title: "Temperature", low: 30, high: 95, unit: "°C" },
@@ -58,12 +68,14 @@ export function colours(name, theme, healthNames) {
 
 /** A step for each device: indices into colours(). */
 export function steps(name, live) {
-  const values = live.frame[name];
+  return stepsOf(name, live.frame[name], name === "power" ? powerLimits(live) : null);
+}
+
+/** A step for each of some values of a scale. */
+export function stepsOf(name, values, limits = null) {
   if (name === "health") return Uint8Array.from(values);
   const found = new Uint8Array(values.length);
   const { low, high } = SCALES[name];
-  let limits = null;
-  if (name === "power") limits = powerLimits(live);
   for (let place = 0; place < values.length; place++) {
     const value = limits ? (100 * values[place]) / limits[place] : values[place];
     const share = (value - low) / (high - low);

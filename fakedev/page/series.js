@@ -1,7 +1,7 @@
-// The last points of a value in the stream, for charts; bounded.
+// The points of a value in the stream, for charts; bounded: of many points, the older half has every second one.
 
 export class Series {
-  constructor(rows, most = 600) {
+  constructor(rows, most = 2000) {
     this.most = most;
     this.times = [];
     this.rows = Array.from({ length: rows }, () => []);
@@ -13,8 +13,9 @@ export class Series {
     this.times.push(time);
     this.rows.forEach((row, place) => row.push(values[place]));
     if (this.times.length > this.most) {
-      this.times.shift();
-      for (const row of this.rows) row.shift();
+      const keeps = (_, place) => place > this.most / 2 || place % 2 === 0;
+      this.times = this.times.filter(keeps);
+      this.rows = this.rows.map((row) => row.filter(keeps));
     }
   }
 

@@ -11,7 +11,9 @@ export class Table {
     this.key = key;
     this.rows = new Map();
     this.body = make("tbody");
-    this.nothing = make("p", { class: "note" }, nothing);
+    this.empty = nothing;
+    // Nothing is known before the first answer.
+    this.nothing = make("p", { class: "note" }, "Loading…");
     const looks = (column) => (column.number ? "number" : column.brief ? "brief" : null);
     this.looks = looks;
     const head = make(
@@ -20,8 +22,8 @@ export class Table {
       ...columns.map((column) => make("th", { scope: "col", class: looks(column) }, column.title)),
     );
     this.table = make("table", { "aria-label": caption }, make("thead", {}, head), this.body);
+    this.table.hidden = true;
     this.element = make("div", {}, make("div", { class: "scroll" }, this.table), this.nothing);
-    this.show([]);
   }
 
   /** Show rows in this order. */
@@ -39,6 +41,7 @@ export class Table {
       this.rows.delete(key);
     }
     this.table.hidden = rows.length === 0;
+    put(this.nothing, this.empty);
     this.nothing.hidden = rows.length > 0;
   }
 

@@ -1,4 +1,5 @@
 // Tester: the load on the queues, its control, timeline and results.
+import { curlButton } from "./actions.js";
 import { attempt, change, get } from "./ask.js";
 import { Chart } from "./chart.js";
 import { card, make, put } from "./dom.js";
@@ -6,8 +7,10 @@ import { brief, duration, number } from "./format.js";
 import { Polling } from "./polling.js";
 import { Table } from "./table.js";
 import { Tiles } from "./tiles.js";
+import { TimeSpan } from "./timespan.js";
 
 const RECENT_SECONDS = 10;
+const RESET = ["POST", "/api/v1/tester", { reset: true }];
 const MOST_RATE = 100000;
 const PARTS = ["total", "wait", "run", "communication", "late"];
 const POINTS = ["mean", "p50", "p90", "p99", "max"];
@@ -32,21 +35,30 @@ export class TesterTab {
       make("label", {}, this.label, this.control),
       this.slider,
       make("button", { class: "main" }, "Set"),
+      curlButton("set the load", () => this._request()),
       make("button", { type: "button", onclick: () => this._reset() }, "Reset the statistics"),
+      curlButton("reset the statistics", () => RESET),
     );
     this.what = make("p", { class: "note" });
-    this.tiles = new Tiles(["Rate now", "p50", "p99", "Outstanding", "Successes", "Failures"]);
-    this.rate = new Chart("Requests per second, over 10 s", [
-      ["successes", "series-1"],
-      ["failures", "series-2"],
-    ]);
+    this.tiles = new Tiles(["Rate now", "p50 since the reset", "p99 since the reset", "Outstanding", "Successes", "Failures"]);
+    // Both show the time since the last reset, with one pointer.
+    const time = new TimeSpan();
+    time.seconds = Infinity;
+    this.rate = new Chart(
+      "Requests per second, over 10 s",
+      [
+        ["successes", "series-1"],
+        ["failures", "series-2"],
+      ],
+      { unit: " /s", time },
+    );
     this.times = new Chart(
-      "Time of a request, from its intended start",
+      "Time of the requests of each step, from the intended start",
       [
         ["p50", "series-3"],
         ["p99", "series-4"],
       ],
-      { unit: " s" },
+      { unit: " s", time },
     );
     this.nodes = tally("node", "Nodes");
     this.devices = tally("device", "Devices");
@@ -86,7 +98,7 @@ export class TesterTab {
       card("Load", [this.choice, report], this.what, this.form),
       this.tiles.element,
       make("div", { class: "charts" }, card("Rate", [], this.rate.element), card("Times", [], this.times.element)),
-      card("Times of answered requests", [], this.parts.element),
+      card("Times of answered requests, since the reset", [], this.parts.element),
       make(
         "div",
         { class: "charts" },
@@ -101,18 +113,25 @@ export class TesterTab {
     this.course = new Polling("", (value) => value && this._draw(value));
   }
 
-  async outline() {
-    try {
-      this._plans((await get("/api/v1/tester?limit=1")).plans);
-    } catch {
-      this._plans([]);
-    }
+  /** The stream began, or began again: there may be other plans. */
+  outline() {
+    this.isKnown = false;
   }
 
-  frame() {
+  /** A frame arrived: it tells whether there is any load to ask for. */
+  frame({ frame }) {
+    if (!this.isKnown) {
+      this.isKnown = true;
+      if (!frame.load) this._plans([]);
+      else this._ask().catch(() => (this.isKnown = false));
+    }
     if (!this.plan) return;
     this.polling.ask();
     this.course.ask();
+  }
+
+  async _ask() {
+    this._plans((await get("/api/v1/tester?limit=100")).plans);
   }
 
   _plans(plans) {
@@ -156,15 +175,17 @@ export class TesterTab {
       `Plan ${value.plan} puts ${value.arguments.join(" ") || "requests"} into queue ${value.queue}; ` +
         (isOpen
           ? "requests arrive at a rate, whether or not earlier ones have ended."
-          : "so many at once; the next begins when one has ended."),
+          : "this many at the same time; the next one starts when one has ended."),
     );
     this.tiles.set("Rate now", brief(found["rate-now"]), "/s");
-    this.tiles.set("p50", ...seconds(found.times.total.p50));
-    this.tiles.set("p99", ...seconds(found.times.total.p99));
+    // Without an answer no time is known.
+    const isKnown = found.successes + found.failures.total > 0;
+    for (const point of ["p50", "p99"])
+      this.tiles.set(`${point} since the reset`, ...(isKnown ? seconds(found.times.total[point]) : ["–"]));
     this.tiles.set("Outstanding", number(found.outstanding));
     this.tiles.set("Successes", number(found.successes));
     this.tiles.set("Failures", number(found.failures.total), "", found.failures.total > 0);
-    this.parts.show(PARTS.map((part) => ({ part, ...found.times[part] })));
+    this.parts.show(PARTS.map((part) => ({ part, ...(isKnown ? found.times[part] : {}) })));
     this.nodes.show(found.nodes);
     this.devices.show(found.devices);
     this.errors.show(found.errors);
@@ -184,19 +205,22 @@ export class TesterTab {
     this.times.show(cut(column(0)), cut(column(5)), cut(column(6)));
   }
 
+  _request() {
+    const body = { plan: this.plan, [this.isOpen ? "rate" : "parallel"]: Number(this.control.value) };
+    return ["POST", "/api/v1/tester", body];
+  }
+
   async _set() {
-    const value = Number(this.control.value);
-    const body = { plan: this.plan, [this.isOpen ? "rate" : "parallel"]: value };
     const done = (set) =>
       this.isOpen ? `${brief(set.rate)} requests per second` : `${set.parallel} requests in parallel`;
-    await attempt(() => change("POST", "/api/v1/tester", body), done);
+    await attempt(() => change(...this._request()), done);
     this.described = null;
     this.control.blur();
     this.polling.ask(true);
   }
 
   async _reset() {
-    await attempt(() => change("POST", "/api/v1/tester", { reset: true }), "The statistics begin anew");
+    await attempt(() => change(...RESET), "The statistics are reset");
     this.polling.ask(true);
     this.course.ask(true);
   }
@@ -206,7 +230,7 @@ function tally(what, title) {
   return new Table(
     title,
     [
-      { title: what === "node" ? "Node" : "Device", text: (row) => row[what] },
+      { title: what === "node" ? "Node" : "Device", text: (row) => row[what] || "(not named)" },
       { title: "Answers", number: true, text: (row) => number(row.answers) },
       { title: "Failures", number: true, text: (row) => number(row.failures) },
       { title: "Run p50", number: true, text: (row) => duration(row.run.p50) },

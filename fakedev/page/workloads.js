@@ -1,4 +1,5 @@
 // Workloads: list, start and stop them.
+import { curlButton, rowAction } from "./actions.js";
 import { attempt, change } from "./ask.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
@@ -36,15 +37,13 @@ export class WorkloadsTab {
         {
           title: "",
           element: (row) =>
-            make(
-              "button",
-              {
-                type: "button",
-                class: "small danger",
-                "aria-label": `Stop ${row.name} (${row.id})`,
-                onclick: () => this._stop(row),
-              },
+            rowAction(
               "Stop",
+              `Stop ${row.name} (${row.id})`,
+              ["DELETE", `/api/v1/workloads/${encodeURIComponent(row.id)}`],
+              `${row.name} is stopped`,
+              () => this.polling.ask(true),
+              "danger",
             ),
         },
       ],
@@ -98,11 +97,16 @@ export class WorkloadsTab {
       field("Kind of work", select("kind", KINDS, "compute")),
       field("Or a whole profile", input("profile", { placeholder: "97:2:50,55:10:4" }), "", true),
       field("Pod", input("pod", {})),
-      make("button", { class: "main" }, "Start"),
+      make(
+        "div",
+        { class: "row" },
+        make("button", { class: "main" }, "Start"),
+        curlButton("start the workload", () => this._request()),
+      ),
     );
   }
 
-  async _start() {
+  _request() {
     const { name, devices, load, swing, seconds, kind, profile, pod } = this.form.elements;
     const body = {
       name: name.value.trim(),
@@ -111,15 +115,14 @@ export class WorkloadsTab {
       kind: kind.value,
     };
     if (pod.value.trim()) body.pod = pod.value.trim();
-    await attempt(
-      () => change("POST", "/api/v1/workloads", body),
-      (made) => `${made.name} starts as ${made.id}`,
-    );
-    this.polling.ask(true);
+    return ["POST", "/api/v1/workloads", body];
   }
 
-  async _stop(row) {
-    await attempt(() => change("DELETE", `/api/v1/workloads/${encodeURIComponent(row.id)}`), `${row.name} is stopped`);
+  async _start() {
+    await attempt(
+      () => change(...this._request()),
+      (made) => `${made.name} starts as ${made.id}`,
+    );
     this.polling.ask(true);
   }
 

@@ -1,28 +1,21 @@
-"""The data of charts and maps: a ring of the last ticks of every device, and small whole numbers for each device."""
+"""The data of charts and maps: the last hour of every device, and small whole numbers for each device."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
-from fakedev.sim.entities.state import Level, Mask, Positions, State
+from fakedev.sim.entities.state import Level, Positions, State
+from fakedev.sim.health import Whole, shown
+from fakedev.spec.recent import MAX_SPARSE, Recent
 
-Whole = NDArray[np.int32]
-
-#: The states of a device's health, by the number that :func:`health` gives; the worst is the last.
-HEALTH: Final = ("well", "power", "heat", "hardware", "error", "hung", "lost")
-#: The quantity that is above 0 in each state, in the same order.
-_SIGNS: Final = (
-    "", "throttled_power", "throttled_thermal", "throttled_hardware", "xid", "hung", "lost",
-)  # fmt: skip
 #: The quantities of :func:`summary`.
 SUMMED: Final = ("usage_ratio", "power_watts", "temperature_celsius")
 #: For a quantity that a device does not have.
@@ -38,7 +31,7 @@ KEPT: Final[Mapping[str, float]] = {
 #: The number of kept ticks, for fleets of usual size and for the largest.
 MAX_TICKS: Final = 600
 MIN_TICKS: Final = 30
-#: The size of the ring, if that is not below MIN_TICKS.
+#: The size of the values of devices, if that is not below MIN_TICKS; a quarter of it for the hour before these ticks.
 MAX_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -64,13 +57,11 @@ class _Kept(NamedTuple):
     """The kept values of a tick.
 
     :ivar values: shape (quantities, devices), with the rows and positions of its era.
-    :ivar fleet: the summary, in the order of SUMMED.
     """
 
     tick: int
     seconds: float
     values: NDArray[np.float16]
-    fleet: tuple[float, ...]
     era: _Era
 
     def value(self, name: str, position: int) -> float:
@@ -80,8 +71,19 @@ class _Kept(NamedTuple):
         return math.nan if row is None or before < 0 else float(self.values[row, before])
 
 
+class _Summary(NamedTuple):
+    """The summary of a tick.
+
+    :ivar values: in the order of SUMMED.
+    """
+
+    tick: int
+    seconds: float
+    values: tuple[float, ...]
+
+
 class History:
-    """The last ticks of every device.
+    """The last ticks of every device and of the fleet, and points of the hour before them.
 
     :ivar size: the number of kept ticks.
     """
@@ -90,17 +92,20 @@ class History:
         level = first.levels["device"]
         self._era = _era_of(level)
         row_bytes = 2 * level.count * max(1, len(self._era.rows))
-        self.size = min(MAX_TICKS, max(MIN_TICKS, MAX_BYTES // max(1, row_bytes)))
-        self._kept: deque[_Kept] = deque(maxlen=self.size)
+        self.size = min(MAX_TICKS, max(MIN_TICKS, 3 * MAX_BYTES // 4 // max(1, row_bytes)))
+        sparse = min(MAX_SPARSE, MAX_BYTES // 4 // max(1, row_bytes))
+        self._kept: Recent[_Kept] = Recent(self.size, sparse)
+        self._summaries: Recent[_Summary] = Recent(MAX_TICKS)
         self.note(first)
 
     def note(self, state: State) -> None:
-        """Add a state; the oldest of ``size`` states is removed."""
+        """Add a state; the oldest of ``size`` states is removed, or kept as a point of the hour before."""
         level = state.levels["device"]
         values = np.empty((len(self._era.rows), level.count), np.float16)
         for row, name in enumerate(self._era.rows):
             values[row] = np.where(shown(level, name), level.arrays[name] / KEPT[name], np.nan)
-        self._kept.append(_Kept(state.tick, state.seconds, values, summary(level), self._era))
+        self._kept.add(_Kept(state.tick, state.seconds, values, self._era))
+        self._summaries.add(_Summary(state.tick, state.seconds, summary(level)))
 
     def move(self, moves: FleetReindex, state: State) -> None:
         """Use the new positions of the devices after a reload, and their quantities; the last ticks stay.
@@ -111,45 +116,34 @@ class History:
             era.reindex(moves)
         self._era = _era_of(state.levels["device"])
 
-    def of_device(self, position: int) -> dict[str, list[float | None]]:
-        """Each quantity of a device, the oldest tick first; None for ticks that did not show it."""
-        return {
-            name: _plain(np.array([kept.value(name, position) for kept in self._kept]) * KEPT[name])
-            for name in self._era.rows
-        }
+    def of_device(self, position: int, seconds: float | None = None) -> dict[str, Any]:
+        """The ticks, their simulated seconds, and each quantity of a device; None where a tick did not show it.
 
-    def of_fleet(self) -> dict[str, list[float | None]]:
-        """The mean usage, the power of all and the highest temperature, the oldest tick first."""
-        return {name: _plain(np.array([kept.fleet[row] for kept in self._kept])) for row, name in enumerate(SUMMED)}
+        :param seconds: the time span, which ends now; None: the last ticks, without points of the hour before.
+        """
+        kept = list(self._kept.within(seconds))
+        rows = {name: [each.value(name, position) * factor for each in kept] for name, factor in KEPT.items()}
+        return _told(kept, {name: row for name, row in rows.items() if name in self._era.rows})
 
-    def times(self) -> dict[str, list[float]]:
-        """The kept ticks and their simulated seconds, the oldest first."""
-        return {"ticks": [kept.tick for kept in self._kept], "seconds": [kept.seconds for kept in self._kept]}
+    def of_fleet(self, seconds: float | None = None) -> dict[str, Any]:
+        """The ticks, their simulated seconds, the mean usage, the power of all, and the highest temperature."""
+        kept = list(self._summaries.within(seconds))
+        return _told(kept, {name: [each.values[row] for each in kept] for row, name in enumerate(SUMMED)})
+
+
+def _told(kept: Sequence[_Kept | _Summary], quantities: Mapping[str, Iterable[float]]) -> dict[str, Any]:
+    return {
+        "ticks": [each.tick for each in kept],
+        "seconds": [each.seconds for each in kept],
+        "quantities": {
+            name: [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
+            for name, values in quantities.items()
+        },
+    }
 
 
 def _era_of(level: Level) -> _Era:
     return _Era({name: row for row, name in enumerate([name for name in KEPT if name in level.arrays])})
-
-
-def _plain(values: NDArray[np.float64]) -> list[float | None]:
-    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in values.tolist()]
-
-
-def health(level: Level) -> Whole:
-    """The health of each device, as positions in HEALTH: shape (devices,)."""
-    worst = np.zeros(level.count, np.int32)
-    for number, quantity in enumerate(_SIGNS):
-        if quantity in level.arrays:
-            worst[shown(level, quantity) & (level.arrays[quantity] > 0)] = number
-    return worst
-
-
-def health_of(level: Level, position: int) -> str:
-    """The health of one entity of a level: one of HEALTH."""
-    for name, quantity in reversed(list(zip(HEALTH, _SIGNS, strict=True))):
-        if level.has(quantity, position) and level.arrays[quantity][position] > 0:
-            return name
-    return HEALTH[0]
 
 
 def rounded(level: Level, quantity: str, factor: float = 1.0) -> Whole:
@@ -174,11 +168,3 @@ def summary(level: Level) -> tuple[float, float, float]:
 def _values(level: Level, quantity: str) -> Floats:
     values = level.arrays[quantity][shown(level, quantity)] if quantity in level.arrays else np.empty(0)
     return values[np.isfinite(values)]
-
-
-def shown(level: Level, quantity: str) -> Mask:
-    """Which devices have and show the quantity (a lost device shows only ``lost``): shape (devices,)."""
-    is_there = level.mask(quantity)
-    if quantity != "lost" and "lost" in level.arrays:
-        is_there = is_there & (level.arrays["lost"] <= 0)
-    return is_there

@@ -1,4 +1,4 @@
-"""A compiled configuration: all that depends on a fleet's specification alone; a thread can prepare it."""
+"""A compiled configuration: all that depends only on a fleet's specification; a thread can prepare it."""
 
 from __future__ import annotations
 

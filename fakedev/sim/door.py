@@ -15,13 +15,16 @@ from fakedev.sim.entities.state import State
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
+    ClearFaults,
     DropWorkload,
+    DropWorkloads,
     Event,
     InjectFault,
     Reload,
     Stamped,
     StartWorkload,
     StopWorkload,
+    StopWorkloads,
 )
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.journal import NO_DEVICES, FleetJournal, entry_of_event
@@ -106,16 +109,22 @@ class Door:
                 key = self._event_keys.key(state.tick, workload.name, workload.node, *workload.devices)
                 devices = self._intake.accept(workload_id_of(sequence), workload, key).devices
             case StopWorkload(workload_id, reason):
-                self._intake.stop(workload_id, reason)
+                self._intake.stop((workload_id,), reason)
+            case StopWorkloads(workload_ids, reason):
+                self._intake.stop(workload_ids, reason)
             case DropWorkload(workload_id):
-                self._intake.drop(workload_id)
+                self._intake.drop((workload_id,))
+            case DropWorkloads(workload_ids):
+                self._intake.drop(workload_ids)
             case InjectFault(fault):
                 key = self._event_keys.key(state.tick, fault.kind, fault.node, *fault.devices)
                 made = self._faults.made(fault_id_of(sequence), fault, key)
                 self._faults.add(made)
                 devices = made.devices
             case ClearFault(fault_id):
-                self._faults.clear(fault_id)
+                self._faults.clear((fault_id,))
+            case ClearFaults(fault_ids):
+                self._faults.clear(fault_ids)
             case ChangeClock():
                 self._clock.change(event, state.tick)
             case Reload(following):
@@ -126,7 +135,7 @@ class Door:
         self._event_keys.count(key)
         stamped = Stamped(state.tick, sequence, event)
         self._record(stamped)
-        self._journal.note(entry_of_event(stamped, state.seconds), devices)
+        self._journal.note([entry_of_event(stamped, state.seconds)], [devices])
         return stamped
 
     def check_can_reload(self, compiled: CompiledFleet, following: CompiledFleet) -> tuple[int, int]:

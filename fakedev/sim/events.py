@@ -30,10 +30,25 @@ class StopWorkload:
 
 
 @dataclass(frozen=True)
+class StopWorkloads:
+    """Stop several workloads as one event: each ends as with :class:`StopWorkload`."""
+
+    workload_ids: tuple[str, ...]
+    reason: str = "stopped"
+
+
+@dataclass(frozen=True)
 class DropWorkload:
     """End a workload without a verdict, because its peer has disconnected."""
 
     workload_id: str
+
+
+@dataclass(frozen=True)
+class DropWorkloads:
+    """End all workloads of a peer as one event: each ends as with :class:`DropWorkload`."""
+
+    workload_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,13 @@ class ClearFault:
 
 
 @dataclass(frozen=True)
+class ClearFaults:
+    """Clear several faults as one event."""
+
+    fault_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Reload:
     """Use another configuration from the next tick on.
 
@@ -73,7 +95,10 @@ class Reload:
     source: RecordHead
 
 
-Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock | InjectFault | ClearFault | Reload
+Event = (
+    StartWorkload | StopWorkload | StopWorkloads | DropWorkload | DropWorkloads | ChangeClock | InjectFault
+    | ClearFault | ClearFaults | Reload
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,12 +118,18 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "start", "workload": fields_of_workload(workload)}
         case StopWorkload(workload_id, reason):
             fields |= {"event": "stop", "id": workload_id, "reason": reason}
+        case StopWorkloads(workload_ids, reason):
+            fields |= {"event": "stop", "ids": workload_ids, "reason": reason}
         case DropWorkload(workload_id):
             fields |= {"event": "drop", "id": workload_id}
+        case DropWorkloads(workload_ids):
+            fields |= {"event": "drop", "ids": workload_ids}
         case InjectFault(fault):
             fields |= {"event": "fault", "fault": fields_of_fault(fault)}
         case ClearFault(fault_id):
             fields |= {"event": "clear", "id": fault_id}
+        case ClearFaults(fault_ids):
+            fields |= {"event": "clear", "ids": fault_ids}
         case ChangeClock(wall_seconds, wall_per_tick, reason):
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
         case Reload(_, source):
@@ -128,8 +159,12 @@ def event_from_fields(
             case "start":
                 workload = workload_from_fields(_object(fields["workload"], "workload"))
                 return Stamped(tick, sequence, StartWorkload(workload))
+            case "stop" if "ids" in fields:
+                return Stamped(tick, sequence, StopWorkloads(_ids(fields["ids"]), str(fields["reason"])))
             case "stop":
                 return Stamped(tick, sequence, StopWorkload(str(fields["id"]), str(fields["reason"])))
+            case "drop" if "ids" in fields:
+                return Stamped(tick, sequence, DropWorkloads(_ids(fields["ids"])))
             case "drop":
                 return Stamped(tick, sequence, DropWorkload(str(fields["id"])))
             case "clock":
@@ -140,6 +175,8 @@ def event_from_fields(
                 return Stamped(tick, sequence, Reload(compile_fleet(source), source))
             case "fault":
                 return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
+            case "clear" if "ids" in fields:
+                return Stamped(tick, sequence, ClearFaults(_ids(fields["ids"])))
             case "clear":
                 return Stamped(tick, sequence, ClearFault(str(fields["id"])))
             case other:
@@ -152,6 +189,15 @@ def _object(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise Refused("bad-argument", f"{name}: must be an object", name)
     return value
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    """Several ids, each once: to end something twice would be two verdicts."""
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
+        raise Refused("bad-argument", "ids: must be a list of ids", "ids")
+    if len(set(value)) < len(value):
+        raise Refused("bad-argument", "ids: has an id twice", "ids")
+    return tuple(value)
 
 
 def _whole(value: object) -> int:

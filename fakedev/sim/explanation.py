@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.state import Level
+from fakedev.sim.faults.faults import NearFaults
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import faults_of_link, links_down, links_up_text, other_end
@@ -55,6 +57,11 @@ class _Device:
         node = fleet.roster.nodes[fleet.roster.node_position(position)]
         self.dynamics: Dynamics | None = node.pool.device_type.dynamics
 
+    @cached_property
+    def near(self) -> NearFaults:
+        """The faults of the unit."""
+        return self.fleet.faults.near(self.position)
+
     def value(self, name: str) -> float:
         """The value of a quantity; 0 if the unit does not have it."""
         return float(self.level.arrays[name][self.position]) if self.level.has(name, self.position) else 0.0
@@ -63,17 +70,23 @@ class _Device:
         """The tick in which a flag changed last, as text."""
         return f"since tick {self.fleet.journal.since(name, self.position)}"
 
-    def work(self) -> str:
-        """The workloads on it, as text."""
+    @cached_property
+    def _work(self) -> str:
         parts = self.fleet.roster.parts
         which = np.zeros(parts.unit_count, np.bool_)
         which[self.position] = True
-        found = [workload for workload, _ in self.fleet.workloads.on_devices(parts.spread(which))]
-        loads = self.fleet.workloads.load_percents()
+        workloads = self.fleet.workloads
+        found = [workload for workload, _ in workloads.on_devices(parts.spread(which))]
+        first = found[:_MAX_NAMED]
+        loads = workloads.load_percents(workloads.rows_of([each.workload_id for each in first]))
         named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
-                 for each in found[:_MAX_NAMED]]  # fmt: skip
+                 for each in first]  # fmt: skip
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return f"work: {', '.join(named)}{more}" if named else "no work"
+
+    def work(self) -> str:
+        """The workloads on it, as text."""
+        return self._work
 
     # -- reasons of quantities: _REASONS has the method of each --
 
@@ -170,14 +183,14 @@ def _of_board(explanation: Explanation, board: _Device) -> Explanation:
 
 def _explained(device: _Device, name: str) -> Explanation:
     fleet, position = device.fleet, device.position
-    behind = fleet.faults.behind(name, position)
-    disguises = fleet.faults.of_exporters(name, position)
+    behind = fleet.faults.behind(name, position, device.near)
+    disguises = fleet.faults.of_exporters(name, device.near)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"
-        behind = fleet.faults.behind("lost", position)
+        behind = fleet.faults.behind("lost", position, device.near)
     elif not is_there:
         text = "this device has no such metric"
     else:

@@ -24,7 +24,7 @@ from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
-from fakedev.sim.journal import FleetJournal, JournalEntry, entry_of_churn, entry_of_end, no_op
+from fakedev.sim.journal import FleetJournal, Tell, entry_of_churn, no_op
 from fakedev.sim.levels import DEVICE, UNIT, Levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import LinkHistory, link_history
@@ -53,7 +53,7 @@ class Fleet:
 
     :param record: receives every accepted event, in order.
     :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
-    :param tell: receives every entry of the journal, in order.
+    :param tell: receives the entries of the journal, in order.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
     :ivar moves: the new positions of the devices at the last reload; None: there was none.
@@ -64,7 +64,7 @@ class Fleet:
         spec: FleetSpec,
         record: Callable[[Stamped], None] = discard_record,
         wall_per_tick: float | None = None,
-        tell: Callable[[JournalEntry], None] = no_op,
+        tell: Tell = no_op,
     ) -> None:
         self._use(CompiledFleet(spec))
         self.moves: FleetReindex | None = None
@@ -141,8 +141,9 @@ class Fleet:
             self._apply_reload(following, following.reindex_from(self.roster), start)
         past = self.state.levels
         if self.compiled.churn.nodes:
-            for workload in self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state):
-                self.journal.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
+            arrived = self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state)
+            entries = [entry_of_churn(workload, self.state.tick, start) for workload in arrived]
+            self.journal.note(entries, [workload.devices for workload in arrived])
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -183,9 +184,7 @@ class Fleet:
         tick, seconds = self.state.tick, self.state.seconds
         self.journal.note_faults(tick, seconds, self.faults.changes)
         self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
-        for verdict in verdicts:
-            cause = self._endings.causes.get(verdict.workload_id, "")
-            self.journal.note(entry_of_end(tick, seconds, verdict, cause), verdict.devices)
+        self.journal.note_ends(tick, seconds, verdicts, self._endings.causes)
 
     def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
         """Use another configuration; all that continues is found by its name."""
@@ -234,6 +233,10 @@ class Fleet:
     def facts(self, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, with those of workloads (pod, ...) and values (xid)."""
         return self._labels.facts(node, self.state.levels[UNIT])
+
+    def owner_facts(self, device: int) -> dict[str, str]:
+        """The part of a device's :meth:`facts` that workloads change."""
+        return self._labels.attribution.facts(device)
 
     def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
         """As :meth:`facts`: for each device the facts of each container on it."""

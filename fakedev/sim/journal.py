@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,21 @@ from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
+    ClearFaults,
     DropWorkload,
+    DropWorkloads,
     InjectFault,
     Reload,
     Stamped,
     StartWorkload,
     StopWorkload,
+    StopWorkloads,
 )
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import Change
 from fakedev.sim.workloads.workload import Verdict, Workload
+
+T = TypeVar("T")
 
 #: Entries that a fleet keeps in memory.
 MAX_KEPT: Final = 10_000
@@ -35,7 +40,7 @@ MAX_KEPT: Final = 10_000
 _MAX_DEVICES: Final = 2_000_000
 #: Devices that a scope names; of more devices it has the number.
 _MAX_NAMED: Final = 8
-#: Sets of devices whose device words are cached, for entries of one tick.
+#: Sets of devices with cached device words, for entries of one tick.
 _MAX_WORDED: Final = 32
 #: Characters of device words of all kept entries together; beyond this the oldest entries lose theirs.
 _MAX_WORDS: Final = 16 * 2**20
@@ -48,6 +53,8 @@ _FLAGS: Final = {
     "lost": ("is lost", "is back"),
 }
 _LONGEST_TEXT: Final = 400
+#: Workloads or faults that the scope of one event names; of more it has the number.
+_MAX_IDS: Final = 50
 #: Quantities whose other values are reported, and the noun for them.
 _VALUES: Final = {"xid": "XID"}
 #: The end of a workload; the entry of its start has its devices.
@@ -61,9 +68,8 @@ JOURNAL_KINDS: Final = (
 NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class JournalEntry:
-    """An entry of the journal.
+class JournalEntry(NamedTuple):
+    """An entry of the journal: a tuple, because thousands are made in a tick in which thousands of workloads end.
 
     :param kind: one of JOURNAL_KINDS: an event, as in the record, a change of a fault, a change of a device's
         quantity, or the end of a workload.
@@ -88,7 +94,7 @@ class JournalEntry:
 
     def brief(self) -> JournalEntry:
         """The same entry without its devices."""
-        return replace(self, devices="")
+        return self._replace(devices="")
 
     def fields(self) -> dict[str, object]:
         """The entry as plain values, for a line of the journal."""
@@ -103,8 +109,12 @@ class JournalEntry:
         }
 
 
-def no_op(entry: JournalEntry) -> None:
-    """Do nothing with an entry."""
+#: Receives entries of the journal, in order.
+Tell = Callable[[Sequence[JournalEntry]], None]
+
+
+def no_op(entries: Sequence[JournalEntry]) -> None:
+    """Do nothing with entries."""
 
 
 class FleetJournal:
@@ -113,7 +123,7 @@ class FleetJournal:
     :param tell: receives each entry, in order.
     """
 
-    def __init__(self, roster: Roster, tell: Callable[[JournalEntry], None] = no_op) -> None:
+    def __init__(self, roster: Roster, tell: Tell = no_op) -> None:
         self._roster = roster
         self._tell = tell
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
@@ -137,22 +147,38 @@ class FleetJournal:
         """The tick of the last change of a unit's flag or code."""
         return int(self._since[name][device])
 
-    def note(self, entry: JournalEntry, devices: Positions = NO_DEVICES) -> None:
-        """Add an entry.
+    def note(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
+        """Add entries.
 
-        :param devices: positions of the units that it concerns.
+        :param devices: positions of the units that each of them concerns.
         """
-        if len(devices) and entry.kind != _ENDED:
-            entry = replace(entry, devices=self._words(devices))
-        self._recent.add(entry, devices)
-        self._tell(entry)
+        if entries:
+            self._add([self._with_words(each, units) for each, units in zip(entries, devices, strict=True)], devices)
+
+    def _with_words(self, entry: JournalEntry, devices: Positions) -> JournalEntry:
+        return entry._replace(devices=self._words(devices)) if len(devices) else entry
+
+    def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
+        self._recent.add(entries, devices)
+        self._tell(entries)
+
+    def note_ends(self, tick: int, seconds: float, verdicts: Sequence[Verdict], causes: Mapping[str, str]) -> None:
+        """Add entries for workloads that ended in a tick; the entries of their starts have their devices.
+
+        :param causes: ids of the faults that ended workloads, by the workload's id.
+        """
+        if self._tell is no_op:
+            verdicts = verdicts[-MAX_KEPT:]
+        if verdicts:
+            entries = [_entry_of_end(tick, seconds, each, causes.get(each.workload_id, "")) for each in verdicts]
+            self._add(entries, [each.devices for each in verdicts])
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
         """Add entries for the changes of faults in a tick."""
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
             scope = self.names(devices) or "no device"
-            self.note(JournalEntry(tick, seconds, what, scope, fault.fault_id, text), devices)
+            self.note([JournalEntry(tick, seconds, what, scope, fault.fault_id, text)], [devices])
 
     def note_devices(self, tick: int, seconds: float, before: Level, after: Level, faults: Faults) -> None:
         """Add entries for the changes of devices in a tick, and of parts that change without their device.
@@ -163,7 +189,7 @@ class FleetJournal:
         def note(name: str, changed: Positions, text: str) -> None:
             for devices in faults.units_by_cause(name, changed) if len(changed) else ():
                 cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
-                self.note(JournalEntry(tick, seconds, name, self.names(devices), cause, text), devices)
+                self.note([JournalEntry(tick, seconds, name, self.names(devices), cause, text)], [devices])
 
         for name in self._since:
             now, past = after.arrays.get(name), before.arrays.get(name)
@@ -209,18 +235,30 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
             kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
         case StopWorkload(workload_id, reason):
             kind, scope, text = "stop", workload_id, reason
+        case StopWorkloads(workload_ids, reason):
+            kind, scope, text = "stop", _some(workload_ids), reason
         case DropWorkload(workload_id):
             kind, scope, text = "drop", workload_id, "its peer is gone"
+        case DropWorkloads(workload_ids):
+            kind, scope, text = "drop", _some(workload_ids), "their peer is gone"
         case InjectFault(fault):
             of_node = f" of {fault.node}" if fault.node else ""
             kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
         case ClearFault(fault_id):
             kind, scope, text = "clear", fault_id, "cleared"
+        case ClearFaults(fault_ids):
+            kind, scope, text = "clear", _some(fault_ids), "cleared"
         case ChangeClock(_, _, reason):
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):
             kind, scope, text = "reload", "fleet", compiled.roster.summary
     return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
+
+
+def _some(ids: Sequence[str]) -> str:
+    """Ids; of many the first, and the number of the others."""
+    more = len(ids) - _MAX_IDS
+    return ", ".join(ids[:_MAX_IDS]) + (f" and {more} more" if more > 0 else "")
 
 
 def entry_of_churn(workload: Workload, tick: int, seconds: float) -> JournalEntry:
@@ -230,11 +268,7 @@ def entry_of_churn(workload: Workload, tick: int, seconds: float) -> JournalEntr
     return JournalEntry(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
 
 
-def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> JournalEntry:
-    """The entry for a workload that ended.
-
-    :param cause: the fault that ended it; empty for none.
-    """
+def _entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> JournalEntry:
     text = f"{verdict.name}: {verdict.code} {verdict.text}"
     return JournalEntry(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
@@ -247,6 +281,7 @@ class Recent:
     """
 
     def __init__(self, most: int, max_devices: int, max_size: int) -> None:
+        self._most = most
         self._max_devices = max_devices
         self._max_size = max_size
         self._size = 0
@@ -257,22 +292,22 @@ class Recent:
         self._devices = array("i")
         self._device_count = 0
 
-    def add(self, entry: JournalEntry, devices: Positions) -> None:
-        """Add an entry.
+    def add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
+        """Add entries.
 
-        :param devices: positions of the units that it concerns.
+        :param devices: positions of the units that each of them concerns.
         """
-        if len(self._counts) == self._counts.maxlen:
-            self._device_count -= self._counts[0]
-        if len(self._kept) == self._kept.maxlen:
-            self._size -= self._kept[0].size
-        self._kept.append(entry)
-        self._size += entry.size
+        entries, devices = entries[-self._most :], devices[-self._most :]
+        counts = [len(each) for each in devices]
+        self._device_count += sum(counts) - sum(islice(self._counts, _beyond(self._counts, counts)))
+        gone = islice(self._kept, _beyond(self._kept, entries))
+        self._size += sum(each.size for each in entries) - sum(each.size for each in gone)
+        self._kept.extend(entries)
         if self._size > self._max_size:
             self._shorten()
-        self._counts.append(len(devices))
-        self._devices.frombytes(devices.astype(np.int32).tobytes())
-        self._device_count += len(devices)
+        self._counts.extend(counts)
+        units = devices[0] if len(devices) == 1 else np.concatenate(devices)
+        self._devices.frombytes(units.astype(np.int32).tobytes())
         while self._device_count > self._max_devices:
             self._device_count -= self._counts.popleft()
         if len(self._devices) > 2 * self._device_count:
@@ -317,3 +352,8 @@ class Recent:
         """The units of all entries. Nothing can be added while the caller holds this view."""
         first = len(self._devices) - self._device_count
         return np.frombuffer(self._devices, dtype=np.int32)[first:] if self._devices else np.zeros(0, dtype=np.int32)
+
+
+def _beyond(kept: deque[T], more: Sequence[object]) -> int:
+    """The number of elements that a full ring loses when more are added."""
+    return max(len(kept) + len(more) - (kept.maxlen or 0), 0)

@@ -106,7 +106,7 @@ def _asks_memory(workload: WorkloadSpec) -> bool:
 
 
 def _may_fill(workload: WorkloadSpec, node: RosterNode) -> bool:
-    """Whether a workload alone may demand nearly all memory of a device, or more."""
+    """Whether a single workload may demand nearly all memory of a device, or more."""
     room = node.pool.device_type.memory_total_bytes - node.pool.device_type.memory_reserved_bytes
     for use in workload.uses:
         if use.metric == MEMORY:

@@ -157,7 +157,7 @@ WORK_KINDS: Mapping[str, WorkKind] = {
 
 #: Relations that a board's type can switch off, and what is then.
 SWITCHES: Mapping[str, str] = {
-    "hang": "a board that hangs goes on as if it did not; it only says so",
+    "hang": "a board that hangs continues as if it did not; only the flag shows the hang",
     "core-clock": "the core clock is the highest also without work",
     "memory-clock": "the memory clock is the highest also without work",
     "power-limit": "the power limit is shown, and takes nothing away",

@@ -43,9 +43,9 @@ FAULT_FIELDS: Final[Mapping[str, Field]] = {
         Field("node", "node of the device words that name none", "NODE"),
         _time("start", "how long after the next tick it begins", ""),
         _time("duration", "how long it lasts", "until it is cleared"),
-        _time("every", "how often it happens again, and whether it goes on is drawn again", "for once"),
+        _time("every", "how often it happens again, or is drawn again if it lasts", "for once"),
         Field(
-            "probability", "0 to 1: how likely it is to affect a device, each time that is drawn", "NUMBER",
+            "probability", "0 to 1: how likely it is to affect a device, at each draw", "NUMBER",
             FieldKind.NUMBER, 1.0, high=1,
         ),
         Field("metric", "metric that it affects, of kinds that affect series; all when not given", "METRIC"),

@@ -79,7 +79,7 @@ class FaultKind:
         return needed | {each.needs: f"{self.name} with {each.name}" for each in given}
 
     def why_not_on_parts(self, values: Mapping[str, float], *, are_tiles: bool) -> str:
-        """Why it cannot concern a part of a device alone; empty where it can.
+        """Why it cannot concern only a part of a device; empty where it can.
 
         :param are_tiles: the part is a tile.
         """

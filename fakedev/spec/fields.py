@@ -37,7 +37,7 @@ class Field:
 
     :param name: in JSON, as an option in words and as a key of the configuration.
     :param purpose: what it is for: a phrase without a capital letter and a full stop.
-    :param shown: what stands for its value in usage lines, as ``DURATION``.
+    :param shown: the placeholder for its value in usage lines, as ``DURATION``.
     :param attribute: of the specification; empty: the name.
     :param unit: of its number, for the documentation.
     :param high: the largest number; the smallest is 0.

@@ -14,6 +14,8 @@ from fakedev.spec.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
 FOREVER = 1e300
+#: The highest speed of the clock, in simulated seconds per wall second.
+MAX_SPEED = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class PoolSpec:
     :param devices: specifications of single devices, by index; other devices have only their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: quantity to the metric of its identity that shows it, for messages to users.
-    :param parts: of each device without parts of its own; empty: the tiles of its type.
+    :param parts: of each device that does not define its own; empty: the tiles of its type.
     :param churn: workloads that start on its nodes at random; None: none do.
     """
 
@@ -100,7 +102,7 @@ class MetricUse:
     :param metric: the quantity, one of :data:`fakedev.spec.metrics_of_work.ASKABLE`.
     :param activities: run beside the plain ones, at the same pace, and repeat.
     :param is_share: values are percent of the device's maximum; else they are in the quantity's own unit.
-    :param is_traffic: values are bytes per second, for a quantity whose own unit is a share.
+    :param is_traffic: values are bytes per second, for a quantity that is itself a share.
     :param is_optional: ignored if none of the devices has the metric; else the workload is refused.
     """
 

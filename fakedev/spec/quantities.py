@@ -1,7 +1,7 @@
 """The names of a device's quantities and facts, and their aliases.
 
 A *quantity* is a simulated number (``power_watts``). A *fact* is a text that identifies or describes a board (``uuid``,
-``product_name``). Device types may define quantities of their own, as the original's JSON files do: these follow the
+``product_name``). Device types may define their own quantities, as the original's JSON files do: these follow the
 load directly and keep their names.
 """
 

@@ -13,11 +13,11 @@ _PAGE: Final = ("limit", "offset")
 class WebPath:
     """One path, with what it takes.
 
-    :param template: the path; parts in capitals stand for names and numbers.
+    :param template: the path; parts in capitals are placeholders for names and numbers.
     :param summary: the content, in some words.
     :param query: the keys that GET takes after the ``?``.
     :param methods: HEAD goes with GET.
-    :param in_metrics: also at addresses with ``serve: metrics``, else at those with ``serve: all`` alone.
+    :param in_metrics: also at addresses with ``serve: metrics``, else only at those with ``serve: all``.
     :param is_linked: on the start page of addresses with ``serve: metrics``.
     """
 
@@ -89,25 +89,29 @@ PART: Final = WebPath(f"{API}/devices/NODE/INDEX/PART", "one part of a device")
 PARTS: Final = WebPath(f"{API}/devices/NODE/INDEX/parts", "the parts of a device")
 LINKS: Final = WebPath(f"{API}/devices/NODE/INDEX/link", "the links of a device")
 LINK: Final = WebPath(f"{API}/devices/NODE/INDEX/link/NUMBER", "one link of a device")
-DEVICE_HISTORY: Final = WebPath(f"{API}/devices/NODE/INDEX/history", "the last ticks of a device")
-HISTORY: Final = WebPath(f"{API}/history", "the last ticks of the fleet")
+DEVICE_HISTORY: Final = WebPath(f"{API}/devices/NODE/INDEX/history", "the last ticks of a device", ("seconds",))
+HISTORY: Final = WebPath(f"{API}/history", "the last ticks of the fleet", ("seconds",))
+FIND: Final = WebPath(f"{API}/find", "the devices that a text finds, for the web page", ("text",))
 STREAM: Final = WebPath(f"{API}/stream", "the fleet live, as server-sent events")
 NODES: Final = WebPath(f"{API}/nodes", "the nodes", ("pool", *_PAGE))
 NODE: Final = WebPath(f"{API}/nodes/NODE", "one node with its topology")
 IDENTITIES: Final = WebPath(f"{API}/identities", "the identities that the fleet shows")
 QUEUES: Final = WebPath(f"{API}/queues", "the work queues", _PAGE)
 QUEUE: Final = WebPath(f"{API}/queues/NAME", "one work queue")
+QUEUE_HISTORY: Final = WebPath(f"{API}/queues/NAME/history", "the last hour of a queue", ("seconds",))
 LOAD: Final = WebPath(f"{API}/tester", "the load with its plans; changes it", _PAGE, ("GET", "POST"))
 LOAD_PLAN: Final = WebPath(f"{API}/tester/PLAN", "one plan with its statistics", _PAGE)
 LOAD_TIMELINE: Final = WebPath(f"{API}/tester/PLAN/timeline", "the load since the last reset, for charts")
-CLOCK: Final = WebPath(f"{API}/clock", "the simulated clock; moves it on", methods=("GET", "POST"))
+CLOCK: Final = WebPath(
+    f"{API}/clock", "the simulated clock; advances it, changes its speed", methods=("GET", "POST", "PATCH")
+)
 
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
     OWN_METRICS, RELOAD, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL, DEVICES, DEVICE, PART,
-    PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, STREAM, NODES, NODE, IDENTITIES, QUEUES, QUEUE, LOAD, LOAD_PLAN,
-    LOAD_TIMELINE, CLOCK,
+    PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES, QUEUES, QUEUE, QUEUE_HISTORY,
+    LOAD, LOAD_PLAN, LOAD_TIMELINE, CLOCK,
 )  # fmt: skip
 #: The first parts of paths; the pages of a configuration must begin with other parts.
 FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

@@ -145,7 +145,7 @@ def _read(read: Callable[[object], Read], fields: Mapping[str, object], name: st
 
 
 def _faults(value: object) -> tuple[Mapping[str, object], ...]:
-    """Faults as objects, or their kinds alone; they are checked when the devices are known."""
+    """Faults as objects, or only their kinds; they are checked when the devices are known."""
     if value is None:
         return ()
     if isinstance(value, str):

@@ -70,6 +70,7 @@ class Plan:
     :param limit_seconds: run-time limit of each request; 0 for none.
     :param json_lines: all requests on one connection, as JSON lines; else a connection for each, in bare JSON, as with
         the original program.
+    :param token_file: has the frontend's token; empty for none.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Plan:
     arguments: tuple[str, ...] = ()
     limit_seconds: float = 0.0
     json_lines: bool = True
+    token_file: str = ""
 
 
 def even_arrivals(curve: RateCurve) -> Iterator[float]:

@@ -3,7 +3,7 @@
 It is a DDSketch (Masson, Rim, Lee: DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees,
 VLDB 2019): bucket ceil(log(value) / log(growth)) counts a value, and the representative of a bucket has the same
 relative distance from both of its bounds. Alternatives: hdrhistogram takes three times as long to count a value and
-needs the maximum beforehand; ddsketch has dependencies.
+needs the maximum in advance; ddsketch has dependencies.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def limiting_cause(scaling: Scaling, law: Law) -> str:
     places = {
         "run": "runs get longer, so it is where the backends work (a device, a processor, a disk that they share)",
         "wait": "requests wait longer in the queue, so it is in taking them out of it",
-        "communication": "what lies between client and backend takes longer, so it is the frontend or the network",
+        "communication": "the way between client and backend takes longer, so it is the frontend or the network",
     }
     first = scaling.steps[0]
     whole = first.run_seconds + first.wait_seconds + first.communication_seconds

@@ -6,7 +6,7 @@ from typing import Final
 
 #: The codes of errors in all line protocols.
 CODES: Final = (
-    "unknown-verb", "bad-argument", "unknown-name", "too-long", "full", "limit", "busy", "internal",
+    "unknown-verb", "bad-argument", "unknown-name", "too-long", "full", "limit", "denied", "busy", "internal",
 )  # fmt: skip
 
 

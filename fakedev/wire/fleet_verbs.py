@@ -27,17 +27,17 @@ def _argument(field: Field, *, required: bool = False) -> Argument:
 
 
 def _rows(words: Iterable[str], length: int) -> list[list[str]]:
-    """Words in rows, for notes."""
+    """The words in rows of a length, for notes."""
     every = list(words)
     return [every[place : place + length] for place in range(0, len(every), length)]
 
 
-_WORKLOAD: Final = Argument("workload", Kind.TEXT, "ID|NAME", "what run answered, or a name", required=True)
+_WORKLOAD: Final = Argument("workload", Kind.TEXT, "ID|NAME", "the id that run answered, or the name", required=True)
 
 FAULT_VERBS: Final = (
     Verb(
         "fault",
-        "Make something go wrong.",
+        "Inject a fault.",
         positionals=[_argument(FAULT_FIELDS["kind"], required=True)],
         options=[_argument(field) for field in FAULT_FIELDS.values() if field.name != "kind"],
         notes=["KIND is one of", *(f"  {' '.join(kinds)}" for kinds in _rows(KINDS, 8))],
@@ -46,26 +46,26 @@ FAULT_VERBS: Final = (
     Verb(
         "clear",
         "End a fault.",
-        positionals=[Argument("fault", Kind.TEXT, "ID|all", "what fault answered, or all", required=True)],
+        positionals=[Argument("fault", Kind.TEXT, "ID|all", "the id that fault answered, or all", required=True)],
         answers=["ok cleared N"],
     ),
-    Verb("faults", "The faults that wait or are active.", answers=["ok N lines"]),
+    Verb("faults", "List the faults that wait or are active.", answers=["ok N lines"]),
     Verb(
         "explain",
-        "Why a device shows what it shows.",
+        "Explain why a device shows its values.",
         positionals=[
             Argument("device", Kind.TEXT, "WORD", "one device, as dgx-0/3", required=True),
-            Argument("metric", Kind.TEXT, "METRIC", "as in a limit of run; the most important when not given"),
+            Argument("metric", Kind.TEXT, "METRIC", "as in a limit of run; the most important ones when not given"),
         ],
         answers=["ok N lines"],
     ),
     Verb(
         "journal",
-        "What happened last.",
-        positionals=[Argument("count", Kind.WHOLE, "N", "how many lines, 1 to 1000; 20 when not given")],
+        "Show the latest events.",
+        positionals=[Argument("count", Kind.WHOLE, "N", "number of lines, 1 to 1000; 20 when not given")],
         options=[
-            Argument("kind", Kind.LIST, "KIND,...", "of these kinds only, as xid,lost,ended"),
-            Argument("devices", Kind.LIST, "WORD,...", "that concern these devices, as in run"),
+            Argument("kind", Kind.LIST, "KIND,...", "only events of these kinds, as xid,lost,ended"),
+            Argument("devices", Kind.LIST, "WORD,...", "only events of these devices, as in run"),
         ],
         answers=["ok N lines"],
     ),
@@ -81,27 +81,37 @@ WORKLOAD_VERBS: Final = (
             for field in WORKLOAD_FIELDS.values()
             if field.name != "name"
         ],
-        flags=[Flag("detach", "it outlives this connection")],
+        flags=[Flag("detach", "the workload continues when this connection closes")],
         notes=[
             "LOAD and VALUE are a number or one of",
             *(f"  {' '.join(usages)}" for usages in _rows([form.usage for form in FORMS.values()], 4)),
         ],
         answers=["ok ID; later, unless it is detached: ended NAME CODE TEXT"],
     ),
-    Verb("stop", "End a workload with 0.", positionals=[_WORKLOAD], answers=["ok stopped N"]),
-    Verb("list", "All workloads that run.", aliases=["workloads"], answers=["ok N lines"]),
-    Verb("show", "All about a workload.", positionals=[_WORKLOAD], answers=["ok N lines"]),
+    Verb("stop", "End a workload with code 0.", positionals=[_WORKLOAD], answers=["ok stopped N"]),
+    Verb("list", "List the running workloads.", aliases=["workloads"], answers=["ok N lines"]),
+    Verb("show", "Show everything about a workload.", positionals=[_WORKLOAD], answers=["ok N lines"]),
     Verb(
         "devices",
-        "The devices, all or some.",
+        "List all devices, or some.",
         positionals=[Argument("devices", Kind.LIST, "WORD,...", "as in run")],
         answers=["ok N lines"],
     ),
     Verb(
         "advance",
-        "Move the simulated clock on.",
-        positionals=[Argument("duration", Kind.DURATION, "DURATION", "as 15m or 90s", required=True)],
-        answers=["ok TEXT, when it has got there"],
+        "Advance the simulated clock, or stop an advance.",
+        positionals=[
+            Argument("duration", Kind.DURATION, "DURATION|stop", "a time such as 15m or 90s", required=True),
+        ],
+        answers=["ok TEXT, when it has got there, or was stopped"],
+    ),
+    Verb(
+        "speed",
+        "Change the speed of the simulated clock.",
+        positionals=[
+            Argument("speed", Kind.NUMBER, "NUMBER", "simulated seconds per second; 0 stops the clock", required=True)
+        ],
+        answers=["ok TEXT"],
     ),
     *FAULT_VERBS,
     *SHARED_VERBS,
@@ -111,7 +121,7 @@ WORKLOAD_GRAMMAR: Final = Grammar(WORKLOAD_VERBS)
 
 
 def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notification:
-    """The news that a workload ended."""
+    """The notification that a workload has ended."""
     return Notification(
         f"ended {quote_word(name)} {code} {text}",
         {"event": "ended", "workload": workload_id, "name": name, "code": code, "text": text},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.wire.errors import ProtocolError
+from fakedev.wire.grammar import Grammar
 from fakedev.wire.json_scan import has_top_level_key
 
 #: Maximum bytes of a message.
@@ -20,7 +21,26 @@ _INSIDE: Final = re.compile(rb'["\\]')
 _FLAT: Final = re.compile(rb'\{(?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
 #: The first byte of a TLS connection (RFC 8446, section 5.1): a record of the handshake.
 _TLS_HANDSHAKE: Final = b"\x16"
+_HTTP_HINT: Final = "web: in the configuration, and the log, have the addresses of HTTP"
 _NOT_BLANK: Final = re.compile(rb"[^ \t\r\n]")
+
+
+def refuse_http(line: bytes, grammar: Grammar) -> None:
+    """Refuse a line that is the request line of HTTP, whatever its method, target and quotes.
+
+    A web page can make a browser send its form to a line port, and lines of the page's choice in its body: they must
+    not be served. A page whose name leads to this machine can also choose the name of a verb as the method.
+
+    :raises ProtocolError: fatal.
+    """
+    if b"HTTP/" not in line:
+        return
+    words = line.split()
+    if len(words) < 3 or not words[-1].startswith(b"HTTP/"):
+        return
+    is_target = words[1].startswith((b"/", b"*")) or b"://" in words[1]
+    if is_target or words[0].decode("utf-8", "replace") not in grammar:
+        raise ProtocolError("unknown-verb", f"this port takes lines, not HTTP; {_HTTP_HINT}", fatal=True)
 
 
 class BraceScanner:
@@ -150,7 +170,7 @@ class Opening:
             if not data:
                 return None
             if data.startswith(_TLS_HANDSHAKE):
-                raise ProtocolError("bad-argument", "this port takes plain lines, not TLS", fatal=True)
+                raise ProtocolError("bad-argument", f"this port takes plain lines, not TLS; {_HTTP_HINT}", fatal=True)
             if not data.startswith(b"{"):
                 return Opened(Dialect.WORDS, b"", data)
         message, rest = self._objects.feed(data)

@@ -41,7 +41,7 @@ _PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {
 class Argument:
     """An argument of a verb.
 
-    :param metavar: stands for its value in a usage line, as ``N``.
+    :param metavar: the placeholder for its value in a usage line, as ``N``.
     :param word: its name in words, if it differs from that in JSON (``limit`` for ``limits``).
     """
 
@@ -96,6 +96,7 @@ class Verb:
     :param options: arguments that words give as ``name=value``.
     :param answers: its answers, each a line of its help.
     :param notes: further lines of its help.
+    :param is_secret: its only argument must not be shown: no error quotes a message with this verb, and no log has it.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Verb:
     answers: Sequence[str] = ()
     notes: Sequence[str] = ()
     rest: Argument | None = None
+    is_secret: bool = False
 
     @cached_property
     def arguments(self) -> Sequence[Argument]:
@@ -158,6 +160,11 @@ class Verb:
         missing = next(argument for argument in self.arguments if argument.required and argument.name not in arguments)
         raise ProtocolError("bad-argument", f"{missing.name_in_words}: missing; usage: {self.usage}")
 
+    @property
+    def misused(self) -> ProtocolError:
+        """The error for wrong arguments that does not quote them."""
+        return ProtocolError("bad-argument", f"usage: {self.usage}")
+
 
 class Grammar:
     """The verbs of a port."""
@@ -165,6 +172,9 @@ class Grammar:
     def __init__(self, verbs: Sequence[Verb]) -> None:
         self._verbs = tuple(verbs)
         self._by_name = {name: verb for verb in verbs for name in (verb.name, *verb.aliases)}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
 
     def find(self, name: str) -> Verb:
         """The verb of this name or alias.
@@ -223,6 +233,13 @@ SHARED_VERBS: Final = (
         "List the verbs, or explain one.",
         positionals=[Argument("verb", Kind.TEXT, "VERB", "a verb")],
         answers=["ok N lines"],
+    ),
+    Verb(
+        "auth",
+        "Give the token of this port, first of all.",
+        positionals=[Argument("token", Kind.TEXT, "TOKEN", "one of the tokens of its address", required=True)],
+        answers=["ok"],
+        is_secret=True,
     ),
     Verb("quit", "Close this connection.", answers=["ok"]),
 )

@@ -28,7 +28,12 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
         if not isinstance(name, str):
             raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
         verb = grammar.find(name)
-        return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
+        try:
+            return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
+        except ProtocolError:
+            if verb.is_secret:
+                raise verb.misused from None
+            raise
     except ProtocolError as error:
         error.request_id = request_id
         raise

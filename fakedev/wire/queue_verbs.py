@@ -9,19 +9,19 @@ from fakedev.wire.grammar import SHARED_VERBS, Argument, Grammar, Kind, Verb
 from fakedev.wire.replies import Notification
 from fakedev.wire.words import quote_word
 
-QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name", required=True)
-ANY_QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name; default: all queues")
-JOB: Final = Argument("job", Kind.WHOLE, "ID", "of the job", required=True)
-_EXIT_CODE: Final = Argument("exit-code", Kind.WHOLE, "EXITCODE", "of the command; 128 + N for signal N", required=True)
-_RUN: Final = Argument("run", Kind.DURATION, "DURATION", "how long it ran; default: measured by the frontend")
-_REASON: Final = Argument("reason", Kind.TEXT, "REASON", "a text")
+QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "name of the queue", required=True)
+ANY_QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "name of the queue; default: all queues")
+JOB: Final = Argument("job", Kind.WHOLE, "ID", "id of the job", required=True)
+_EXIT_CODE: Final = Argument("exit-code", Kind.WHOLE, "EXITCODE", "exit code; 128 + N for signal N", required=True)
+_RUN: Final = Argument("run", Kind.DURATION, "DURATION", "how long the command ran; default: measured by the frontend")
+_REASON: Final = Argument("reason", Kind.TEXT, "REASON", "the reason, as text")
 
 COMMON_VERBS: Final = (
-    Verb("stats", "The state of the queues.", positionals=[ANY_QUEUE], answers=["ok N lines"]),
+    Verb("stats", "Show the state of the queues.", positionals=[ANY_QUEUE], answers=["ok N lines"]),
     Verb(
         "list",
-        "The queues, or the jobs of one.",
-        positionals=[Argument("queue", Kind.TEXT, "QUEUE", "its jobs; default: the names of the queues")],
+        "List the queues, or the jobs of one.",
+        positionals=[Argument("queue", Kind.TEXT, "QUEUE", "list the jobs of this queue; default: list the queues")],
         answers=["ok N lines"],
     ),
     *SHARED_VERBS,
@@ -32,10 +32,10 @@ QUEUE_CLIENT_VERBS: Final = (
         "put",
         "Put a request into a queue.",
         positionals=[QUEUE],
-        rest=Argument("args", Kind.WORDS, "ARG", "of the command; one like NAME=VALUE must follow --"),
+        rest=Argument("args", Kind.WORDS, "ARG", "argument of the command; write -- before one like NAME=VALUE"),
         options=[
-            Argument("limit", Kind.DURATION, "DURATION", "of the run, as 90s or 5m; default: that of the queue"),
-            Argument("answer", Kind.TEXT, "accepted|ended", "when this is answered; default in words: accepted"),
+            Argument("limit", Kind.DURATION, "DURATION", "time limit, as 90s or 5m; default: that of the queue"),
+            Argument("answer", Kind.TEXT, "accepted|ended", "when put is answered; default in words: accepted"),
         ],
         answers=["ok ID; later: ended ID OUTCOME key=value ...", "with answer=ended: ok ID OUTCOME key=value ..."],
     ),
@@ -68,14 +68,14 @@ QUEUE_BACKEND_VERBS: Final = (
     ),
     Verb(
         "done",
-        "The command ended.",
+        "Report that the command ended.",
         positionals=[JOB, _EXIT_CODE],
         options=[_RUN],
         answers=["ok OUTCOME"],
     ),
     Verb(
         "fail",
-        "The command failed, or could not run.",
+        "Report that the command failed, or could not run.",
         positionals=[JOB, _EXIT_CODE],
         rest=_REASON,
         options=[_RUN, Argument("timeout", Kind.DURATION, "DURATION", "the time limit, if it ended the command")],
@@ -86,14 +86,14 @@ QUEUE_BACKEND_VERBS: Final = (
     Verb("bury", "Bury a job; its client receives lost.", positionals=[JOB], rest=_REASON, answers=["ok"]),
     Verb(
         "kick",
-        "Put buried jobs into the queue again.",
+        "Return buried jobs to the queue.",
         positionals=[QUEUE, Argument("count", Kind.WHOLE, "COUNT", "up to COUNT jobs; default: all")],
         answers=["ok kicked N"],
     ),
     Verb(
         "pause",
         "Stop handing out jobs.",
-        positionals=[QUEUE, Argument("duration", Kind.DURATION, "DURATION", "default: until resume")],
+        positionals=[QUEUE, Argument("duration", Kind.DURATION, "DURATION", "how long; default: until resume")],
         answers=["ok"],
     ),
     Verb("drain", "Stop accepting requests.", positionals=[ANY_QUEUE], answers=["ok"]),

@@ -34,10 +34,6 @@ def parse_words(line: bytes, grammar: Grammar) -> Request:
         raise ProtocolError("bad-argument", f"not UTF-8 at byte {error.start + 1}") from None
     if not words:
         raise ProtocolError("unknown-verb", "no verb; help lists the verbs")
-    if len(words) == 3 and words[2].startswith("HTTP/") and words[0].isupper():
-        # A web page can make a browser send its form here: the lines of the body must not be served.
-        text = "this port takes lines, not HTTP; web: in the configuration, and the log, have the addresses of HTTP"
-        raise ProtocolError("unknown-verb", text, fatal=True)
     verb = grammar.find(words[0])
     return Request(verb.name, verb.checked(_arguments(verb, words[1:])))
 
@@ -75,6 +71,10 @@ def quote_word(text: str) -> str:
 
 
 def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
+    if verb.is_secret:
+        if len(words) != len(verb.positionals):
+            raise verb.misused
+        return {argument.name: word for argument, word in zip(verb.positionals, words, strict=True)}
     by_word = {argument.name_in_words: argument for argument in (*verb.positionals, *verb.options)}
     flags = verb.flag_names
     found: dict[str, object] = {}

@@ -268,4 +268,5 @@ class Broker:
         """End the waits of a worker, then each of its jobs."""
         for wait in self._ledger.waits.all_of(worker):
             self._ledger.remove_wait(wait)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(end, worker)), now)
+        if held := self._ledger.held.all_of(worker):
+            self._slices.begin(for_each(held, partial(end, worker)), now)

@@ -16,30 +16,26 @@ MAX_AT_ONCE: Final = 100
 
 
 class Slices:
-    """A queue of long works. The first slice of a work runs at once if no other work is pending."""
+    """A queue of long works. The first slice of a work runs at once if no other work is pending.
 
-    __slots__ = ("_begun_seconds", "_going_on", "_steps")
+    :ivar due_seconds: when the next slice is due, which is at once; None if there is no work.
+    """
+
+    __slots__ = ("_steps", "due_seconds")
 
     def __init__(self) -> None:
         self._steps: deque[Step] = deque()
-        self._begun_seconds = 0.0
-        self._going_on = False
-
-    @property
-    def due_seconds(self) -> float | None:
-        """When the next slice is due, which is at once; None if there is no work."""
-        return self._begun_seconds if self._steps else None
+        self.due_seconds: float | None = None
 
     def begin(self, step: Step, now: float) -> None:
-        """Add a work."""
+        """Add a work. A step may add further works, which wait for their turn."""
         self._steps.append(step)
-        if len(self._steps) == 1 and not self._going_on:
-            self._begun_seconds = now
+        if self.due_seconds is None:
+            self.due_seconds = now
             self.go_on(now)
 
     def go_on(self, now: float) -> None:
         """Run a slice."""
-        self._going_on = True  # a step may add further works
         try:
             for _ in range(MAX_AT_ONCE):
                 if not self._steps:
@@ -47,7 +43,8 @@ class Slices:
                 if not self._steps[0](now):
                     self._steps.popleft()
         finally:
-            self._going_on = False
+            if not self._steps:
+                self.due_seconds = None
 
 
 def for_each(things: Iterable[Thing], do: Callable[[Thing, float], None]) -> Step:

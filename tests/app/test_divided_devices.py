@@ -21,7 +21,7 @@ workloads: {listen: ["127.0.0.1:4499"]}
 
 @pytest.fixture
 def app() -> Iterator[MemoryApplication]:
-    """An application whose first device is divided in two, the second is not."""
+    """An application with a first device that is divided in two, and a second that is not."""
     with application(CONFIGURATION) as running:
         yield running
 
@@ -42,7 +42,7 @@ def test_devices(app: MemoryApplication) -> None:
 
 
 def test_parts_of_a_device(app: MemoryApplication) -> None:
-    """All of them at once: who they are, how they are, who works on them; of a device that is whole there are none."""
+    """All of them together: identity, health and workloads; a device that is whole has none."""
     peer = app.connect()
     peer.say("run one devices=a/0/1 profile=40:0:0 use=memory:1GiB:0:0 pod=q detach")
     peer.say("fault lost devices=a/0/0", "advance 1s")

@@ -61,15 +61,13 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
     text = QUEUES + "  listen-clients: [9997, '127.0.0.1:9996']\n  max-connections: 1\n"
     with application(text) as app:
         clients = [port for port in app.reactor.ports if port.getHost().port in (9996, 9997)]
-        assert clients[0].factory is clients[1].factory
-        first, second = app.client(), app.client()
-        assert (first.say("put sleep"), second.lines()) == (
-            ["ok 1"], ["error busy 1 connections are open, and no more are taken"],
-        )  # fmt: skip
+        assert clients[0].factory.port is clients[1].factory.port
+        assert app.client().say("put sleep") == ["ok 1"]
+        assert app.client().lines() == ["error busy 1 connections are open and at work, no more are accepted"]
 
 
 class Stopping:
-    """A service that was told to stop."""
+    """A service that is stopping."""
 
     def __init__(self, app: MemoryApplication) -> None:
         self._reactor = app.reactor
@@ -104,7 +102,7 @@ def test_running_jobs_finish_before_the_end() -> None:
 
 
 def test_jobs_that_run_too_long_end_with_the_program() -> None:
-    """Their clients are told, their backends too."""
+    """Their clients are notified, and their backends too."""
     with application(QUEUES) as app:
         asks, works = app.client(), app.backend()
         asks.say("put sleep 1")
@@ -126,7 +124,7 @@ def test_end_without_jobs_is_not_delayed() -> None:
 
 
 def test_statistics_in_the_log(said: list[str]) -> None:
-    """A line for each queue and interval, with where the longest run was; each interval stands for itself."""
+    """A line for each queue and interval, with where the longest run was; each interval counts separately."""
     with application(QUEUES + "  log-interval: 10s\n") as app:
         asks, works = app.client(), app.backend()
         asks.say("put sleep 1", "put sleep 2", "put sleep {x}")
@@ -150,7 +148,7 @@ def test_statistics_in_the_log(said: list[str]) -> None:
 
 
 def configured(*arguments: str) -> Any:
-    """The configuration that options stand for."""
+    """The configuration that options produce."""
     options = FrontendOptions()
     values = options.flags.parse(arguments)
     return load("options", Files(environ={}), text=options.configuration_text(values))
@@ -167,7 +165,7 @@ def test_defaults_of_the_original() -> None:
     configuration = configured("sleep", "media$HOME")
     queues = configuration.queues
     assert [endpoint.listen.display for endpoint in configuration.web] == ["localhost:9998"]
-    assert [address.display for address in queues.clients + queues.backends] == ["localhost:9997", "localhost:9999"]
+    assert [entry.listen.display for entry in queues.clients + queues.backends] == ["localhost:9997", "localhost:9999"]
     assert [(queue.name, queue.max_waiting) for queue in queues.broker.queues] == [("sleep", 0), ("media$HOME", 0)]
     assert (queues.broker.maxima, queues.log_interval_seconds) == ("window", 0)
 
@@ -175,7 +173,7 @@ def test_defaults_of_the_original() -> None:
 def test_options_of_the_original() -> None:
     """With one dash or two; an address without a host is every address."""
     queues = queues_of("-caddr", ":97", "--waddr=0.0.0.0:99", "-interval", "30", "-qmax=7", "sleep")
-    assert [address.display for address in queues.clients + queues.backends] == ["*:97", "0.0.0.0:99"]
+    assert [entry.listen.display for entry in queues.clients + queues.backends] == ["*:97", "0.0.0.0:99"]
     assert queues.broker.queues[0].max_waiting == 7
     assert (queues.broker.maxima, queues.broker.interval_seconds, queues.log_interval_seconds) == ("interval", 30, 30)
     assert queues_of("-since-scrape", "sleep").broker.maxima == "since-scrape"
@@ -199,7 +197,7 @@ def test_options_of_the_original() -> None:
     ],
 )
 def test_usage_of_the_frontend(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A mistake is told in a line, and ends it with 2; nothing listens."""
+    """A mistake is reported in a line, and the exit code is 2; nothing listens."""
     try:
         code: object = frontend_main(arguments)
     except SystemExit as ended:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,9 @@ from fakedev.app.reload import restart_reasons
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
-from tests.support.application import SMALL, STANDING, MemoryApplication, application
+from tests.support.application import SMALL, STANDING, AppReactor, MemoryApplication, NoThreads, application
 from tests.support.http_wire import Answer, Peer, answers
+from tests.support.logged_errors import LoggedErrors
 from tests.support.paths import ROOT
 
 MORE = SMALL.replace("nodes: [a, b]", "nodes: [c, a]")
@@ -82,7 +85,7 @@ def _value(app: MemoryApplication, path: str, label: str) -> float:
 
 
 def test_what_is_wrong_changes_nothing() -> None:
-    """Every problem is told with its place, in the answer and by the metrics; the old configuration stays."""
+    """Every problem is reported with its place, in the answer and by the metrics; the old configuration stays."""
     with application() as app:
         assert own(app)["fakedev_config_last_reload_successful"] == "1.0"
         app.text = SMALL.replace("device: h100", "device: h1000").replace("seed: 7", "sed: 7")
@@ -102,7 +105,7 @@ def test_what_is_wrong_changes_nothing() -> None:
 
 
 def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With those that run there would be too many: the old configuration stays, and ticks go on."""
+    """With those that run there would be too many: the old configuration stays, and ticks continue."""
     monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
     with application() as app:
         peer = app.connect()
@@ -223,6 +226,76 @@ def test_hangups_while_the_clock_stands() -> None:
         assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "0.0"
 
 
+class HeldThreads:
+    """A pool whose work runs when the test says so.
+
+    :ivar work: what was asked for and did not run yet.
+    """
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Callable[[bool, Any], None], Callable[[], Any]]] = []
+        self.asked = 0
+
+    def callInThreadWithCallback(self, told: Callable[[bool, Any], None], work: Callable[[], Any]) -> None:
+        """Keep the work."""
+        self.work.append((told, work))
+        self.asked += 1
+
+    def run(self) -> None:
+        """Do the first work that waits."""
+        told, work = self.work.pop(0)
+        NoThreads().callInThreadWithCallback(told, work)
+
+
+def held_reload(app: MemoryApplication) -> Peer:
+    """A client that asks for a reload."""
+    peer = app.http()
+    peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    return peer
+
+
+def test_many_reloads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One runs; all others, by signal or by HTTP, are one that follows it, and get its answer."""
+    threads = HeldThreads()
+    monkeypatch.setattr(AppReactor, "getThreadPool", lambda _: threads)
+    with application() as app:
+        app.text = MORE
+        first = held_reload(app)
+        app.text = SMALL.replace("nodes: [a, b]", "nodes: [a, b, d]")
+        others = [held_reload(app) for _ in range(40)]
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+        assert threads.asked == 1
+        threads.run()
+        app.tick()
+        assert [answer.status for answer in came(first)] == [200]
+        assert [came(each) for each in others] == [[]] * 40
+        threads.run()
+        app.tick()
+        (answer,) = {came(each)[0].body for each in others}
+        assert json.loads(answer)["fleet"] == "6 devices on 3 nodes"
+        assert (threads.asked, threads.work) == (2, [])
+        assert own(app)['fakedev_config_reloads_total{result="good"}'] == "2.0"
+
+
+def test_reloads_of_clients_that_left(monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors) -> None:
+    """One that waits is dropped with its last client; one that runs takes effect."""
+    threads = HeldThreads()
+    monkeypatch.setattr(AppReactor, "getThreadPool", lambda _: threads)
+    with application() as app:
+        app.text = MORE
+        for client in [held_reload(app) for _ in range(40)]:
+            client.leave()
+        threads.run()
+        app.tick()
+        assert (threads.asked, threads.work) == (1, [])
+        assert app.get("/nodes/c/metrics").status == 200
+        last = held_reload(app)
+        threads.run()
+        app.tick()
+        assert [answer.status for answer in came(last)] == [200]
+
+
 def test_addresses() -> None:
     """New ones are listened on, old ones closed, and on those that stay connections live on with new rules."""
     with application() as app:
@@ -330,8 +403,8 @@ def test_what_devices_showed_before() -> None:
         assert app.json("/api/v1/devices/c/1/history")["quantities"]["power_watts"][:known] == [None] * known
 
 
-def test_who_looks_on() -> None:
-    """Viewers of the live page are told who is there now."""
+def test_viewers_of_the_live_page() -> None:
+    """Viewers of the live page get the new list of nodes."""
     with application() as app:
         viewer = app.http()
         viewer.send(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")

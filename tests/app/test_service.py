@@ -72,7 +72,7 @@ def test_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_two_pools_and_several_endpoints(tmp_path: Path) -> None:
-    """Every endpoint serves what it is said to serve, of one state."""
+    """Every endpoint serves what its configuration says, from one state."""
     with application(TWO_POOLS % (tmp_path, tmp_path)) as app:
         assert len(app.factories(GuardedSite)) == 3
         assert len(app.factories(WorkloadPortFactory)) == 2

@@ -43,7 +43,7 @@ def test_changes_are_posts() -> None:
 
 
 def test_reports_at_the_end(tmp_path: Path) -> None:
-    """Written when the service stops; one that cannot be is told, and costs nobody anything."""
+    """Written when the service stops; one that cannot be written is logged, without other effects."""
     (tmp_path / "out.json").write_text("an old report, open to all")
     (tmp_path / "out.json").chmod(0o644)
     with application(LOAD + f"  reports: [{tmp_path}/out.json, /nowhere/out.txt]\n") as app:

@@ -53,7 +53,7 @@ SHORT_NAMES = {
 
 
 def load(path: Path) -> dict[str, Any]:
-    """One YAML file as it stands."""
+    """One YAML file, unchanged."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert isinstance(data, dict)
     return data

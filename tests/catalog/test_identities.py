@@ -42,7 +42,7 @@ def test_families(identity: Identity) -> None:
 
 
 def test_rows(identity: Identity) -> None:
-    """Rows show known quantities of devices in known units, each with labels of its own."""
+    """Rows show known quantities of devices in known units; each row has different labels."""
     for family in identity.families:
         for row in family.rows:
             assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
@@ -73,7 +73,7 @@ def test_labels(identity: Identity) -> None:
 
 
 def test_not_covered(identity: Identity) -> None:
-    """What is left out is said in words; a single word before the colon is a family that there is not."""
+    """Omissions are described; a single word before the colon is a family that does not exist."""
     names = {family.name for family in identity.families}
     assert identity.not_covered
     for text in identity.not_covered:

@@ -1,6 +1,6 @@
-"""The built-in identities against reference texts of the exporters that they stand for.
+"""The built-in identities against reference texts of the exporters that they imitate.
 
-The texts are no part of the project: they lie in a folder beside it on the developers' machines.
+The texts are not part of the project: they are in a folder beside it on the developers' machines.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def is_subsequence(part: Sequence[object], whole: Iterable[object]) -> bool:
     return all(item in rest for item in part)
 
 
-#: Labels of instances of a divided GPU alone.
+#: Labels only of instances of a divided GPU.
 OF_INSTANCES = ("GPU_I_PROFILE", "GPU_I_ID")
 
 
@@ -127,7 +127,7 @@ class TestDcgm:
         assert is_subsequence(declared(self.identity), page)
 
     def test_families_are_the_counters(self) -> None:
-        """They are also those of the exporter's own list; what is missing is said, exactly."""
+        """They are also those of the exporter's own list; exactly the missing ones are named."""
         counters = [row for row in self.counters() if row[1] != "label"]
         assert set(declared(self.identity)) <= set(counters)
         missing = {name for name, _, _ in counters} - {name for name, _, _ in declared(self.identity)}
@@ -192,7 +192,7 @@ class TestXpumanager:
         return list(csv.DictReader(text.splitlines()))
 
     def test_families(self) -> None:
-        """Names, TYPE and HELP are the table's, the order is the page's; what is missing is said, exactly."""
+        """Names, TYPE and HELP are the table's, the order is the page's; exactly the missing ones are named."""
         table = [(row["exposed_name"], row["type"], row["help"]) for row in self.families()]
         ours = [row for row in declared(self.identity) if not row[0].endswith("_created")]
         assert set(ours) <= set(table)
@@ -293,7 +293,7 @@ class TestCollectd:
             assert name.endswith("_total") == (kind == "counter")
 
     def test_left_out(self) -> None:
-        """What is left out is named, and is nothing that is shown."""
+        """Omissions are named, and none of them is shown."""
         missing = left_out(self.identity, "collectd_gpu_sysman_")
         assert missing
         assert not missing & {name for name, _, _ in declared(self.identity)}

@@ -1,7 +1,7 @@
 """The built-in identities over all built-in devices, rendered: good pages, as those of the exporters.
 
 test_identity_golden.py compares the identities as data; here it is their pages. The reference texts
-are no part of the project: they lie in a folder beside it on the developers' machines.
+are not part of the project: they are in a folder beside it on the developers' machines.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def every_device(title: str) -> tuple[Fleet, Identity]:
 
 
 def value_of(level: Level, quantity: str, device: int) -> float:
-    """A quantity of a device; 0 where it has it not."""
+    """A quantity of a device; 0 where the device does not have it."""
     return float(level.arrays[quantity][device]) if level.has(quantity, device) else 0.0
 
 
@@ -158,7 +158,7 @@ class TestEveryDevice:
         assert list(lines) == []
 
     def test_absent_families_are_known(self, title: str) -> None:
-        """What is not on the page of one device type is what was said beforehand, and nothing else."""
+        """Exactly the families known in advance are not on the page of one device type."""
         for name in DEVICES:
             fleet, identity = made(f"{{name: p, nodes: 1, device: {name}, devices-per-node: 2, identity: {title}}}")
             shown = set(re.findall(r"^# TYPE (\S+) ", page_of(fleet, identity), re.MULTILINE))
@@ -288,7 +288,7 @@ def lines_of(page: str, names: set[str]) -> list[str]:
 
 @needs_golden
 class TestXpumanager:
-    """xpumanager@1.3 over the Max 1550 of the reference page, which shows its two tiles one by one."""
+    """xpumanager@1.3 over the Max 1550 of the reference page, which shows each of its two tiles."""
 
     def series(self, page: str, names: set[str]) -> set[tuple[str, ...]]:
         """Names with their labels."""

@@ -1,4 +1,4 @@
-"""fakedev conform: which page is compared, what is said, and how it ends."""
+"""fakedev conform: which page is compared, what is printed, and how it ends."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_repeated_options_gather() -> None:
     ],
 )
 def test_boolean_options_take_no_next_argument(arguments: list[str], verbose: bool, operands: tuple[str, ...]) -> None:
-    """A boolean stands alone or takes =value; what follows it is an operand."""
+    """A boolean has no value or takes =value; what follows it is an operand."""
     program = Program("WORDS")
     values = program.flags.parse(arguments)
     assert (values[program.verbose], values.operands) == (verbose, operands)
@@ -102,7 +102,7 @@ def test_boolean_options_take_no_next_argument(arguments: list[str], verbose: bo
     ],
 )
 def test_options_end_at_the_first_operand_or_two_dashes(arguments: list[str], operands: tuple[str, ...]) -> None:
-    """What comes after is left alone, options too; a single dash is an operand."""
+    """Later arguments are not parsed, also options; a single dash is an operand."""
     program = Program("WORDS")
     values = program.flags.parse(arguments)
     assert values.operands == operands
@@ -127,7 +127,7 @@ def test_options_end_at_the_first_operand_or_two_dashes(arguments: list[str], op
     ],
 )
 def test_what_cannot_be_used_is_named(arguments: list[str], part: str) -> None:
-    """Each fault is told with the argument at fault."""
+    """Each error names the wrong argument."""
     with pytest.raises(FlagError) as caught:
         Program().flags.parse(arguments)
     assert part in str(caught.value)
@@ -169,7 +169,7 @@ def test_help_is_printed_and_exits_0(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_usage_error_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong option is told on standard error, with the way to the help, and exits 2."""
+    """A wrong option is reported on standard error, with the way to the help, and exits 2."""
     program = Program()
     with pytest.raises(SystemExit) as caught, program.flags.usage_errors_exit():
         program.flags.parse(["-nope"])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
 from fakedev.commands.main import main
 from fakedev.sim.record import read_record
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
-from tests.support.programs.processes import clean_environment, console
+from tests.support.programs.processes import StartAsync, console
 
 COLLECTD = SMALL.replace("h100", "flex-170").replace("dcgm", "collectd")
 
@@ -129,7 +128,7 @@ def test_a_record_of_a_killed_program(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 
 def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """2, with the line at fault; a record of another fleet is told as such."""
+    """2, with the line at fault; a record of another fleet is reported as such."""
     record = tmp_path / "run.jsonl"
     for text, fault in (
         (b"", "line 1: the record is empty"),
@@ -211,7 +210,7 @@ def recorded(text: str, record: Path) -> dict[int, bytes]:
 
 @pytest.mark.parametrize("text", [SMALL, STANDING, COLLECTD], ids=["dcgm", "standing", "collectd"])
 def test_a_record_replays_to_the_same_bytes(text: str, tmp_path: Path) -> None:
-    """Every page that was fetched is rendered again from the record alone, timestamps and all."""
+    """Every page that was fetched is rendered again only from the record, with its timestamps."""
     record, folder = tmp_path / "run.jsonl", tmp_path / "pages"
     seen = recorded(text, record)
     assert len(seen) >= (3 if text == STANDING else 12)
@@ -233,13 +232,11 @@ def test_a_record_needs_its_files_no_more(tmp_path: Path, capfd: pytest.CaptureF
     assert "Q100 80GB HBM9" in rendered(capfd, "--events", str(record), "--for", "1s")
 
 
-def test_who_reads_the_pages_has_enough(small: str) -> None:
-    """A closed pipe ends it with 0 and no complaint."""
-    reading, writing = os.pipe()
-    command = [*console("fakedev"), "render", "--config", small, "--for", "1h", "--every", "1s"]
-    with subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, env=clean_environment()) as program:
-        os.close(writing)
-        assert os.read(reading, 100).startswith(b"# page tick=0 ")
-        os.close(reading)
-        assert program.communicate(timeout=60)[1] == b""
-        assert program.returncode == 0
+@pytest_twisted.ensureDeferred
+async def test_a_reader_that_stops(start_async: StartAsync, small: str) -> None:
+    """A closed pipe ends it with 0 and no error message."""
+    program = start_async([*console("fakedev"), "render", "--config", small, "--for", "1h", "--every", "1s"])
+    await program.wait_for_text("# page tick=0 ")
+    program.transport.closeStdout()
+    assert (await program.wait(), program.stderr) == (0, "")
+    assert program.stdout.count("# page tick=") < 3600

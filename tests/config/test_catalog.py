@@ -117,7 +117,7 @@ def test_own_identity() -> None:
 
 
 def test_an_identity_based_on_another() -> None:
-    """What is not written is as it is there; what is, replaces all that stands there under that key."""
+    """Keys that are not given have the values of the base; a given key replaces the whole value of the base."""
     own = "name: ours\nbased-on: dcgm\nshared-devices: each\n"
     base = Catalog(Files(), Report()).identity("dcgm", Place("x"))
     assert base is not None
@@ -209,7 +209,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
     ],
 )  # fmt: skip
 def test_identity_problem(old: str, new: str, expected: str) -> None:
-    """Each fault of an identity has its line; what the devices lack is told where the pool names it."""
+    """Each mistake in an identity has its line; what the devices lack is reported where the pool names it."""
     assert old in IDENTITY
     assert expected in problems(TEXT, {"dev.yaml": DEVICE, "id.yaml": IDENTITY.replace(old, new, 1)})
 

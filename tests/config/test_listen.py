@@ -53,7 +53,7 @@ def test_tcp_forms(text: str, kind: str, host: str, port: int, display: str, loc
     ],
 )
 def test_unix_forms(text: str, path: str) -> None:
-    """Paths are made absolute; the owner alone may connect unless somebody says more."""
+    """Paths are made absolute; only the owner may connect unless a mode is given."""
     found = parse_listen(text, folder="/conf", runtime_folder="/run/user/7/fakedev")
     assert (found.kind, found.path, found.local) == ("unix", path, True)
     assert found.mode == (0o660 if "mode=" in text else 0o600)
@@ -89,7 +89,7 @@ def test_mode_and_group() -> None:
     ],
 )
 def test_faults(text: str, reason: str) -> None:
-    """What is no address is said with what would be one."""
+    """The error of a wrong address shows a correct one."""
     with pytest.raises(ValueError) as caught:
         parse_listen(text)
     assert str(caught.value) == reason
@@ -119,7 +119,7 @@ def test_twisted_understands_the_description(text: str) -> None:
     ],
 )
 def test_same_address(one: str, other: str, same: bool) -> None:
-    """Two addresses that cannot both be listened on are told, either way round."""
+    """Two addresses that exclude each other are an error, in either order."""
     addresses: list[ListenAddress] = [parse_listen(one), parse_listen(other)]
     assert same_address(*addresses) is same
     assert same_address(*reversed(addresses)) is same

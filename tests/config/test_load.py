@@ -91,7 +91,7 @@ fleet:
       devices: [{index: 1, uuid: 927D7444-B45A-7C49-8402-5E686E46A026, pci: "0000:1b:00.0", file: card9, labels: {rack: r}}]
       labels: {row: "7"}
 web:
-  - {listen: "*:9400", serve: all, token: 0123456789, hosts: [GPU.example.org], pool: a}
+  - {listen: "*:9400", serve: all, token: 0123456789, names: [GPU.example.org], pool: a}
   - {listen: ./a.sock, mode: 0640, group: fakedev}
   - {listen: 9401, identity: dcgm}
 workloads:
@@ -115,7 +115,7 @@ log: {level: debug, format: json}
     assert (found.fleet.seed, found.fleet.tick_seconds, found.speed) == (42, 0.25, 0)
     assert (found.fleet.epoch_seconds, found.epoch_is_start) == (1769860800, False)
     first, second, third = found.web
-    assert (first.token, first.hosts, first.pool, first.listen.local) == ("0123456789", {"gpu.example.org"}, "a", False)
+    assert (first.token, first.names, first.pool, first.listen.local) == ("0123456789", {"gpu.example.org"}, "a", False)
     assert (second.listen.path, second.listen.mode, second.listen.group) == ("/conf/a.sock", 0o640, "fakedev")
     assert third.identity == found.identities["a"]
     ports = found.workloads
@@ -124,6 +124,17 @@ log: {level: debug, format: json}
     (base,) = found.fleet.base
     assert (base.limits, base.run_time_limit_seconds, base.ttl_seconds, base.pod) == ((("power", 60.0),), 300, 0, "p")
     assert (found.logging.level, found.logging.format) == ("debug", "json")
+
+
+def test_names_of_an_endpoint() -> None:
+    """The names that Host may have; a port or a path is no part of them. The key of 0.1 works on, with a note."""
+    found = loaded("version: 1\nweb: [{listen: 9400, names: [A.example., b], hosts: [c]}]\n")
+    assert found.web[0].names == {"a.example", "b", "c"}
+    (note,) = found.notes
+    assert "hosts: is called names: now" in note
+    for name in ("a:80", "a/b", "a b", "*", "http://a", ""):
+        with pytest.raises(ConfigurationError, match="is no host name"):
+            loaded(f"version: 1\nweb: [{{listen: 9400, names: ['{name}']}}]\n")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +155,7 @@ def test_words_that_yaml_takes_for_something_else() -> None:
 
 
 def test_variables() -> None:
-    """Set, unset with a default, empty; a dollar of its own; numbers may come from quotes."""
+    """Set, unset with a default, empty; a literal dollar; numbers may come from quotes."""
     text = 'fleet: {seed: "${SEED}", pools: [{name: "${NAME:-a}", labels: {x: "$${SEED} $5 ${EMPTY:-e}"}}]}'
     files = MemoryFiles({"f.yaml": text}, {"SEED": "9", "EMPTY": "", "OTHER": "x"})
     found = load("/conf/f.yaml", files)
@@ -298,7 +309,7 @@ PIECES = st.lists(
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text(max_size=80) | PIECES.map("".join), st.sampled_from(["f.yaml", "f.json"]))
 def test_no_text_breaks_loading(text: str, name: str) -> None:
-    """Whatever a file holds: a configuration or ConfigurationError, with a line for each problem."""
+    """For any file: a configuration or ConfigurationError, with a line for each problem."""
     try:
         loaded(text, name=name)
     except ConfigurationError as error:
@@ -327,7 +338,7 @@ def test_no_tree_breaks_loading(tree: object) -> None:
         st.sampled_from(["name", "nodes", "node-name", "device", "devices", "devices-per-node", "identity", "labels"]),
         TREES,
     ),
-    st.dictionaries(st.sampled_from(["listen", "serve", "mode", "group", "pool", "token", "open", "hosts"]), TREES),
+    st.dictionaries(st.sampled_from(["listen", "serve", "mode", "group", "pool", "token", "open", "names", "hosts"]), TREES),
     st.dictionaries(st.sampled_from(["name", "file", "devices", "profile", "repeat", "limits", "ttl", "node"]), TREES),
     st.text(max_size=40),
 )
@@ -347,7 +358,7 @@ def test_no_sections_break_loading(
 @settings(max_examples=examples(200), deadline=None)
 @given(TREES, st.sampled_from(["dev.json", "list.json", "id.json", "wl.json", "dev.yaml", "id.yaml"]))
 def test_no_file_named_by_it_breaks_loading(tree: object, name: str) -> None:
-    """The same for what stands in the files that a configuration names."""
+    """The same for the contents of the files that a configuration names."""
     files = {name: json.dumps(tree)}
     text = pool(
         device=name if name.startswith("dev") else "dg1",

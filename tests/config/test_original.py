@@ -108,7 +108,7 @@ def test_workload_repeats_for_ever_and_stays_where_it_is_put() -> None:
 
 
 def test_names_in_any_letter_case() -> None:
-    """Keys of the format match whatever their case; labels and metrics are names of the user's own."""
+    """Keys of the format match in any letter case; labels and metrics are the user's own names."""
     upper = (
         json.dumps(DEVICE)
         .replace("DeviceLabels", "DEVICELABELS")
@@ -172,7 +172,7 @@ LIMITS: dict[str, Any] = DEVICE["MetricLimits"]
     ],
 )  # fmt: skip
 def test_problem(changed: Mapping[str, Mapping[str, object] | str], expected: str) -> None:
-    """Each fault in a file is told with its line there."""
+    """Each mistake in a file is an error with its line there."""
     text = TEXT.replace("listen: []", "listen: [], base: [wl.json]")
     assert expected in problems(text, files(**changed))
 
@@ -183,7 +183,7 @@ def test_a_file_without_faults_has_no_problem() -> None:
 
 
 def test_built_in_identities_work_on_the_originals_devices_and_the_other_way_round() -> None:
-    """addr, file, pciid and name stand for our longer names, and the longer names for them."""
+    """addr, file, pciid and name mean our longer names, and the longer names mean them."""
     identity = {key: value for key, value in IDENTITY.items() if key != "MetricLabels"} | {"MetricMap": {"power": "p"}}
     assert problems(pool(device="h100", identity="id.json"), files(id=identity)) == []
     assert problems(TEXT.replace("id.json", "collectd"), files()) == []
@@ -235,7 +235,7 @@ RANGES = {"frequency": (300, 1300), "power": (50, 250), "temperature": (30, 80),
 
 
 class TestRelations:
-    """What a device that is described by ranges alone shows of work."""
+    """How a device that is described only by ranges shows work."""
 
     shown = ("core_frequency_mhz", "power_watts", "temperature_celsius", "memory_used_bytes")
 

@@ -60,12 +60,12 @@ def test_paths_into_lists_defaults_and_short_forms() -> None:
     ],
 )
 def test_option_problems(override: str, expected: str) -> None:
-    """What is wrong with an option is told by its name."""
+    """A wrong option is an error with its name."""
     assert problems("", overrides=[override]) == [expected]
 
 
 def test_environment_problems() -> None:
-    """A variable of ours that means nothing is told."""
+    """An unknown FAKEDEV variable is an error."""
     assert problems("", environ={"FAKEDEV__FLEET__SED": "1"}) == [
         "environment FAKEDEV__FLEET__SED: unknown key 'SED'; did you mean 'seed'?"
     ]
@@ -78,7 +78,7 @@ fleet:
   pools:
     - {name: a, nodes: [x, "y"], device: t4, labels: {rack: "on $$5", quote: "a\\"b\\\\c é \\u0085"}, devices: [{index: 0, serial: "007"}]}
 web:
-  - {listen: "127.0.0.1:9400", token: "${TOKEN}", hosts: [a.example]}
+  - {listen: "127.0.0.1:9400", token: "${TOKEN}", names: [a.example]}
   - /run/x.sock
 workloads:
   listen: [/run/w.sock]
@@ -114,7 +114,7 @@ def test_origins_are_shown(line: str) -> None:
 
 
 def test_secrets_are_hidden() -> None:
-    """A token is not printed, wherever it comes from."""
+    """A token is not printed, from any source."""
     assert "0123456789" not in shown()
 
 
@@ -137,7 +137,7 @@ def test_the_demo_is_shown_and_read_again() -> None:
 
 
 def test_the_reference_is_current() -> None:
-    """Every key stands in the documentation with type, unit and default."""
+    """Every key is in the documentation with type, unit and default."""
     assert REFERENCE.read_text(encoding="utf-8") == current_reference(), f"{REFERENCE} {HOW}"
 
 

@@ -43,7 +43,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("log: {level: warning}", ["f.yaml:1: log.level: must be one of debug, info, warn, error, not 'warning'; did you mean warn?"]),
         ("web: [{listen: /a, mode: 888}]", ["f.yaml:1: web.0.mode: must be three octal digits, as 660, not '888'"]),
         ("web: [{listen: 9400, open: yes}]", ["f.yaml:1: web.0.open: must be true or false, not 'yes'"]),
-        ("web: [{listen: 9400, token: short}]", ["f.yaml:1: web.0.token: a token is at least 8 printable ASCII characters without blanks"]),
+        ("web: [{listen: 9400, token: short}]", ["f.yaml:1: web.0.token: a token is 8 to 1024 printable ASCII characters without blanks"]),
         ("version: ${V}", ["f.yaml:1: the environment variable V is not set: set it, or write ${V:-default}", "f.yaml:1: version: must be a whole number within 1 to 1, not '${V}'"]),
         ('version: "${V"', ["f.yaml:1: '${V' is no variable: write ${NAME} or ${NAME:-default}, or $$ for a dollar", "f.yaml:1: version: must be a whole number within 1 to 1, not '${V' in quotes"]),
         # pools
@@ -79,7 +79,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("web: [{listen: 9400, mode: 660}]", ["f.yaml:1: mode: is for UNIX sockets, and 127.0.0.1:9400 is none"]),
         ("web: [{listen: 9400, pool: dg}]", ["f.yaml:1: no pool 'dg'; did you mean 'dgx'?"]),
         ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; did you mean 'xpumd'? A file of your own is named by its path."]),
-        ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: listen on loopback or a UNIX socket, or allow it by open: true"]),
+        ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: give it tokens:, listen on loopback or a UNIX socket, or allow it by open: true"]),
         ("workloads: {listen: [{listen: /a, node: dgx-1}]}", ["f.yaml:1: no node 'dgx-1'; did you mean 'dgx-0'?"]),
         ("workloads: {listen: [{listen: /a, allow: [fault]}]}", ["f.yaml:1: workloads.listen.0.allow.0: must be one of workloads, faults, clock, not 'fault'; did you mean faults?"]),
         # base workloads
@@ -114,7 +114,7 @@ def test_pools_that_cannot_share_a_page() -> None:
     )
     clash = (
         "pools a and b both have the family collectd_gpu_sysman_power_watts, as collectd@6 and own: "
-        "give them one identity, or give this endpoint a pool: or an identity: of its own"
+        "give them one identity, or give this endpoint its own pool: or identity:"
     )
     assert problems(pools + "web: [9400]", {"own.yaml": own}) == [f"f.yaml:2: {clash}"]
     assert problems(pools, {"own.yaml": own}) == [f"f.yaml:1: {clash}"]

@@ -23,7 +23,7 @@ def test_a_list_of_names_is_enough() -> None:
     queues = loaded(SAFE + "queues: {names: [sleep, media]}").queues
     assert queues is not None
     assert queues.broker == BrokerSpec((QueueSpec("sleep"), QueueSpec("media")))
-    assert [address.display for address in queues.clients + queues.backends] == ["127.0.0.1:9997", "127.0.0.1:9999"]
+    assert [entry.listen.display for entry in queues.clients + queues.backends] == ["127.0.0.1:9997", "127.0.0.1:9999"]
     assert (queues.drain_seconds, queues.log_interval_seconds) == (25.0, 0.0)
 
 
@@ -49,8 +49,8 @@ queues:
     assert queues.broker.queues == (QueueSpec("sleep", 1000, 2, 90.0, 0.25), QueueSpec("media"))
     assert (queues.broker.max_bytes, queues.broker.window_seconds) == (2**20, 30.0)
     assert (queues.broker.maxima, queues.broker.interval_seconds) == ("interval", 10.0)
-    assert [address.display for address in queues.clients] == ["*:97", "/r/fakedev/c.sock"]
-    assert [(address.display, address.mode) for address in queues.backends] == [("/b.sock", 0o666)]
+    assert [entry.listen.display for entry in queues.clients] == ["*:97", "/r/fakedev/c.sock"]
+    assert [(entry.listen.display, entry.listen.mode) for entry in queues.backends] == [("/b.sock", 0o666)]
     assert (queues.log_interval_seconds, queues.drain_seconds) == (10.0, 3.0)
     assert (queues.max_connections, queues.message_seconds) == (7, 2.0)
 
@@ -66,8 +66,8 @@ queues:
         ("{names: {a: {retrys: 1}}}", ["f.yaml:3: queues.names.a: unknown key 'retrys'; did you mean 'retries'?"]),
         ("\n  names: [a]\n  drain: long", ["f.yaml:5: queues.drain: 'long' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m"]),
         ("{drain: 3s}", ["f.yaml:3: queues.drain: there are no queues: give them in queues.names"]),
-        ("{names: [a], listen-clients: ['*:9997']}", ["f.yaml:3: *:9997 lets other machines put requests into the queues: listen on loopback or a UNIX socket, or allow it by open: true"]),
-        ("{names: [a], listen-backends: ['*:1']}", ["f.yaml:3: *:1 lets other machines take the requests of the queues: listen on loopback or a UNIX socket, or allow it by open: true"]),
+        ("{names: [a], listen-clients: ['*:9997']}", ["f.yaml:3: *:9997 lets other machines put requests into the queues: give it tokens:, listen on loopback or a UNIX socket, or allow it by open: true"]),
+        ("{names: [a], listen-backends: ['*:1']}", ["f.yaml:3: *:1 lets other machines take the requests of the queues: give it tokens:, listen on loopback or a UNIX socket, or allow it by open: true"]),
         ("{names: [a], listen-backends: [9997]}", ["f.yaml:3: 127.0.0.1:9997 is listened on twice (first at default)"]),
         ("{names: [a], maxima: interval}", ["f.yaml:3: queues.maxima: interval needs the interval: give log-interval"]),
         ("{names: [a], maxima: last-scrape}", ["f.yaml:3: queues.maxima: must be one of window, interval, since-scrape, not 'last-scrape'; did you mean since-scrape?"]),

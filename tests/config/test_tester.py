@@ -92,7 +92,7 @@ def test_the_effective_configuration_can_be_read_again() -> None:
     ],
 )
 def test_what_is_wrong(plan: str, reason: str) -> None:
-    """Is told with its line."""
+    """The error names the line."""
     with pytest.raises(ConfigurationError) as raised:
         plans_of(PLANS.partition("    - ")[0] + f"    [{plan}]\n")
     (problem,) = raised.value.problems
@@ -128,7 +128,7 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, reason: str) -> None:
-    """Is told with its name."""
+    """The error names the file."""
     file = tmp_path / "plans.yaml"
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=reason):

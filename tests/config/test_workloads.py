@@ -22,7 +22,7 @@ def workload(keys: str, files: dict[str, str] | None = None) -> WorkloadSpec:
 
 
 def text(keys: str) -> str:
-    """A configuration with one base workload, in lines 1 to n of its own."""
+    """A configuration with one base workload, in its own lines 1 to n."""
     return f"{HEAD}workloads:\n  listen: []\n  base:\n  - {{name: x, {keys}}}\n"
 
 
@@ -216,7 +216,7 @@ def test_uses_are_values() -> None:
 
 
 def test_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workloads and faults that no fleet would take are told, those of profiles among them."""
+    """Workloads and faults that no fleet would accept are errors, also those of profiles."""
     monkeypatch.setattr("fakedev.config.load.MAX_WORKLOADS", 1)
     monkeypatch.setattr("fakedev.config.load.MAX_FAULTS", 4)
     assert problems(pool(nodes="2", profile="degrading") + "\n") == [

@@ -38,7 +38,7 @@ def table(document: str, head: str) -> list[str]:
 
 
 def test_quantities() -> None:
-    """All that identities may show, in the words of the program."""
+    """All that identities may show, as the program lists it."""
     assert len(table("identities.md", "| quantity | what |")) > 50
     assert IDENTITIES.read_text(encoding="utf-8") == current_identities(), f"{IDENTITIES} {HOW}"
 
@@ -87,7 +87,7 @@ def test_ones_own() -> None:
 
 
 def test_tour() -> None:
-    """The lines shown are those that are rendered; the mistake is told as shown."""
+    """The lines shown are those that are rendered; the mistake is reported as shown."""
     text = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## A tour with your own files")[2]
     shown = re.findall(r"^    (#.*|\w+\{.*)$", text, re.MULTILINE)
     folder = DOCUMENTS.parent / "etc" / "own"

@@ -15,7 +15,7 @@ while not (ROOT / "README.md").is_file():
 DOCUMENTS = ROOT / "doc"
 INDEX = DOCUMENTS / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "systemd").glob("*.md"), *DOCUMENTS.glob("*.md")])
-#: What is no page of its own: data that pages refer to.
+#: Files that are not pages: data that pages refer to.
 _NO_PAGES = {"fakedev.schema.json"}
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"#{1,6} +(.+)")

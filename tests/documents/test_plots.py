@@ -31,7 +31,7 @@ def test_the_plots_are_current(tmp_path: Path) -> None:
 
 
 def test_the_documentation_shows_them() -> None:
-    """Each is a document by itself, embedded in the page."""
+    """Each is a separate document, embedded in the page."""
     page = (ROOT / "doc" / "simulation.md").read_text(encoding="utf-8")
     for name in NAMES:
         assert f"](plots/{name})" in page

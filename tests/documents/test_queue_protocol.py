@@ -84,7 +84,7 @@ def test_the_numbers():
 
 
 def test_the_bare_examples():
-    """Each is what it stands for."""
+    """Each has the meaning that the text gives."""
     examples = re.findall(r"^\{ .*?\}$", BARE, re.DOTALL | re.MULTILINE)
     parsers = (
         parse_bare_request,
@@ -99,7 +99,7 @@ def test_the_bare_examples():
 
 
 def test_json_answers_are_json():
-    """Every answer that is shown whole can be read, once what is left out is."""
+    """Every answer that is shown whole can be read, without the omitted parts."""
     shown = re.findall(r'^   (\{(?:.(?!\n\n))*?\})\n(?!    ")', CLIENT + BACKEND, re.DOTALL | re.MULTILINE)
     assert len(shown) > 15
     for answer in shown:

@@ -42,5 +42,5 @@ def test_a_session(configuration: str, session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A limit of its own, one of its device, and work on a throttled board; parts; links; faults; a protocol."""
+    """A workload's own limit, one of its device, and work on a throttled board; parts; links; faults; a protocol."""
     assert len(SESSIONS) == 8

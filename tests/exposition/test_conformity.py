@@ -24,7 +24,7 @@ usage{gpu="1",host="a",pod="p"} 100
 
 
 def changed(old: str, new: str) -> list[str]:
-    """What is said of the page with a text replaced everywhere."""
+    """The differences of the page with a text replaced everywhere."""
     assert old in PAGE
     return [str(each) for each in compared(read_page(PAGE), read_page(PAGE.replace(old, new))).differences]
 
@@ -54,7 +54,7 @@ def test_a_page_conforms_to_itself() -> None:
     ],
 )
 def test_each_aspect(old: str, new: str, words: list[str]) -> None:
-    """One thing that differs is told in words, once."""
+    """One difference is described in words, once."""
     found = changed(old, new)
     if words == ["all"]:
         assert len(found) == 3
@@ -70,7 +70,7 @@ def test_families_of_one_page_only() -> None:
     assert [str(each) for each in lacking.differences] == ["usage: only the capture has it"]
     assert (lacking.met, lacking.aspects) == (15, 22)
     more = compared(read_page(first), read_page(PAGE))
-    assert [str(each) for each in more.differences] == ["usage: the capture has it not"]
+    assert [str(each) for each in more.differences] == ["usage: the capture does not have it"]
     assert compared(read_page(first), read_page(PAGE), is_fragment=True).percent == 100
 
 

@@ -25,7 +25,7 @@ def test_versions_of_dcgm() -> None:
 
 
 def test_series_are_told_by_what_they_show() -> None:
-    """Of another vendor: renamed with the labels of its own; what has no counterpart is lost or added."""
+    """Of another vendor: renamed with its own labels; what has no counterpart is lost or added."""
     lines = list(identity_differences(loaded("dcgm@4.8.2"), loaded("xpumanager@1.3")))
     renamed = 'renamed  DCGM_FI_DEV_GPU_TEMP -> xpum_temperature_celsius{location="gpu",src="direct"}: '
     assert [line for line in lines if line.startswith(renamed)]

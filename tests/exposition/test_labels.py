@@ -37,7 +37,7 @@ class TestTemplate:
         assert Template.parse(text).value(FACTS) == value
 
     def test_a_fact_is_not_a_template(self) -> None:
-        """What stands in a fact is shown as it is."""
+        """The text of a fact is shown unchanged."""
         assert Template.parse("<{vendor}>").value({"vendor": "{index} %s"}) == "<{index} %s>"
 
     def test_facts(self) -> None:
@@ -62,7 +62,7 @@ class TestTemplate:
         ],
     )
     def test_what_is_refused(self, text: str, message: str) -> None:
-        """A brace that means nothing would be shown as it stands, and nobody would notice."""
+        """A brace without a meaning would be shown unchanged, and would go unnoticed."""
         with pytest.raises(ValueError) as caught:
             Template.parse(text)
         assert str(caught.value) == message
@@ -127,7 +127,7 @@ class TestEscaping:
 
     @given(st.text(st.characters(exclude_categories=("Cs",))))
     def test_a_parser_reads_what_was_meant(self, value: str) -> None:
-        """Any text at all comes back, whatever quotes and backslashes it has."""
+        """Any text is read back, with any quotes and backslashes."""
         (labels,) = Labels([LabelSpec("a", "{v}"), LabelSpec("b", "{w}")]).texts({"v": value, "w": "w"})
         (family,) = text_string_to_metric_families(f"x{{{labels}}} 1\n")
         assert family.samples[0].labels == {"a": value, "b": "w"}

@@ -75,7 +75,7 @@ class TestDcgm:
         [("4.8.2", "hostname", "Hostname"), ("4.8.3", "hostname", "hostname"), ("3.0", "Hostname", "Hostname")],
     )
     def test_entities(self, version: str, of_links: str, of_switches: str) -> None:
-        """Links as GPUs and as switches see them, and switches, have labels of their own, and none of a pod."""
+        """Links as GPUs and as switches see them, and switches, have different labels, and none of a pod."""
         fields = ("DCGM_FI_DEV_NVLINK_GET_STATE", "DCGM_FI_DEV_NVSWITCH_LINK_STATUS", "DCGM_FI_DEV_NVSWITCH_PHYS_ID")
         fleet, page = page_of(*fields, version=version)
         inject(fleet, kind="link-down", devices="dgx-0/1", link=5)
@@ -155,7 +155,7 @@ class TestConfiguration:
         ],
     )
     def test_problems(self, pool: str, problem: str) -> None:
-        """What cannot be is said."""
+        """The error names what is impossible."""
         found = problems(f"fleet: {{pools: [{{name: a, {pool}}}]}}\nweb: []")
         assert [each for each in found if problem in each], found
 
@@ -208,7 +208,7 @@ class TestOwnIdentity:
         ],
     )  # fmt: skip
     def test_problems(self, old: str, new: str, problem: str) -> None:
-        """What cannot be has its line."""
+        """The error has the line."""
         assert old in OWN
         text = "fleet: {pools: [{name: m, device: mi300x, identity: own.yaml}]}\nweb: []"
         found = problems(text, {"own.yaml": OWN.replace(old, new)})

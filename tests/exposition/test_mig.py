@@ -117,7 +117,7 @@ def test_lost_instance() -> None:
 
 
 def test_xid_of_an_instance() -> None:
-    """Its error code is a label of its line alone."""
+    """Its error code is a label only of its line."""
     fleet, page = page_of("dcgm@4.8.2")
     advance(fleet, 1)
     assert "DCGM_FI_DEV_XID_ERRORS{" not in page.render(fleet.state).decode()
@@ -151,7 +151,7 @@ def test_what_the_exporter_counts() -> None:
 
 
 def test_lost_instance_is_no_lost_board() -> None:
-    """An instance that goes is no XID 79 of its board, whose instances go on showing what was counted."""
+    """An instance that is removed is no XID 79 of its board; the other instances keep what was counted."""
     fleet, page = page_of("etc/dcgm-exporter/identity.yaml")
     inject(fleet, kind="lost", devices="n/0/0")
     advance(fleet, 1)

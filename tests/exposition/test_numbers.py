@@ -140,7 +140,7 @@ class TestFixed6:
 
     @given(st.lists(FINITE, max_size=20))
     def test_six_decimals(self, values: list[float]) -> None:
-        """Whatever the number."""
+        """For any number."""
         texts = formatted(np.array(values, dtype=np.float64), NumberFormat.FIXED6)
         assert texts == [f"{value:.6f}".encode() for value in values]
 
@@ -155,7 +155,7 @@ class TestDigits15:
 
     @given(st.lists(FINITE, max_size=20))
     def test_fifteen_digits(self, values: list[float]) -> None:
-        """Whatever the number: what is read again is at most half a digit off."""
+        """For any number: the value that is read back is at most half a digit off."""
         texts = formatted(np.array(values, dtype=np.float64), NumberFormat.DIGITS15)
         assert texts == [f"{value:.15g}".encode() for value in values]
 
@@ -193,7 +193,7 @@ class TestAll:
 
     @pytest.mark.parametrize("number", NumberFormat)
     def test_arrays_that_are_parts_of_others(self, number: NumberFormat) -> None:
-        """A column, or every second value, is as good as an array of its own."""
+        """A column, or every second value, is as good as a separate array."""
         values = np.arange(12.0).reshape(3, 4)
         assert formatted(values[:, 1], number) == formatted(np.array([1.0, 5.0, 9.0]), number)
 

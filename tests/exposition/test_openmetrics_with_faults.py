@@ -34,7 +34,7 @@ def families(app: MemoryApplication, why: str) -> list[str]:
 
 @pytest.mark.parametrize("title", [title for title in TITLES if loaded(title).openmetrics])
 def test_good_with_every_fault(title: str) -> None:
-    """Whatever happens to boards, instances and series, while it lasts and when it is over."""
+    """With every fault of boards, instances and series, during and after it."""
     with application(CONFIG.replace("IDENTITY", title)) as app:
         peer = app.connect()
         run = r'run a devices=n/*/*,n/2 profile=60:10:0 pod="p\"\\q" namespace=x container=c detach'

@@ -28,7 +28,7 @@ from tests.support.fleets import make_fleet, pool_of, start
 def test_any_page_reads_as_the_arrays(
     sizes: list[int], values: list[float], mask: list[bool], layout: Layout, number: NumberFormat
 ) -> None:
-    """Whatever the values, the presence, and the sizes of the groups."""
+    """For any values, any presence, and any sizes of the groups."""
     source = Boards(*sizes)
     level = Level(20, {"power": np.array(values)}, {"power": np.array(mask)})
     state = State(0, 0.0, 0.0, {"board": level}, 0)
@@ -48,7 +48,7 @@ def test_any_page_reads_as_the_arrays(
     st.sampled_from([1, 3, 1500]),
 )
 def test_families_leave_each_other_alone(numbers: list[NumberFormat], values: list[float], times: int) -> None:
-    """Numbers of several families are formatted together: a page is the pages of its families all the same."""
+    """Numbers of several families are formatted together: a page still consists of the pages of its families."""
     source = Boards(4 * times)
     arrays = {f"q{n}": np.array(values[n:] + values[:n])[np.arange(4 * times) % 6] for n in range(len(numbers))}
     state = State(0, 0.0, 0.0, {"board": Level(4 * times, arrays, {})}, 0)
@@ -82,7 +82,7 @@ class TestDevices:
         assert Page(LabelCache(shown, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state) == b""
 
     def test_families_that_a_fleet_has_not(self) -> None:
-        """Are known beforehand, for those who ask what is covered."""
+        """They are known in advance, for the list of what is covered."""
         shown = Identity(
             "test", "", (family("watts", RowSpec("power_watts")), family("heat", RowSpec("temperature_celsius"))), ()
         )

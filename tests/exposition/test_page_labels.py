@@ -1,4 +1,4 @@
-"""Labels of the rows of a page, and when their texts are made anew."""
+"""Labels of the rows of a page, and when their texts are made again."""
 
 from __future__ import annotations
 

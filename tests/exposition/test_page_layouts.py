@@ -1,4 +1,4 @@
-"""How a page is laid out: where declarations stand, timestamps, and the pieces that it is made in."""
+"""How a page is laid out: where declarations are, timestamps, and the pieces that it is made in."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TestLayouts:
             assert lines == sorted(lines)
 
     def test_both_layouts_say_the_same(self) -> None:
-        """They differ in the order alone."""
+        """They differ only in the order."""
         source, state = Boards(2, 1), state_of(3, present={"usage": [False, True, True]})
         pages = [text(identity(POWER, HEAT, USAGE, layout=layout), source, state) for layout in Layout]
         assert samples(pages[0]) == samples(pages[1])
@@ -69,7 +69,7 @@ class TestLayouts:
 
 
 class TestTimestamps:
-    """Identities whose exporter prints the time."""
+    """Identities of exporters that print the time."""
 
     def test_the_time_of_the_tick_in_milliseconds(self) -> None:
         """The wall time at which the tick was due, behind every number."""

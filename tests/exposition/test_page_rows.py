@@ -74,7 +74,7 @@ class TestRows:
         """As the text format demands."""
         assert text(identity(POWER), Boards(1), state_of(1)).endswith(" 100\n")
 
-    def test_families_that_nobody_has_are_absent(self) -> None:
+    def test_families_that_no_board_has_are_absent(self) -> None:
         """With their HELP and TYPE: nothing is there to be declared."""
         nowhere = family("links", RowSpec("traffic", level="link"))
         unknown = family("voltage", RowSpec("volts", level="board"))

@@ -49,7 +49,7 @@ def configured(text: str) -> Configuration:
 
 
 class TestCarriedText:
-    """A fleet whose page is rendered before and after it goes over to another configuration."""
+    """A fleet with a page that is rendered before and after a reload."""
 
     def setup_method(self) -> None:
         self.text = FLEET
@@ -79,9 +79,9 @@ class TestCarriedText:
         return Page(self.face, self.fleet.roster.nodes).render(self.fleet.shown)
 
     def apply_reload(self, *changes: tuple[str, str]) -> set[str]:
-        """Change the configuration, and look whether the page is that of texts that are all made anew.
+        """Change the configuration, and compare the page with one of new texts.
 
-        :returns: the nodes whose texts were made.
+        :returns: the nodes that got new texts.
         """
         for old, new in changes:
             assert old in self.text
@@ -96,7 +96,7 @@ class TestCarriedText:
         return made
 
     def test_only_what_changed_is_made(self) -> None:
-        """Node by node, whatever comes before it in the page."""
+        """Node by node, after any other nodes in the page."""
         for changes, made in (
             ([("[n1, n2, n3]", "[n5, n3, n2, n1]")], "5"),
             ([("[n5, n3, n2, n1]", "[n2, n1, n3]")], ""),
@@ -139,13 +139,13 @@ class TestCarriedText:
         return [facts["pod"] for facts in self.fleet.facts(node)]
 
 
-#: Levels, whose entities are told apart by these facts.
+#: Levels, with the facts that distinguish their entities.
 LEVELS = ("device", "whole", "part", "unit", "link", "link/1", "port", "switch")
 FACTS = ("uuid", "mig_id", "link", "switch")
 
 
 class TestLevel:
-    """Entities of all levels have the positions of now, whether their texts are kept or made anew."""
+    """Entities of all levels have the new positions, whether their texts are kept or made again."""
 
     def test_positions(self) -> None:
         """Nodes of three pools, of divided boards and of boards with links and switches, come, go and change places."""
@@ -172,7 +172,7 @@ class TestLevel:
         assert len(positions) > 100
 
     def test_another_identity(self) -> None:
-        """A face of another identity takes nothing over, whatever is said to be its former one."""
+        """A cache of another identity takes nothing over from the one given as its former one."""
         fleet = Fleet(configured(FLEET).fleet)
         one, other = configured(FLEET).identities["p"], configured(FLEET.replace("dcgm", "run-ai")).identities["p"]
         node = fleet.roster.nodes[0]

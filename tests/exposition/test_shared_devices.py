@@ -46,7 +46,7 @@ class Scene:
 
 
 def test_the_first_on_it() -> None:
-    """As dcgm-exporter maps a device to one pod: as many rows as there are devices, whoever shares them."""
+    """As dcgm-exporter maps a device to one pod: as many rows as there are devices, for any pods that share them."""
     scene = Scene("first")
     for pod in ("one", "two", "three"):
         start(scene.fleet, "a/0", pod=pod)

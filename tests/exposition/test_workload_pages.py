@@ -123,7 +123,7 @@ def test_engines_are_means_of_the_devices() -> None:
 
 
 def test_ends() -> None:
-    """Progress where the profile has an end; what is left also where only a deadline is known."""
+    """Progress where the profile has an end; the remaining time also where only a deadline is known."""
     fleet = make_fleet()
     start(fleet, profile="50:0:20", name="once")
     start(fleet, profile="50:0:5", name="often", repeat=4)
@@ -137,7 +137,7 @@ def test_ends() -> None:
 
 
 def test_work() -> None:
-    """An amount of work is as far as it has got, not as long as it has run."""
+    """The progress of an amount of work is the work done, not the time passed."""
     fleet = make_fleet()
     start(fleet, profile="50:0:20", seconds_of="work")
     advance(fleet, 5)
@@ -213,7 +213,7 @@ def test_every_family_is_declared_as_a_gauge() -> None:
 @settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.sampled_from(["all", "card0", "card1,card3", ""]), max_size=40), min_size=1, max_size=6))
 def test_a_page_kept_is_as_good_as_a_new_one(ticks: list[list[str]]) -> None:
-    """Whoever came and went between two looks at it, and whichever ticks were looked at."""
+    """For any workloads that came and went between two reads, and for any ticks that were read."""
     fleet = make_fleet()
     kept, seldom = WorkloadSeries(fleet), WorkloadSeries(fleet)
     for number, acts in enumerate(ticks):

@@ -14,7 +14,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.source_tree import Module, circles, modules, room_of
 
-#: What each room may import of ours beside itself; version and name (fakedev itself) are everybody's.
+#: The rooms that each room may import beside itself; all may import version and name (fakedev itself).
 ALLOWED = {
     "": set(),
     "spec": set(),
@@ -109,7 +109,7 @@ def _public_definitions(
 
 
 def closure(start: str, known: dict[str, Module]) -> dict[str, Module]:
-    """A module with all of ours that it imports, directly or not, the packages they lie in included."""
+    """A module with all modules of fakedev that it imports, directly or not, and their packages."""
     found: dict[str, Module] = {}
     waiting = [start]
     while waiting:
@@ -132,7 +132,7 @@ def test_rooms_import_only_what_they_may() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Neither at run time nor for type checkers: what two modules share lies below both."""
+    """Neither at run time nor for type checkers: what two modules share is below both."""
     assert circles({module.name: module for module in MODULES}) == []
 
 
@@ -149,7 +149,7 @@ def test_everything_says_what_it_is_for() -> None:
 
 
 def test_the_program_for_crowds_is_light() -> None:
-    """Thousands of fakedev-workload run at once: neither Twisted nor NumPy, nor anything of ours that needs them."""
+    """Thousands of fakedev-workload run at once: neither Twisted nor NumPy, nor any of our modules that need them."""
     heavy = {"twisted", "zope", "numpy", "yaml", "prometheus_client", "orjson"}
     faults = [
         f"{module.path}:{found.line}: {found.name}"
@@ -235,7 +235,7 @@ def test_each_fault_is_found(tmp_path: Path, path: str) -> None:
 
 
 def test_circles_are_found(tmp_path: Path) -> None:
-    """Through a third module, and also where one import is for type checkers alone."""
+    """Through a third module, and also where one import is only for type checkers."""
     folder = tmp_path / "fakedev" / "sim"
     folder.mkdir(parents=True)
     for name, text in (

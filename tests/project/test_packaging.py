@@ -79,7 +79,7 @@ def environment(tmp_path: Path) -> Path:
     folder = tmp_path / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", str(folder))
     site = run(str(folder / "bin" / "python"), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    # The folder alone: the .pth files in it, such as that of an editable fakedev, are not read from there.
+    # Only the folder: the .pth files in it, such as that of an editable fakedev, are not read from there.
     Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     return folder
 

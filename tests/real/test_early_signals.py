@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.support.programs.asynchronous import AsyncProgram, StartAsync
-from tests.support.programs.processes import clean_environment, console, twistd
-from tests.support.programs.service import FLEET, addresses
+from tests.support.programs.asynchronous import FLEET, addresses
+from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, console, twistd
 
 pytestmark = pytest.mark.real
 

@@ -17,8 +17,7 @@ from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import GroupWatchdog
 from tests.support.deferreds import within
-from tests.support.programs.asynchronous import StartAsync
-from tests.support.programs.processes import console
+from tests.support.programs.processes import StartAsync, console
 
 pytestmark = pytest.mark.real
 
@@ -33,8 +32,9 @@ async def test_a_killed_backend(start_async: StartAsync, tmp_path: Path) -> None
     script = tmp_path / "command"
     script.write_text(f"#!/bin/sh\n{STUBBORN}\n")
     script.chmod(0o755)
-    program = start_async([*console("fakedev-backend"), "-once", str(script)], folder=tmp_path)
+    program = start_async([*console("fakedev-backend"), "-once", "-verbose", str(script)], folder=tmp_path)
     await program.wait_for_text("running")
+    await program.wait_for_text("runs as process")  # the watchdog has been told
     os.kill(program.pid, signal.SIGKILL)
     assert await program.wait() == 128 + signal.SIGKILL
 
@@ -74,6 +74,7 @@ async def test_groups_that_have_ended_are_left_alone() -> None:
     """Their numbers may have been given to others."""
     removed, first, last = await commands(3)
     watchdog = GroupWatchdog(reactor, SETSID)
+    watchdog.start()
     for command in (first, removed, last):
         watchdog.add(command.pid)
     watchdog.remove(removed.pid)
@@ -91,12 +92,14 @@ async def test_a_watchdog_that_was_killed() -> None:
     """The next group starts another one, which gets all groups."""
     first, last = await commands(2)
     watchdog = GroupWatchdog(reactor, SETSID)
+    watchdog.start()
     watchdog.add(first.pid)
     ended: Deferred[None] = Deferred()
     protocol = watchdog._process.proto
     protocol._ended = lambda told=protocol._ended: (told(), ended.callback(None))
     watchdog._process.signalProcess("KILL")
     await within(ended)
+    watchdog.start()
     watchdog.add(last.pid)
     os.close(watchdog._pipe)
     watchdog._pipe = -1

@@ -42,7 +42,7 @@ class TestEvents:
         assert [(stamped.tick, stamped.sequence) for stamped in kept] == [(3, 1)]
 
     def test_a_stopped_workload_leaves_with_the_next_tick(self) -> None:
-        """Its load is gone from that tick on; it is told with that tick's verdicts, with 0 and the reason."""
+        """Its load is gone from that tick on; that tick's verdicts have its end, with 0 and the reason."""
         fleet = make_fleet()
         workload_id = start(fleet)
         fleet.advance()
@@ -53,7 +53,7 @@ class TestEvents:
         assert loads(fleet) == [0, 0, 0, 0]
         assert not fleet.workloads.by_id
 
-    def test_a_dropped_workload_leaves_and_nobody_is_told(self) -> None:
+    def test_a_dropped_workload_leaves_without_a_verdict(self) -> None:
         """Its peer is gone."""
         fleet = make_fleet()
         workload_id = start(fleet)
@@ -73,7 +73,7 @@ class TestEvents:
         assert all(np.array_equal(value, getattr(other, name)) for name, value in arrays(fleet).items())
 
     def test_started_and_stopped_in_one_tick_is_told_but_never_visible(self) -> None:
-        """Somebody asked for it and is owed an answer."""
+        """The peer that stopped it gets an answer."""
         fleet = make_fleet()
         workload_id = start(fleet)
         stop(fleet, workload_id)
@@ -81,7 +81,7 @@ class TestEvents:
         assert loads(fleet) == [0, 0, 0, 0]
 
     def test_stopped_and_dropped_in_one_tick(self) -> None:
-        """It ends once, with one verdict, which nobody may be there to hear."""
+        """It ends once, with one verdict, perhaps without a receiver."""
         fleet = make_fleet()
         workload_id = start(fleet)
         fleet.advance()
@@ -90,7 +90,7 @@ class TestEvents:
         assert ended(fleet, 3) == [(2, workload_id, 0, "stopped")]
 
     def test_stopped_in_the_tick_in_which_it_would_have_ended(self) -> None:
-        """The stop came first: that is what it is told, and nothing else."""
+        """The stop came first: only that is reported."""
         fleet = make_fleet()
         workload_id = start(fleet, profile="50:0:2")
         fleet.advance()
@@ -123,7 +123,7 @@ class TestEvents:
 
 
 class TestRefused:
-    """What cannot be done leaves no trace."""
+    """A refused request leaves no trace."""
 
     @pytest.mark.parametrize(
         ("fields", "answer"),
@@ -140,7 +140,7 @@ class TestRefused:
         ],
     )
     def test_a_start_that_is_refused(self, fields: dict[str, object], answer: tuple[str, str, str]) -> None:
-        """No event, no number used, nobody waiting."""
+        """No event, no number used, no workload waiting."""
         kept: list[Stamped] = []
         fleet = make_fleet(record=kept.append)
         assert refusal(fleet, **({"devices": "card0"} | fields)) == answer
@@ -178,7 +178,7 @@ class TestLoad:
         assert loads(fleet)[0] == 80
 
     def test_the_tick_of_the_end(self) -> None:
-        """A workload of 1.5 s fills half of its second tick, and is told at the end of that tick."""
+        """A workload of 1.5 s fills half of its second tick, and is reported at the end of that tick."""
         fleet = make_fleet()
         workload_id = start(fleet, profile="80:0:1.5")
         assert ended(fleet) == []
@@ -228,7 +228,7 @@ class TestLoad:
         fleet = make_fleet()
         ids = [start(fleet, profile="40:5:0.5,80:5:0"), start(fleet, profile="90:0:0")]
         fleet.advance()
-        assert fleet.workloads.load_percents() == {ids[0]: 60, ids[1]: 90}
+        assert fleet.workloads.load_percents(fleet.workloads.rows_of(ids)) == {ids[0]: 60, ids[1]: 90}
 
 
 class TestBase:
@@ -304,7 +304,7 @@ class TestClock:
 
 
 def test_a_fleet_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a bound to what it takes; who leaves makes room."""
+    """The number of workloads is limited; one that ends makes room."""
     monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
     fleet = make_fleet()
     first = start(fleet)

@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet, in whatever order: some things are always so."""
+"""Random histories of a fleet: some properties always hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fakedev.spec.fleet import FleetSpec
 from tests.support.examples import examples
 from tests.support.fleets import pool_of, start, workload
 
-#: A second kind of device: no memory, a quantity of its own, temperatures below zero.
+#: A second kind of device: no memory, an additional quantity, temperatures below zero.
 PLAIN = DeviceType("plain", {"usage_ratio": Range(0, 1), "temperature_celsius": Range(-10, 90), "own": Range(-1, 1)})
 POOLS = (pool_of("dgx", nodes=2), pool_of("xpu", device_type=PLAIN, devices_per_node=3))
 COUNTERS = ("energy_joules", "pcie_tx_bytes", "pcie_replays", "resets")
@@ -96,7 +96,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(devices=st.sampled_from(["card0", "nobody", "dgx-9/0", "*x*"]))
     def refused(self, devices: str) -> None:
-        """A workload that cannot be: nothing changes."""
+        """A workload that is refused changes nothing."""
         before = len(self.kept), set(self.fleet.workloads.by_id), self.fleet.intake.starting_count
         try:
             start(self.fleet, devices)
@@ -108,7 +108,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(workload_id=workloads)
     def stop(self, workload_id: str) -> None:
-        """Somebody stops one, or tries to: it may be over, or stopped already."""
+        """Stop one, or try to: it may have ended, or be stopped already."""
         is_there = workload_id in self.fleet.workloads.by_id and not self.fleet.intake.is_ending(workload_id)
         try:
             self.fleet.apply(StopWorkload(workload_id))
@@ -152,7 +152,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def accepted_workloads_are_somewhere(self) -> None:
-        """Each is waiting, running, told its end, or its peer was gone."""
+        """Each is waiting, running or ended with a verdict, or its peer was gone."""
         if hasattr(self, "fleet"):
             gone = self.accepted - set(self.fleet.workloads.by_id)
             assert gone <= set(self.verdicts) | self.dropped | self.stopped_before_it_ran()
@@ -181,7 +181,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_workloads_have_is_finite_and_their_devices(self) -> None:
-        """Each has its row, in order; progress is a share; nobody has more of a memory than there is."""
+        """Each has its row, in order; progress is a share; no workload has more memory than there is."""
         if not hasattr(self, "fleet"):
             return
         level = self.fleet.workloads.level(self.fleet.state.seconds)

@@ -35,10 +35,11 @@ ENTRIES = st.lists(st.builds(Entry, st.sampled_from("abc"), st.frozensets(st.int
 
 
 def kept(entries: list[Entry], most: int = 100, max_devices: int = 1000, max_size: int = 1000) -> Recent:
-    """What remembers these entries."""
+    """What remembers these entries: the older ones came one by one, the others together."""
     recent: Recent = Recent(most, max_devices, max_size)
-    for entry in entries:
-        recent.add(entry, np.array(sorted(entry.devices), dtype=np.int64))
+    half = len(entries) // 2
+    for some in [[entry] for entry in entries[:half]] + [entries[half:]] * bool(entries):
+        recent.add(some, [np.array(sorted(entry.devices), dtype=np.int64) for entry in some])
     return recent
 
 
@@ -89,7 +90,7 @@ class TestRecent:
         recent = kept(entries)
         recent.reindex(FleetReindex(old, new))
         newest = Entry("d", later)
-        recent.add(newest, np.array(sorted(later), dtype=np.int64))
+        recent.add([newest], [np.array(sorted(later), dtype=np.int64)])
         for place in range(9):
             found = [each for each in entries if place - 3 in each.devices] + [newest] * (place in later)
             assert recent.last(100, on=np.arange(9) == place) == found

@@ -1,4 +1,4 @@
-"""What is added to a fleet changes nobody's history, and nobody's page."""
+"""An addition to a fleet changes no other history, and no other page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arrays(fleet: Fleet) -> dict[str, np.ndarray]:
 
 
 class TestNeighbours:
-    """What is added to a fleet changes nobody's history."""
+    """An addition to a fleet changes no other history."""
 
     def run(self, *pools: str) -> Fleet:
         """A fleet of pools with nodes, where the same things happen on dgx-0."""

@@ -16,12 +16,15 @@ from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
+    ClearFaults,
     DropWorkload,
+    DropWorkloads,
     Event,
     InjectFault,
     Stamped,
     StartWorkload,
     StopWorkload,
+    StopWorkloads,
     event_from_fields,
     event_to_fields,
 )
@@ -38,6 +41,7 @@ from tests.support.fleets import WorkloadSeries, make_fleet, pool_of, start, sto
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+IDS = st.lists(TEXTS, min_size=1, max_size=4, unique=True).map(tuple)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(StartWorkload, workload_specs()),
     st.builds(StopWorkload, TEXTS, TEXTS),
@@ -45,12 +49,15 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(ChangeClock, NUMBERS, NUMBERS, TEXTS),
     st.builds(InjectFault, fault_fields().map(fault_from_fields)),
     st.builds(ClearFault, TEXTS),
+    st.builds(StopWorkloads, IDS, TEXTS),
+    st.builds(DropWorkloads, IDS),
+    st.builds(ClearFaults, IDS),
 )
 WHOLE = st.integers(0, 2**53)
 
 
 def fault(*lines: bytes | dict[str, object]) -> str:
-    """What is said of a file that is no record."""
+    """The error of a file that is no record."""
     text = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
     with pytest.raises(Refused) as caught:
         read_record(text)
@@ -63,7 +70,7 @@ class TestLines:
 
     @given(WHOLE, WHOLE, EVENTS)
     def test_events_and_back(self, tick: int, sequence: int, event: Event) -> None:
-        """As fields, and as the text of a line, whatever their texts hold."""
+        """As fields, and as the text of a line, with any texts."""
         stamped = Stamped(tick, sequence, event)
         assert event_from_fields(event_to_fields(stamped)) == stamped
         assert event_from_fields(json.loads(event_line(stamped))) == stamped
@@ -98,12 +105,14 @@ class TestLines:
             StopWorkload("w1"),
             DropWorkload("w1"),
             ChangeClock(1700000000, 1.0, "start"),
+            StopWorkloads(("w1", "w2"), "enough"),
         ])] == [
             {"tick": 3, "seq": 0, "event": "start", "workload": {
                 "name": "work", "devices": ["card0"], "profile": "98:1:30", "repeat": 1, "pod": "p", "ttl": 3600}},
             {"tick": 3, "seq": 1, "event": "stop", "id": "w1", "reason": "stopped"},
             {"tick": 3, "seq": 2, "event": "drop", "id": "w1"},
             {"tick": 3, "seq": 3, "event": "clock", "wall": 1700000000, "wall-per-tick": 1, "reason": "start"},
+            {"tick": 3, "seq": 4, "event": "stop", "ids": ["w1", "w2"], "reason": "enough"},
         ]  # fmt: skip
 
 
@@ -222,7 +231,7 @@ class TestReplay:
     @settings(max_examples=examples(50))
     @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(Layout)))
     def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: Layout) -> None:
-        """Of every tick, also in a fleet that nobody scraped before, and the same verdicts."""
+        """Of every tick, also in a fleet that was not scraped before, and the same verdicts."""
         identity = replace(IDENTITY, layout=layout)
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]

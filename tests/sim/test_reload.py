@@ -1,4 +1,4 @@
-"""A fleet that goes over to another configuration: who lives on, who begins, who ends."""
+"""A fleet that reloads: which workloads and devices continue, begin and end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pool(name: str, nodes: Sequence[str], devices: int = 2, device_type: DeviceT
 
 
 def reload(fleet: Fleet, *pools: PoolSpec, base: Sequence[WorkloadSpec] | None = None, **more: Any) -> Stamped:
-    """Go over to these pools, from the next tick on."""
+    """Reload with these pools, from the next tick on."""
     kept = fleet.spec.base if base is None else tuple(base)
     return fleet.apply(Reload(CompiledFleet(replace(fleet.spec, pools=pools, base=kept, **more)), SOURCE))
 
@@ -126,7 +126,7 @@ class TestDevice:
         assert fleet.energy_joules.tolist() == [150.0, 150.0]
 
     def test_a_type_whose_numbers_change(self) -> None:
-        """Counters go on, with the new numbers."""
+        """Counters continue, with the new numbers."""
         fleet = make_fleet(pool("p", ["a"]))
         advance(fleet, 2)
         ranges = dict(BOARD.ranges)
@@ -163,7 +163,7 @@ class TestWorkload:
     """Workloads live on with their devices."""
 
     def test_lost_devices(self) -> None:
-        """Whoever has one ends with the reason; the others go on."""
+        """A workload on one ends with the reason; the others continue."""
         fleet = make_fleet(pool("p", ["a", "b"]))
         start(fleet, "*/*")
         stays = start(fleet, "a/1", "60:0:0")
@@ -230,7 +230,7 @@ class TestWorkload:
         assert (ended(fleet, 2), loads(fleet)) == ([], [0.0] * 4)
 
     def test_workload_series_follow(self) -> None:
-        """Their labels name the devices that a workload has now, also where others stand in the same places."""
+        """Their labels name the devices that a workload has now, also where others have the same positions."""
         fleet = make_fleet(pool("p", ["a", "b"]), base=(workload("all"),))
         series = WorkloadSeries(fleet)
         assert b'node="a"' in series.render()
@@ -300,7 +300,7 @@ class TestFault:
                     assert moving.shared_facts(moved) == still.shared_facts(node)
 
     def test_faults_without_devices_are_over(self) -> None:
-        """Those that have some left go on with them."""
+        """Those that have some left continue with them."""
         fleet = make_fleet(boards_of("h100", nodes=2))
         inject(fleet, kind="lost", devices=["dgx-0/0"])
         both = inject(fleet, kind="lost", devices=["*/1"])
@@ -311,7 +311,7 @@ class TestFault:
         assert (list(fleet.faults.by_id), fleet.lost.tolist()) == ([both], [0.0, 1.0])
 
     def test_faults_of_the_configuration(self) -> None:
-        """The same ones go on, on what their words name now; others end and begin."""
+        """The same ones continue, on the devices that their words name now; others end and begin."""
         some = {word: FaultSpec("lost", (word,)) for word in ("*/0", "dgx-0/1", "dgx-1/1")}
         fleet = make_fleet(boards_of("h100"), faults=(some["*/0"], some["dgx-0/1"]))
         fleet.advance()
@@ -321,7 +321,7 @@ class TestFault:
         assert fleet.lost.tolist() == [1.0, 0.0, 1.0, 1.0]
 
     def test_a_fault_of_the_configuration_that_is_cleared(self) -> None:
-        """Somebody clears it before the reload that takes it away."""
+        """It is cleared before the reload that removes it."""
         fleet = make_fleet(boards_of("h100"), faults=(FaultSpec("lost", ("dgx-0/1",)),))
         fleet.advance()
         fleet.apply(ClearFault("config-1"))
@@ -373,7 +373,7 @@ NODES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 
 
 class TestInvariant:
-    """Whatever the fleets are."""
+    """For any two fleets."""
 
     @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(NODES, min_size=2, max_size=5))

@@ -38,7 +38,7 @@ class TestShard:
     """Which shard a node is in, and how shards are written."""
 
     def test_counted_nodes_are_spread_evenly(self) -> None:
-        """Nodes whose names differ in their last number are dealt round."""
+        """Nodes with names that differ in their last number go to the shards in turn."""
         for count in (1, 2, 3, 7):
             for pattern in ("dgx-{}", "rack1-gpu{}-a", "node-{:04}.dc1.example.com", "{}"):
                 found = Counter(shard_number(pattern.format(number), count) for number in range(100))
@@ -46,7 +46,7 @@ class TestShard:
                 assert max(found.values()) - least <= 1, (count, pattern)
 
     def test_other_nodes_stay(self) -> None:
-        """A node's shard follows from its name alone, and never changes between versions."""
+        """A node's shard follows only from its name, and never changes between versions."""
         assert [shard_number(f"dgx-{number}", 3) for number in range(4)] == [1, 2, 0, 1]
         assert shard_number("login", 5) == 4
 
@@ -167,7 +167,7 @@ class TestWhole:
     @settings(max_examples=examples(25), deadline=None, phases=_PHASES)
     @given(spec=_fleets(), count=st.integers(1, 5))
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
-        """Byte for byte, in each tick, whatever works and goes wrong there."""
+        """Byte for byte, in each tick, with any workloads and faults there."""
         whole, shards = Fleet(spec), shards_of(spec, count)
         assert_same(whole, shards)
         for _ in range(12):
@@ -179,7 +179,7 @@ class TestWhole:
     @given(data=st.data(), count=st.integers(2, 4))
     def test_any_events(self, data: st.DataObject, count: int) -> None:
         """Workloads and faults that come later, each sent to the shards that have devices of it."""
-        # What ends work on one shard (heat, limits of devices, full memory) ends that of a request there alone.
+        # What ends work on one shard (heat, limits of devices, full memory) ends that of a request only there.
         pools = tuple(
             replace(pool, inlet_celsius=None, device_type=replace(pool.device_type, limits={}))
             for pool in data.draw(_pools())
@@ -196,7 +196,7 @@ class TestWhole:
             assert_same(whole, shards)
 
     def test_order_of_arrival(self) -> None:
-        """Two alike that come in one tick are told apart in the same way everywhere."""
+        """Two equal events in one tick are distinguished in the same way everywhere."""
         spec = FleetSpec((pool_of(nodes=2, devices_per_node=1),))
         whole, shards = Fleet(spec), shards_of(spec, 2)
         for fleet in (whole, *shards):
@@ -210,7 +210,7 @@ class TestWhole:
         assert_same(whole, shards)
 
     def test_a_limit_on_what_another_pool_has(self) -> None:
-        """What the whole fleet takes a shard takes, though none of its own boards has the metric."""
+        """A shard accepts what the whole fleet accepts, though none of its own boards has the metric."""
         spec = FleetSpec((pool_of("a", nodes=2), boards_of("h100", nodes=1)))
         limited = replace(workload("a-*/0", "50:0:0"), limits=(("memory_temperature_celsius", 90.0),))
         for fleet in (Fleet(spec), *shards_of(spec, 2)):
@@ -242,7 +242,7 @@ def _event(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> Event:
 
 
 class TestOneShard:
-    """What a shard tells those who speak of other nodes, and what becomes of it when nodes come and go."""
+    """How a shard answers requests for nodes of others, also when nodes are added and removed."""
 
     def setup_method(self) -> None:
         """Four nodes in two shards, of which dgx-0 and dgx-2 are here."""
@@ -291,7 +291,7 @@ class TestOneShard:
         assert here == [["config-1", "config-3"], ["config-2", "config-4"]]
 
     def test_only_what_is_needed(self) -> None:
-        """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""
+        """Nodes of other shards are simulated when this shard's work depends on them, and shown nowhere."""
         for base, faults, tied in (
             ((workload("all"),), (), set()),
             ((workload("all"),), (FaultSpec("lost", ("dgx-1/0",)),), {"dgx-1"}),

@@ -46,7 +46,7 @@ class TestWorkloads:
         assert f"`{profile}`" in row or len(profile) > 100
 
     def test_schedules_of_utilization(self) -> None:
-        """As an object, or as the list alone."""
+        """As an object, or only as the list."""
         entries = [{"time": "1h", "utilization": 80}, {"time": 90, "utilization": 10.5}]
         whole = workload_from_fields(
             {"name": "x", "devices": "all", "profile": {"schedule": entries, "repeat": 5}}
@@ -129,7 +129,7 @@ class TestPools:
         assert [name for name, count in zip(PROFILES, errors, strict=True) if count] == ["degrading", "faulty"]
 
     def test_faults_of_the_configuration(self) -> None:
-        """They are numbered, the file's first; what is wrong is told with its place."""
+        """They are numbered, the file's first; an error names its place."""
         spec = fleet_of("{name: a, profile: degrading}", "faults: [{kind: fan, devices: a-0/1, start: 5s}]\n")
         assert next(iter(Fleet(spec).faults.by_id.values())).spec.kind == "fan"
         for fault, text in (

@@ -49,7 +49,7 @@ def test_durations_end_after_300_years() -> None:
 
 
 def test_a_long_text_is_refused_at_once() -> None:
-    """Looking for units in 60,000 digits would hold everybody up for a minute."""
+    """Looking for units in 60,000 digits would delay all peers for a minute."""
     begun = time.perf_counter()
     for text in ("1" * 60_000, "1." * 30_000, "1s" * 30_000):
         with pytest.raises(ValueError, match="is no duration"):

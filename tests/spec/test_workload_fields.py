@@ -68,7 +68,7 @@ class TestTaken:
         ],
     )
     def test_ways_to_write_a_profile(self, profile: object) -> None:
-        """As text, as lists, as objects: what is left out is 0."""
+        """As text, as lists, as objects: omitted values are 0."""
         assert made(profile=profile).activities == (Activity(40, 2, 5), Activity(60, 0, FOREVER))
 
     @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
 
 @given(workload_specs())
 def test_fields_and_back(spec: WorkloadSpec) -> None:
-    """The fields of a workload make the same workload again, whatever its texts hold."""
+    """The fields of a workload make the same workload again, with any texts."""
     assert workload_from_fields(fields_of_workload(spec)) == spec
 
 

@@ -52,7 +52,7 @@ fleet:
 web: ["127.0.0.1:9400"]
 workloads: {listen: [{listen: "127.0.0.1:9500", allow: [workloads, clock]}]}
 """
-#: The same with a clock that stands.
+#: The same with a stopped clock.
 STANDING = SMALL.replace("seed: 7", "seed: 7\n  speed: 0")
 
 
@@ -125,7 +125,7 @@ class NoThreads:
 
 
 class AppReactor(MemoryReactorClock):  # type: ignore[misc]
-    """A reactor in memory whose ports can be connected to.
+    """A reactor in memory with ports that tests can connect to.
 
     :ivar told: ports that were closed, in order.
     """
@@ -275,7 +275,8 @@ class MemoryApplication:
 
     def factories(self, kind: type) -> list[Any]:
         """The factories of its ports, in order."""
-        return [port.factory for port in self.reactor.ports if isinstance(port.factory, kind)]
+        served = [(port.factory, getattr(port.factory, "port", port.factory)) for port in self.reactor.ports]
+        return [factory for factory, port in served if isinstance(port, kind)]
 
     def http(self, place: int = 0) -> Peer:
         """A new connection to its HTTP address of that place."""
@@ -316,7 +317,7 @@ class MemoryApplication:
         return LineClient(self.factories(QueueBackendFactory)[0], self.reactor)
 
     def tick(self, count: int = 1) -> None:
-        """Let so many seconds pass, one by one."""
+        """Let so many seconds pass, each in a separate step."""
         for _ in range(count):
             self.reactor.advance(1)
 

@@ -82,7 +82,7 @@ class RecordedGroups:
         self.sent.append(("all", leader, number))
 
     def signal_rest(self, leader: int, number: int) -> None:
-        """Note a signal to what is left of a group, which ends it unless it is deaf."""
+        """Note a signal to the rest of a group, which ends it unless it is deaf."""
         self.sent.append(("rest", leader, number))
         if number not in self.deaf:
             self.rest.discard(leader)
@@ -97,6 +97,9 @@ class RecordedWatchdog:
     """A watchdog that only knows which groups run."""
 
     leaders: set[int] = field(default_factory=set)
+
+    def start(self) -> None:
+        """Nothing has to run for that."""
 
     def add(self, leader: int) -> None:
         """Note a group that runs."""

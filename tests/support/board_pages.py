@@ -19,7 +19,7 @@ PARTS = 2
 class Boards:
     """Entities of two levels: boards with two parts each, in groups of as many boards as are asked for.
 
-    :ivar asked: the groups whose entities were asked for, with the level.
+    :ivar asked: the groups that were asked for their entities, with the level.
     """
 
     def __init__(self, *sizes: int) -> None:
@@ -75,7 +75,7 @@ def state_of(
 
 
 def family(name: str, *rows: RowSpec, kind: str = "gauge", number: NumberFormat = NumberFormat.GO) -> FamilySpec:
-    """A family with a help text of its own."""
+    """A family with its own help text."""
     return FamilySpec(name, kind, f"Help of {name}.", number, rows)
 
 

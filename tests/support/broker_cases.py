@@ -1,4 +1,4 @@
-"""For tests of the work queue: clients and workers that write down what they are told, and a broker in few words."""
+"""For tests of the work queue: clients and workers that record their notifications, and a short broker."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SomeWorker:
 
 
 class OneQueue:
-    """A broker with the queue ``sleep`` and the queue ``other``; calls in which only what matters is said.
+    """A broker with the queue ``sleep`` and the queue ``other``; its calls have defaults for most arguments.
 
     :ivar now: the time, moved by hand.
     """

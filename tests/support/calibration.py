@@ -26,7 +26,7 @@ POWER_TOLERANCE, HEAT_TOLERANCE = 0.05, 2.0
 
 
 class Point(NamedTuple):
-    """A board as somebody's tool showed it, and the work that stands for what it was doing.
+    """A board as a published measurement showed it, and the work that imitates what it was doing.
 
     :param work: (kind, load in percent).
     :param inlet_celsius: as assumed: no source tells it. None: that of the type, at which its line of power and

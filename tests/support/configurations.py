@@ -33,7 +33,7 @@ def loaded(
     overrides: Sequence[str] = (),
     name: str = "f.yaml",
 ) -> Configuration:
-    """The configuration of a text that stands in /conf/f.yaml."""
+    """The configuration of a text in /conf/f.yaml."""
     files = MemoryFiles({name: text, **(others or {})}, environ)
     return load(f"/conf/{name}", files, overrides)
 

@@ -25,7 +25,7 @@ def load_profile() -> None:
     """
     if PROFILE not in ("full", "fast"):
         raise ValueError(f"FAKEDEV_HYPOTHESIS_PROFILE is {PROFILE!r}: it must be full or fast")
-    # Where a change is judged, the examples are always the same ones: a new find must not hit whoever comes next.
+    # Where a change is judged, the examples are always the same: a new find must not fail an unrelated change.
     always_same = PROFILE == "fast" or "CI" in os.environ
     # How long an example takes says nothing on a machine that is busy with other things.
     settings.register_profile(

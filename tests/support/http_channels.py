@@ -24,5 +24,5 @@ def site(clock: Clock | None = None, **more: Any) -> GuardedSite:
 
 
 def limited(clock: Clock, **limits: Any) -> GuardedSite:
-    """Such a site with other limits."""
+    """This site with other limits."""
     return GuardedSite(site().resource, clock, limits=HttpLimits(**limits), defer_to_thread=no_threads)

@@ -186,7 +186,7 @@ def no_threads(work: Callable[[], list[bytes]]) -> Any:
 
 
 class Threads:
-    """A thread pool whose work is done when the test says so."""
+    """A thread pool that works when the test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[], list[bytes]], Deferred[list[bytes]]]] = []
@@ -202,3 +202,21 @@ class Threads:
         for work, done in self.waiting:
             done.callback(work())
         self.waiting = []
+
+
+class Turns(Clock):
+    """A clock that does one reactor turn at a time; work takes time only where a test says so."""
+
+    def work(self, seconds: float) -> None:
+        """Let time pass within a turn."""
+        self.rightNow += seconds
+
+    def turn(self) -> float:
+        """Call what is due now, but not what that adds; return the seconds that it took."""
+        began = self.rightNow
+        for call in [call for call in self.calls if call.getTime() <= began]:
+            if call.active():
+                self.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
+        return float(self.rightNow - began)

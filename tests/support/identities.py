@@ -24,7 +24,7 @@ def loaded(title: str) -> Identity:
 
 
 def written(title: str) -> dict[str, Any]:
-    """An identity with all that others brought to it, in the words of its YAML."""
+    """An identity with all that it takes from others, with the keys of its YAML."""
     identity = loaded(title)
     return {
         "name": identity.name,

@@ -50,7 +50,7 @@ class RecordingSession:
                 self.waiting.append(request)
                 return None
             case "show" if request.arguments["workload"] == "crash":
-                raise RuntimeError("a fault of ours")
+                raise RuntimeError("an internal error")
             case "show" if request.arguments["workload"] == "big":
                 return Reply(lines=["x" * 999] * 100)
             case "list":
@@ -181,7 +181,7 @@ def connect(factory: LineServerFactory):
 
 
 def connect_descriptor(factory: LineServerFactory, room: float):
-    """A new connection whose peer takes only so many bytes."""
+    """A new connection with a peer that accepts only so many bytes."""
     protocol = factory.buildProtocol(None)
     transport = Descriptor(factory.clock, protocol, room)
     protocol.makeConnection(transport)

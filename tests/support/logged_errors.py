@@ -97,7 +97,7 @@ class Garbage:
 
     def leave_out(self, path: Path) -> None:
         """Before the first test of a file: look no more at what is there now, if that is much."""
-        # Not before each test: what is left out is never freed, and some of it belongs to tests that are over.
+        # Not before each test: frozen objects are never freed, and some of them belong to tests that have ended.
         if self._is_slow and path != self._path:
             gc.collect()
             gc.freeze()

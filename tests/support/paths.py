@@ -1,4 +1,4 @@
-"""Where things lie that tests read: the checkout, its documents, and the facts that may stand beside it."""
+"""Paths of files that tests read: the checkout, its documents, and the facts that may be beside it."""
 
 from __future__ import annotations
 

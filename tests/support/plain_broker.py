@@ -138,7 +138,7 @@ class PlainBroker:
         return "unknown-name"
 
     def client_left(self, client: object, now: float) -> None:
-        """Nobody to tell."""
+        """The client gets no more notifications."""
         for job in self.some("waiting") + self.some("running"):
             if job.client is client:
                 self.counted[job.queue, "disconnect"] += 1

@@ -1,8 +1,8 @@
-"""Both ports of the work queue in memory, and transcripts of what is said on them.
+"""Both ports of the work queue in memory, and transcripts of their messages.
 
-A transcript is lines of ``WHO> what is sent`` and ``WHO: what is told``; WHO begins with ``c`` for a client and with
+A transcript is lines of ``WHO> sent text`` and ``WHO: received text``; WHO begins with ``c`` for a client and with
 ``b`` for a backend, and connects when it is first named. ``WHO> EOF`` closes its sending side, ``WHO> GONE`` breaks its
-connection, ``WHO: closed`` says that it was closed, ``+ 5`` lets seconds pass. Nobody is told anything else, and JSON
+connection, ``WHO: closed`` says that it was closed, ``+ 5`` lets seconds pass. There are no other messages, and JSON
 is compared as such.
 """
 
@@ -74,8 +74,9 @@ class QueuePorts:
         self.clock = Clock()
         spec = BrokerSpec((QueueSpec("sleep", **queue), QueueSpec("other")), max_bytes=max_bytes)
         self.broker = Broker(spec, self.clock.seconds())
-        self.hub = QueueHub(self.broker, self.clock)
-        options: Any = {"fair_share": FairShare(self.clock), "message_seconds": message_seconds}
+        fair_share = FairShare(self.clock)
+        self.hub = QueueHub(self.broker, self.clock, fair_share)
+        options: Any = {"fair_share": fair_share, "message_seconds": message_seconds}
         self.clients = QueueClientFactory(self.hub, self.clock, **options)
         self.backends = QueueBackendFactory(self.hub, self.clock, **options)
 
@@ -105,7 +106,7 @@ class Transcript:
         self._connections: dict[str, QueueConnection] = {}
 
     def play(self, transcript: str) -> None:
-        """Say what it says; whoever is told anything else than it tells fails."""
+        """Send what it says; fail when a peer receives anything else than it says."""
         expected: dict[str, list[str]] = {}
         for line in transcript.splitlines():
             who, _, said = line.strip().partition(" ")

@@ -1,4 +1,4 @@
-"""A board with dynamics whose numbers are round, for tests."""
+"""A board with dynamics and round numbers, for tests."""
 
 from __future__ import annotations
 

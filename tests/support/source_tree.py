@@ -22,7 +22,7 @@ class Import:
 
 
 class Module:
-    """A module of ours, parsed."""
+    """A module of fakedev, parsed."""
 
     def __init__(self, path: Path, root: Path = ROOT) -> None:
         self.path = path.relative_to(root)
@@ -38,12 +38,12 @@ class Module:
 
     @cached_property
     def imports(self) -> list[Import]:
-        """All imports, wherever they stand, also inside functions and by ``import_module``."""
+        """All imports, also inside functions and by ``import_module``."""
         return sorted(self._find_imports(), key=lambda found: found.line)
 
     @cached_property
     def dotted_names(self) -> list[Import]:
-        """Every ``a.b.c`` in the code, with the names that imports gave replaced by what they stand for."""
+        """Every ``a.b.c`` in the code, with the names that imports gave replaced by what they mean."""
         known = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -111,7 +111,7 @@ def _targets(module: Module, known: dict[str, Module]) -> set[str]:
     targets = set()
     for found in module.imports:
         name = found.name if found.name in known else found.name.rpartition(".")[0]
-        # A package holds a docstring alone, so an import of it ties nothing.
+        # A package holds only a docstring, so an import of it ties nothing.
         if name in known and name != module.name and not known[name].is_package:
             targets.add(name)
     return targets

@@ -19,7 +19,7 @@ _POINTS = 200
 
 
 def draws_of(seed: int, key: int, quantity: str = "load") -> Draws:
-    """The draws of a workload, one by one."""
+    """The draws of a workload, in order."""
 
     def draw(run: int, place: int, number: int) -> float:
         keys = sub_keys(np.array([key], dtype=np.uint64), np.array([run * 16_384 + place], dtype=np.uint64))
@@ -51,7 +51,7 @@ def value_at(activity: Activity, time: float, unit: Callable[[int], float]) -> f
             return a + (b - a) * unit(math.floor(time / rest[0]))
         case "increase":
             number = math.floor(time / rest[0])
-            # As the product: a length that exceeds whole intervals by a rounding error alone has no interval more.
+            # As the product: a length that exceeds whole intervals only by a rounding error has no interval more.
             return a + (b - a) * (number + unit(number)) / max(math.ceil(length / rest[0] - 1e-9), 1)
         case "steps":
             return value.arguments[min(int(len(value.arguments) * time / length), len(value.arguments) - 1)]

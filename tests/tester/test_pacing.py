@@ -30,7 +30,7 @@ def test_closed_waits_its_delay() -> None:
 
 
 def test_closed_does_not_spin_on_refusals() -> None:
-    """A place whose request was refused pauses."""
+    """A place with a refused request pauses."""
     pacer = ClosedPacer(ClosedLoad(parallel=1))
     pacer.due(0.0, 0, True)
     pacer.ended(0.0, True)
@@ -39,7 +39,7 @@ def test_closed_does_not_spin_on_refusals() -> None:
 
 
 def test_closed_is_raised_and_lowered_at_once() -> None:
-    """Raising starts more; lowering says how many are too many, and lets nobody rest who has no place."""
+    """Raising starts more; lowering says how many are too many, and no request rests without a place."""
     pacer = ClosedPacer(ClosedLoad(parallel=2, delay_seconds=5.0))
     pacer.due(0.0, 0, True)
     pacer.set_parallel(6, 2)
@@ -54,13 +54,13 @@ def test_closed_is_raised_and_lowered_at_once() -> None:
 
 
 def test_closed_starts_nothing_without_a_connection() -> None:
-    """And all at once when there is one again: in the closed model nobody was waiting."""
+    """And all at once when there is one again: in the closed model no request was waiting."""
     pacer = ClosedPacer(ClosedLoad(parallel=3))
     assert pacer.due(0.0, 0, False) == []
     assert pacer.due(7.0, 0, True) == [7.0] * 3
 
 
-def test_nobody_starts_thousands_at_once() -> None:
+def test_never_starts_thousands_at_once() -> None:
     """In neither model: the rest is due at the next call."""
     for pacer in (ClosedPacer(ClosedLoad(9999)), OpenPacer(OpenLoad(constant(9999.0)), "a", 0.0)):
         assert len(pacer.due(1.0, 0, True)) == len(pacer.due(1.0, MAX_AT_ONCE, True)) == MAX_AT_ONCE
@@ -68,7 +68,7 @@ def test_nobody_starts_thousands_at_once() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["end", "bad end", "set", "wait"]), st.integers(0, 8)), max_size=60))
 def test_closed_never_has_more_than_its_places(acts: list[tuple[str, int]]) -> None:
-    """Whatever happens, no more than ``parallel`` run after ``due``; and all places are used when nobody rests."""
+    """At most ``parallel`` run after ``due``, in all cases; and all places are used when none rests."""
     pacer, running, now = ClosedPacer(ClosedLoad(parallel=3, delay_seconds=0.05)), 0, 0.0
     for act, number in acts:
         if act == "set":
@@ -122,7 +122,7 @@ def test_open_is_exhausted_when_all_have_started() -> None:
 
 
 def test_open_looks_at_so_many_arrivals_at_once() -> None:
-    """After a standstill of an hour nobody counts millions in one go: it goes on at once, at the next call."""
+    """After a standstill of an hour it does not count millions in one call: it continues at the next call."""
     pacer = OpenPacer(OpenLoad(constant(1000.0)), "a", 0.0)
     pacer.due(3600.0, 0, False)
     assert pacer.waiting == 2_000

@@ -93,7 +93,7 @@ def test_different_errors_cannot_be_merged() -> None:
 
 @given(st.lists(SECONDS), st.lists(SECONDS, min_size=1, max_size=8, unique=True).map(sorted))
 def test_ranges_lose_nothing(values: list[float], bounds: list[float]) -> None:
-    """Each value is counted once; those that are clear of a bound by the error on their side of it."""
+    """Each value is counted once; those farther from a bound than the error are on their side of it."""
     counts = filled(values).histogram(bounds).counts
     assert (len(counts), sum(counts)) == (len(bounds) + 1, len(values))
     for place, bound in enumerate(bounds, 1):

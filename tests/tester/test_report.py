@@ -37,7 +37,7 @@ def filled(text: str = MARKUP) -> Statistics:
 
 
 def report(text: str = MARKUP, plans: int = 1) -> Report:
-    """The report of such a run."""
+    """The report of this run."""
     statistics = filled(text)
     findings = [judge(parse_expectation(each), statistics, 150.0) for each in ("p99<2s", "failures<1%", "rate>=1/s")]
     return Report(
@@ -81,7 +81,7 @@ def test_a_page_loads_nothing() -> None:
 
 
 def test_the_plots_are_good_xml() -> None:
-    """Each by itself; with and without something to show."""
+    """Each separately; with and without something to show."""
     histogram = QuantileSketch()
     for plot in (
         line_plot("<&", [Series("<&", "red", [(0.0, 1.0), (1.0, None), (2.0, 3.0), (3.0, 4.0)])]),

@@ -97,7 +97,7 @@ def test_the_same_data_give_the_same_interval() -> None:
 
 
 def test_failures_and_nothing_at_all() -> None:
-    """Are told, and what cannot be fitted is not."""
+    """They are reported; what cannot be fitted is not."""
     scaling = scaling_of([ScaleStep(1, (0.0,), failures=7), ScaleStep(2, (5.0,))])
     assert scaling.law is None
     assert len(verdicts(scaling, 1.5)) == 3

@@ -1,4 +1,4 @@
-"""The statistics of the tester: numbers that add up, and that are right for loads whose distribution is known."""
+"""The statistics of the tester: numbers that add up, and that are right for loads with a known distribution."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class FakeQueue:
 def drive(
     pacer: ClosedPacer | OpenPacer, queue: FakeQueue, runs: list[float], stall: float | None = None
 ) -> Statistics:
-    """Run as many requests as there are run times; ``stall``: when the queue stands still for ten seconds."""
+    """Run as many requests as there are run times; ``stall``: when the queue stops for ten seconds."""
     statistics = Statistics(0.0)
     under_way: list[tuple[float, int, Ticket, Answer]] = []
     now, number = 0.0, 0
@@ -224,7 +224,7 @@ def test_open_poisson_load_is_the_queue_of_the_books() -> None:
 
 
 def test_open_load_at_half_of_what_is_served_never_waits() -> None:
-    """Even arrivals at a server of constant times: nobody waits, nobody is late."""
+    """Even arrivals at a server of constant times: no request waits, none is late."""
     statistics = drive(OpenPacer(OpenLoad(constant(5.0)), "a", 0.0), FakeQueue(1), [0.1] * 500)
     assert statistics.timings["total"].maximum == pytest.approx(0.1)
     assert statistics.late == 0

@@ -145,7 +145,7 @@ def test_a_limit_below_0_is_none():
     ],
 )
 def test_what_is_wrong_is_told(parse, message, text):
-    """Each fault is a bad argument whose text names the field."""
+    """Each mistake is a bad argument with a text that names the field."""
     with pytest.raises(ProtocolError) as caught:
         parse(message)
     assert caught.value.code == "bad-argument"

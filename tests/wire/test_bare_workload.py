@@ -67,7 +67,7 @@ def test_what_is_missing_is_empty_or_0():
 
 
 def test_unknown_names_are_noted():
-    """They are ignored, and the log is told."""
+    """They are ignored, and logged."""
     workload = parse({"Name": "a", "Foo": 1, "op2": {}, "Profile": [{"Load": 1, "Bar": 2}]})
     assert workload.notes == ("Foo: unknown, ignored", "op2: unknown, ignored", "Profile[0].Bar: unknown, ignored")
 
@@ -109,7 +109,7 @@ def test_limits():
     ],
 )
 def test_what_is_wrong_is_told(message, text):
-    """Each fault is a bad argument whose text names the field."""
+    """Each mistake is a bad argument with a text that names the field."""
     with pytest.raises(ProtocolError) as caught:
         parse_bare_workload(message)
     assert caught.value.code == "bad-argument"

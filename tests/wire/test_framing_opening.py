@@ -1,4 +1,4 @@
-"""In which way a peer speaks is decided by content alone."""
+"""Only the content decides the format of a peer."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ OPENINGS = [
 
 
 def open_in(pieces):
-    """What an opening says of pieces: the way, the first message, and all bytes after it."""
+    """What an opening says of pieces: the way, the first message, and all bytes after it; or its error."""
     opening = Opening()
     for position, piece in enumerate(pieces):
-        opened = opening.feed(piece)
+        try:
+            opened = opening.feed(piece)
+        except ProtocolError as error:
+            return error.text
         if opened is not None:
             return Opened(opened.way, opened.message, opened.rest + b"".join(pieces[position + 1 :]))
     return None
@@ -78,5 +81,5 @@ def test_too_long_is_told_in_the_likely_way(head, way, piece):
 
 
 def test_nothing_said_is_words():
-    """Who said nothing is told in words."""
+    """A peer that sent nothing is answered in words."""
     assert Opening().likely_dialect() is Dialect.WORDS

@@ -51,7 +51,7 @@ def test_errors():
     )
     with pytest.raises(ValueError, match="not one of the codes"):
         ProtocolError("oops", "x")
-    assert len(set(CODES)) == 8
+    assert len(set(CODES)) == 9
 
 
 def test_news():

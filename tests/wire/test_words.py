@@ -1,4 +1,4 @@
-"""Lines of words: splitting, arguments, and what is told when something is wrong."""
+"""Lines of words: splitting, arguments, and errors."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_words_of_a_request(own: list[str], requested: list[str], ignores: bool,
     ],
 )
 def test_requests_that_cannot_be_run(own: list[str], requested: list[str], part: str) -> None:
-    """The client is told why, and nothing is started."""
+    """The client gets the reason, and nothing is started."""
     with pytest.raises(RequestFault, match=part):
         BackendCommand(tuple(own)).for_request(requested, "")
 
@@ -60,7 +60,7 @@ def test_requests_that_cannot_be_run(own: list[str], requested: list[str], part:
     [(0, 0, 0), (0, 2.5, 2.5), (4, 0, 4), (4, 2.5, 2.5), (2, 2.5, 2), (0, -1, 0), (3, -1, 3)],
 )
 def test_the_smaller_limit_counts(own: float, request_limit: float, expected: float) -> None:
-    """Of the request's and the backend's own; one alone counts too."""
+    """Of the request's and the backend's own; also if only one is given."""
     assert BackendCommand(("sleep",), limit_seconds=own).limit_of(request_limit) == expected
 
 
@@ -96,7 +96,7 @@ def test_a_refusal_ends_a_backend() -> None:
 
 
 def test_a_lost_frontend_is_tried_again_and_given_up() -> None:
-    """Waits double up to 5 s and end when the time is over; an answer in between begins it anew."""
+    """Waits double up to 5 s and end when the time is over; an answer in between starts them again."""
     pace = Pace(0, 5.0, 10.0)
     now = 100.0
     waits = []
@@ -121,7 +121,7 @@ def test_without_reconnect_a_lost_frontend_is_the_end() -> None:
 def test_no_wait_is_longer_than_was_asked_for(
     events: list[str], backoff: float, reconnect: float, lasts: list[float]
 ) -> None:
-    """And a backend that backs off never ends by itself but for a lost frontend."""
+    """And a backend that backs off ends only because of a lost frontend."""
     pace, now = Pace(backoff, 10.0, reconnect), 0.0
     for number, event in enumerate(events):
         now += lasts[number % len(lasts)]
@@ -155,6 +155,6 @@ def test_no_wait_is_longer_than_was_asked_for(
     ],
 )
 def test_reports_have_one_outcome(report: Report, outcome: Outcome, code: int, error: str) -> None:
-    """Whoever looks at exit code, error or time-out finds the same."""
+    """Exit code, error and time-out show the same outcome."""
     assert (outcome_of(report), report.exit_code, report.error) == (outcome, code, error)
     assert (report.timeout_seconds > 0) == (outcome is Outcome.TIMEOUT)

@@ -1,4 +1,4 @@
-"""The rules of the work queue by examples: order, who is told what, bounds."""
+"""The rules of the work queue by examples: order, messages, limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TestOrder(BrokerCase):
         assert [self.queue.take(self.worker) for _ in range(4)] == [*ids, None]
 
     def test_released_jobs_have_their_old_places(self):
-        """In whatever order they come back."""
+        """In any order of the results."""
         ids = [self.queue.put(self.client) for _ in range(4)]
         for _ in range(3):
             self.queue.take(self.worker)
@@ -70,7 +70,7 @@ class TestOrder(BrokerCase):
         assert self.worker.offers == [(3, "small")]
 
     def test_released_job_goes_to_a_worker_that_waits(self):
-        """Nothing waits while somebody waits for it."""
+        """No job waits while a worker waits for it."""
         job_id = self.queue.put(self.client)
         self.queue.take(self.worker)
         self.queue.wait(self.other, "t")
@@ -79,10 +79,10 @@ class TestOrder(BrokerCase):
 
 
 class TestResult(BrokerCase):
-    """What a client is told."""
+    """The result that a client receives."""
 
     def test_answer_has_everything(self):
-        """Who ran it, how long it waited and ran, and how it ended."""
+        """The worker that ran it, how long it waited and ran, and how it ended."""
         self.queue.put(self.client)
         self.queue.now += 2
         self.queue.take(self.worker)
@@ -92,7 +92,7 @@ class TestResult(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_what_reports_mean(self):
-        """Outcome, exit code and error of each kind; 0 is the exit code of success alone."""
+        """Outcome, exit code and error of each kind; only success has the exit code 0."""
         for report, outcome, exit_code, error in (
             (Report(0), "success", 0, ""),
             (Report(3), "failure", 3, "exit code 3"),
@@ -117,7 +117,7 @@ class TestResult(BrokerCase):
         assert (told.run_seconds, told.pod, told.node, told.device) == (0.25, "p", "node-1", "d")
 
     def test_finished_once(self):
-        """The second result is of no job any more, and so is that of somebody else."""
+        """The second result belongs to no job any more, and neither does that of another worker."""
         self.queue.put(self.client)
         self.refused("unknown-name", "No job 1", self.queue.finish, self.worker, 1)
         self.queue.take(self.worker)
@@ -141,7 +141,7 @@ class TestCancel(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_running_job_of_a_client_that_left_is_withdrawn(self):
-        """Its worker is told, and its result is of no job."""
+        """Its worker is notified, and its result belongs to no job."""
         self.queue.put(self.client)
         self.queue.take(self.worker)
         self.broker.client_left(self.client, self.queue.now)
@@ -150,7 +150,7 @@ class TestCancel(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_cancel(self):
-        """A request, waiting or running, is ended for the client that it belongs to, and told to it."""
+        """A request, waiting or running, is ended for the client that it belongs to, and the client is notified."""
         ids = [self.queue.put(self.client) for _ in range(2)]
         self.queue.take(self.worker)
         self.refused("unknown-name", "No job 1", self.broker.cancel, SomeClient(), ids[0], self.queue.now)
@@ -183,7 +183,7 @@ class TestBound(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_full_queue(self):
-        """Only waiting requests count; one that is refused is counted as such and told to nobody later."""
+        """Only waiting requests count; one that is refused is counted as such and gets no result later."""
         queue = OneQueue(max_waiting=2)
         for _ in range(2):
             queue.put(self.client)
@@ -215,7 +215,7 @@ class TestBound(BrokerCase):
         queue.put(self.client, size_bytes=100)
 
     def test_bounds_of_one_party(self):
-        """What has to be done at once when somebody leaves is bounded."""
+        """The work to be done at once when a peer leaves is bounded."""
         for _ in range(MAX_PER_OWNER):
             self.queue.put(self.client)
         self.refused("full", "4096 requests of this connection are open", self.queue.put, self.client)
@@ -229,10 +229,10 @@ class TestBound(BrokerCase):
 
 
 class TestReentrancy(BrokerCase):
-    """Parties may call the broker from what they are told."""
+    """Clients and workers may call the broker from its notifications."""
 
     def test_worker_that_leaves_when_it_is_offered_a_job(self):
-        """The job is lost, the client is told, and put() still returns it."""
+        """The job is lost, the client is notified, and put() still returns it."""
         self.other.offered = lambda job, ticket: self.broker.worker_left(self.other, self.queue.now)
         self.queue.wait(self.other)
         self.queue.wait(self.other)

@@ -1,4 +1,4 @@
-"""Whatever clients and workers do, in any order: each request ends once, is told once, and leaves nothing behind."""
+"""Clients and workers in any order: each request ends once, is answered once, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPORTS = st.sampled_from([Report(0), Report(3), Report(0, "no file"), Report(1,
 
 @dataclass(eq=False)
 class Owner:
-    """A client and a worker in one; writes down what it is told."""
+    """A client and a worker in one; records its notifications."""
 
     name: int
     told: list[tuple[object, ...]]
@@ -47,7 +47,7 @@ class Owner:
     device: str = ""
 
     def answered(self, job: Job, answer: Answer) -> None:
-        """A request of its own is over."""
+        """One of its requests has ended."""
         self.told.append(("answered", self, job.id, answer.outcome.value))
 
     def offered(self, job: Job, ticket: object) -> None:
@@ -80,7 +80,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(client=st.none() | PARTIES, name=NAMES, limit=st.sampled_from([0.0, 0.0, 1.0, 3.0]), is_large=st.booleans())
     def put(self, client: int | None, name: str, limit: float, is_large: bool) -> None:
-        """A request, perhaps of nobody."""
+        """A request, perhaps without a client."""
         party = None if client is None else self.parties[client]
         result = self.same(
             lambda: self.broker.put(party, name, ("x",), limit, 0, self.now, is_large=is_large).id,
@@ -105,7 +105,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(choice=CHOICE, other=st.none() | PARTIES, report=REPORTS)
     def finish(self, choice: int, other: int | None, report: Report) -> None:
-        """A run is over; perhaps somebody else says so."""
+        """A run has ended; perhaps another worker reports it."""
         worker, job = self.some_job(choice, other)
         self.same(
             lambda: self.broker.finish(worker, job, report, self.now).outcome.value,
@@ -128,14 +128,14 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(choice=CHOICE, client=PARTIES)
     def cancel(self, choice: int, client: int) -> None:
-        """A request is not wanted any more, perhaps one of somebody else."""
+        """A request is cancelled, perhaps one of another client."""
         _, job = self.some_job(choice, None)
         party = self.parties[client]
         self.same(lambda: self.broker.cancel(party, job, self.now), self.plain.cancel(party, job, self.now))
 
     @rule(party=PARTIES, what=st.sampled_from(["client_left", "worker_left", "worker_quits"]))
     def leave(self, party: int, what: str) -> None:
-        """Somebody is gone."""
+        """A client or worker leaves."""
         mine = [job.id for job in self.plain.jobs if job.client is self.parties[party]]
         if what == "client_left":
             self.had_client -= set(mine)
@@ -181,7 +181,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def both_are_the_same(self) -> None:
-        """What was told, what can be seen, what was counted, and when the next thing is due."""
+        """All notifications, visible state, counters, and the time of the next deadline."""
         assert Counter(self.told) == Counter(self.plain.told)
         assert self.broker.next_deadline() == self.plain.next_deadline()
         for name in QUEUES:
@@ -232,7 +232,7 @@ class AnyHistory(RuleBasedStateMachine):
         return worker, job.id if job else 1
 
     def counters_add_up(self, name: str, still_open: int) -> None:
-        """Whoever was taken in is open, or over with one outcome."""
+        """Every accepted request is open, or has ended with one outcome."""
         statistics = self.broker.statistics(name)
         counted = {outcome.value: count for outcome, count in statistics.outcomes.items()}
         counted |= {"put": statistics.puts, "disconnect": statistics.disconnects, "buried": statistics.burials}

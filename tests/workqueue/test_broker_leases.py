@@ -40,7 +40,7 @@ class TestLostWorker(BrokerCase):
         assert queue.broker.statistics("sleep").retries == 2
 
     def test_retry_succeeds(self):
-        """The client is told of the success alone; its wait ends with the last offer."""
+        """The client gets only the success; its wait ends with the last offer."""
         queue = OneQueue(retries=1)
         queue.put(self.client)
         queue.take(self.worker)
@@ -73,7 +73,7 @@ class TestLostWorker(BrokerCase):
         assert self.broker.statistics("sleep").retries == 0
 
     def test_worker_that_waits_and_leaves_is_offered_nothing(self):
-        """Nor is it told that its time is over."""
+        """It is also not notified that its time has passed."""
         self.queue.wait(self.worker, "t", seconds=5)
         self.broker.worker_left(self.worker, self.queue.now)
         self.queue.put(self.client)
@@ -96,8 +96,8 @@ class TestLostWorker(BrokerCase):
 class TestTime(BrokerCase):
     """Limits of runs, and of waits."""
 
-    def test_silent_worker_holds_nobody(self):
-        """At the limit and the grace period the client is told, and the job withdrawn."""
+    def test_silent_worker_delays_no_client(self):
+        """After the limit and the grace period the client gets a result, and the job is withdrawn."""
         queue = OneQueue(grace_seconds=5.0)
         queue.put(self.client, limit_seconds=2.5)
         queue.pass_time(100)  # waiting counts for nothing
@@ -160,7 +160,7 @@ class TestTime(BrokerCase):
         assert queue.state() == (0, 0, 0)
 
     def test_wait_that_is_over(self):
-        """The worker is told so once; the next job is not for it."""
+        """The worker is notified once; the next job is not for it."""
         self.queue.wait(self.worker, "a", seconds=5.0)
         self.queue.wait(self.worker, "b", seconds=2.0)
         self.queue.wait(self.worker, "c")
@@ -201,7 +201,7 @@ class TestBuried(BrokerCase):
     """Jobs that are put aside."""
 
     def test_bury_and_kick(self):
-        """The client is told of a loss, once; kick makes new requests of nobody."""
+        """The client gets a loss, once; kick makes new requests without a client."""
         for argument in ("a", "b", "c"):
             self.queue.put(self.client, argument, limit_seconds=3.0, is_large=True)
         for _ in range(3):
@@ -269,7 +269,7 @@ class TestPause(BrokerCase):
         assert self.worker.offers == [(1, "t")]
 
     def test_pause_for_a_time(self):
-        """It ends by itself; the last word counts."""
+        """It ends after the time; the last pause counts."""
         self.broker.control.pause("sleep", self.queue.now + 5)
         self.broker.control.pause("sleep", self.queue.now + 10)
         self.queue.wait(self.worker, "t")
@@ -319,7 +319,7 @@ class TestEnd(BrokerCase):
         assert self.broker.is_idle
 
     def test_job_that_comes_back_after_close(self):
-        """It does not wait again: who gave it back is not told that it is withdrawn."""
+        """It does not wait again: the worker that returned it is not notified that it is withdrawn."""
         queue = OneQueue(retries=1)
         for _ in range(2):
             queue.put(self.client)
@@ -332,7 +332,7 @@ class TestEnd(BrokerCase):
         assert queue.broker.is_idle
 
     def test_abandon(self):
-        """What runs ends too, and its workers are told."""
+        """Running jobs end too, and their workers are notified."""
         clients = [SomeClient() for _ in range(3)]
         for client in clients:
             self.queue.put(client)

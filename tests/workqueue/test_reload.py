@@ -32,8 +32,8 @@ class TestBrokerReload(BrokerCase):
         assert self.client.outcomes == {first: "success", second: "success"}
         assert (self.queue.counted(), left_behind(self.broker)) == ({"success": 2, "refused": 1}, [])
 
-    def test_who_waits_where_a_queue_goes(self) -> None:
-        """Is told that there is nothing, and may wait elsewhere."""
+    def test_workers_that_wait_on_a_removed_queue(self) -> None:
+        """They get an empty answer, and may wait elsewhere."""
         self.queue.wait(self.worker, "ticket", seconds=60)
         self.queue.wait(self.other, "small", small_only=True)
         self.broker.control.pause("sleep", self.queue.now + 5)
@@ -44,7 +44,7 @@ class TestBrokerReload(BrokerCase):
         self.queue.pass_time(100)
 
     def test_a_queue_with_jobs_cannot_go(self) -> None:
-        """Whether they wait, run or lie buried; nothing is changed then."""
+        """Whether they wait, run or are buried; nothing is changed then."""
         without = replace(self.broker.spec, queues=(QueueSpec("other"),))
         told = "queue 'sleep' cannot be removed: it has 1 waiting, running or buried jobs"
         job_id = self.queue.put(self.client)

@@ -73,7 +73,7 @@ class TestBrokerSlices(BrokerCase):
         self.nothing_left()
 
     def test_client_leaves(self) -> None:
-        """It is told nothing from then on, and each of its requests counts once."""
+        """It gets no messages from then on, and each of its requests counts once."""
         jobs = self.put_many()
         self.broker.client_left(self.client, self.queue.now)
         assert self.broker.statistics("sleep").disconnects == MANY
@@ -95,7 +95,7 @@ class TestBrokerSlices(BrokerCase):
         assert [self.queue.take(self.other) for _ in jobs] == jobs
 
     def test_resume(self) -> None:
-        """Each worker that waits is offered one job, the oldest first, whatever is put in meanwhile."""
+        """Each worker that waits is offered one job, the oldest first, also when jobs are put in meanwhile."""
         self.broker.control.pause("sleep", None)
         for ticket in range(MANY + 1):
             self.queue.wait(self.worker, ticket)

@@ -92,7 +92,7 @@ class TestQueueStatistics:
         assert sum(sum(self.statistics.run[outcome].counts) for outcome in ENDS) == 1
         assert self.statistics.longest_total_seconds(4.0) == 3.0
 
-    def test_request_that_nobody_took_has_no_run(self) -> None:
+    def test_request_that_no_worker_took_has_no_run(self) -> None:
         """Its wait counts, its run does not."""
         self.statistics.put(1.0)
         end(self.statistics, 6.0, Outcome.CANCELLED, 5.0)
@@ -109,7 +109,7 @@ class TestQueueStatistics:
         assert self.statistics.longest_run_seconds(7.0) == 4.0
 
     def test_maxima_since_the_last_scrape(self) -> None:
-        """The original's way: cleared by whoever reads, and by nothing else."""
+        """The original's way: every reader clears them, and nothing else does."""
         statistics = QueueStatistics(replace(SPEC, maxima="since-scrape"), 0.0)
         end(statistics, 6.0, Outcome.SUCCESS, 5.0, 4.0)
         assert statistics.longest_total_seconds(6000.0) == 9.0
@@ -124,7 +124,7 @@ class TestQueueStatistics:
         assert statistics.services_per_second(20.0) == 0.05
 
     def test_interval_names_where_the_longest_run_was(self) -> None:
-        """Each interval stands for itself."""
+        """Each interval counts separately."""
         end(self.statistics, 1.0, Outcome.SUCCESS, 0.0, 4.0, "node-1", "pod-1")
         end(self.statistics, 2.0, Outcome.FAILURE, 9.0, 7.0, "node-2", "pod-2")
         end(self.statistics, 3.0, Outcome.SUCCESS, 0.0, 1.0, "node-3", "pod-3")

@@ -59,6 +59,7 @@ class BackendOptions:
             "protocol": flags.choice(
                 "protocol", PROTOCOLS, f"protocol: bare, the original's; json, of fakedev's frontend{ours}"
             ),
+            "token_file": flags.token_file(f"; needs -protocol json{ours}"),
         }
 
     def settings(self, values: Values) -> BackendSettings:
@@ -75,6 +76,8 @@ class BackendOptions:
             raise FlagError("-backoff is longer than -backoff-max")
         if not 1 <= plain["workers"] <= _MAX_WORKERS:
             raise FlagError(f"-workers: 1 to {_MAX_WORKERS}")
+        if plain["token_file"] and plain["protocol"] != "json":
+            raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
         if not plain["queue"]:
             raise FlagError("-name must name a queue")
         return BackendSettings(

@@ -76,11 +76,12 @@ class ClientOptions:
             "most-outstanding", OpenLoad.max_outstanding, f"open model: most pending requests{ours}"
         )
         self._plans = flags.text(
-            "plans", "", f"a file with several plans, instead of -name and the like{ours}", "FILE"
+            "plans", "", f"a file with several plans, instead of -name and the other options of one plan{ours}", "FILE"
         )
         self._protocol = flags.choice(
             "protocol", ("bare", "json"), f"protocol: bare, the original's; json, of fakedev's frontend{ours}"
         )
+        self._token_file = flags.token_file(f"; needs -protocol json{ours}")
         self._headless = flags.boolean("headless", f"serve no control; show progress on the terminal{ours}")
         self._duration = flags.seconds("duration", 0.0, f"how long; 0: until stopped{ours}", duration)
         self._grace = flags.seconds(
@@ -120,7 +121,7 @@ class ClientOptions:
     def _plans_of_file(self, values: Values) -> tuple[Plan, ...]:
         flags_of_one_plan: tuple[Flag[object], ...] = (
             *(self._faddr, self._name, self._limit, self._req_max, self._req_now, self._delay, self._rate),
-            *(self._arrivals, self._seed, self._max_outstanding, self._protocol),
+            *(self._arrivals, self._seed, self._max_outstanding, self._protocol, self._token_file),
         )
         _refuse(values, flags_of_one_plan, "belongs in the file of plans, in each plan")
         if values.operands:
@@ -136,8 +137,10 @@ class ClientOptions:
             raise FlagError("-name must name a queue")
         load = self._open(values) if values[self._rate] else self._closed(values)
         is_lines = values[self._protocol] == "json"
-        limit = values[self._limit]
-        return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines)
+        limit, token_file = values[self._limit], values[self._token_file]
+        if token_file and not is_lines:
+            raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
+        return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines, token_file)
 
     def _closed(self, values: Values) -> ClosedLoad:
         _refuse(values, (self._arrivals, self._seed, self._max_outstanding), "needs -rate")

@@ -18,12 +18,13 @@ from typing import Final
 from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
 from fakedev.spec.profiles import use_profile, use_word
 from fakedev.spec.value_functions import Function, Value
+from fakedev.wire.auth import is_plain_ok
 
 #: The longest line of the line protocols, in bytes.
 LONGEST_MESSAGE: Final = 65536
 #: The bytes that the original's server reads of a message.
 ORIGINAL_READS: Final = 1024
-#: Characters of a server's answer in a message of ours.
+#: Characters of a server's answer that our messages quote.
 _SHOWN: Final = 200
 
 
@@ -131,9 +132,13 @@ class Verdict:
 
 
 class AnswerReader:
-    """Reads the answers of one connection, in any pieces; there are none after a verdict."""
+    """Reads the answers of one connection, in any pieces; there are none after a verdict.
 
-    def __init__(self) -> None:
+    :param awaits_admission: the first good answer is that to the token.
+    """
+
+    def __init__(self, awaits_admission: bool = False) -> None:
+        self._awaits_admission = awaits_admission
         self._buffer = b""
         self._accepted: Accepted | None = None
         self._has_line = False
@@ -174,6 +179,9 @@ class AnswerReader:
         if not line:
             return
         self._has_line = True
+        if self._awaits_admission and is_plain_ok(line):
+            self._awaits_admission = False
+            return
         said = self._parse(line)
         if isinstance(said, Verdict):
             self._end(news, said)

@@ -15,6 +15,7 @@ from fakedev.commands.workload.options import Order, WorkloadOptions
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.profiles import format_profile
+from fakedev.wire.auth import encode_auth
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,22 +45,29 @@ def run(order: Order, stop: StopSignals) -> int:
         log(f"Only fakedev takes this workload: {reason}")
     log(f"Connecting to {order.address}")
     try:
+        token = order.read_token()
+    except ValueError as error:
+        log(f"ERROR: -token-file: {error}")
+        return 1
+    try:
         connection = connect(order.address, stop)
     except OSError as error:
         log(f"ERROR: cannot connect to {order.address}: {error.strerror or error}")
         return 1
     with connection:
-        verdict = converse(connection, order.message, stop, log)
+        verdict = converse(connection, order.message, stop, log, token)
     log(conclusion(verdict, workload, order.message))
     return verdict.code
 
 
-def converse(connection: socket.socket, message: bytes, stop: StopSignals, say: Callable[[str], None]) -> Verdict:
-    """Send the request and read until the verdict; a lost connection is a verdict as well."""
-    reader = AnswerReader()
+def converse(
+    connection: socket.socket, message: bytes, stop: StopSignals, say: Callable[[str], None], token: str = ""
+) -> Verdict:
+    """Send the token and the request, and read until the verdict; a lost connection is a verdict as well."""
+    reader = AnswerReader(awaits_admission=bool(token))
     problem = ""
     try:
-        send_all(connection, message, stop)
+        send_all(connection, (encode_auth(token) if token else b"") + message, stop)
         say("Sent, waiting for the end")
     except OSError as error:
         problem = error.strerror or str(error)  # the server may have sent the reason before it closed

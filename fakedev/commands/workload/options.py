@@ -34,12 +34,25 @@ class Order:
     """What the arguments ask for.
 
     :param remarks: what the user should know, for the log.
+    :param token_file: has the server's token; empty for none.
     """
 
     address: Address
     workload: WorkloadSpec
     message: bytes
     remarks: tuple[str, ...] = ()
+    token_file: str = ""
+
+    def read_token(self) -> str:
+        """The server's token; empty for none.
+
+        :raises ValueError: with the reason.
+        """
+        if not self.token_file:
+            return ""
+        from fakedev.config.schema.files import read_token  # noqa: PLC0415 - most workloads need no token
+
+        return read_token(self.token_file)
 
 
 def find_files(pattern: str) -> list[str]:
@@ -123,6 +136,7 @@ class WorkloadOptions:
             "max-index", 0, "replace INDEX in -devnames by $JOB_COMPLETION_INDEX modulo N; 0: do not"
         )
         self._socket = flags.address("socket", "/tmp/fakedev-exporter", "where the server listens", "PATH|HOST:PORT")
+        self._token_file = flags.token_file()
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
         self._uses = flags.each(
             "use", f"{fields['metrics'].help}: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
@@ -161,7 +175,7 @@ class WorkloadOptions:
         remarks = [f"{path}: {key!r} means nothing here" for key in unknown]
         if workload.node and "node" not in from_file and not values.given(self._where["node"]):
             remarks.append(f"Node {workload.node!r} is from {_VARIABLES['node']}; -node= for none")
-        return Order(values[self._socket], workload, message, tuple(remarks))
+        return Order(values[self._socket], workload, message, tuple(remarks), values[self._token_file])
 
     def _from_options(self, values: Values) -> dict[str, object]:
         fields: dict[str, object] = {name: values[flag] for name, flag in self._plain.items()}

@@ -213,7 +213,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         return None
     place = values.place_of("counters")
     if values.given("families"):
-        report.problem(place, "counters stand in the place of families: give one of the two")
+        report.problem(place, "counters replace families: give one of the two")
     table = library.field_table(making.fields, values.place_of("fields"))
     if "\n" in given:
         # The first row is on the line after the bar.
@@ -282,7 +282,7 @@ def arranged(
 
 
 def _numbers(given: NumberFormat, wanted: NumberFormat) -> NumberFormat:
-    """The number format of a family in an identity that has one of its own.
+    """The number format of a family in an identity that defines its own.
 
     Decimals that the base's families already have stay.
     """

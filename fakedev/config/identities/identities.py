@@ -77,7 +77,7 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         identity = replace(identity, families=shown.families)
         quantities |= shown.quantity_places
     elif values.given("labels"):
-        # Of these it may have kept some; another based on it has those of its own counters in their place.
+        # It may have kept some of these; an identity based on it replaces them by the labels of its own counters.
         labels_of_counters = tuple(label.name for label in identity.labels if label.name in labels_of_counters)
     identity = replace(identity, families=arranged(identity.families, also, values, making, library, report))
     known = _quirks(values, base, report)

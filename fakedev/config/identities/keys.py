@@ -167,7 +167,7 @@ IDENTITY = Section(
         Key(
             "shared-devices",
             Choice.of(SharedDevices),
-            "Which pods the rows of a shared device show: the first on it, each in rows of its own, or none.",
+            "Which pods the rows of a shared device show: the first on it, each in its own rows, or none.",
             default=SharedDevices.FIRST,
         ),
         Key(

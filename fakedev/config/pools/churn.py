@@ -53,8 +53,8 @@ CHURN_WORKLOAD = Section(
             "How long it lasts: a duration, or the shortest and the longest, between which it is drawn, as [10m, 4h].",
             required=True, unit=DURATION_UNITS,
         ),
-        Key("pods", Choice(("deployment", "job")), "How its pods are named: as those of one deployment, or each of "
-            "a job of its own.", default="deployment"),
+        Key("pods", Choice(("deployment", "job")), "How its pods are named: as those of one deployment, or each as "
+            "that of its own job.", default="deployment"),
         *(replace(key, required=key.name == "profile") for key in BASE.keys if key.name in _SHARED),
         Key("namespace", Text(), "Namespace of its pods.", default="default"),
         Key("container", Text(), "Container of its pods.", default_words="the name"),

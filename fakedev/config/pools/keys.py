@@ -22,6 +22,7 @@ from fakedev.config.profile_keys import SCHEDULE
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.spec.device_types import Layout
+from fakedev.spec.fleet import MAX_SPEED
 from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.shards import parse_shard
 
@@ -153,7 +154,7 @@ FLEET = Section(
         Key("tick", Duration(0.001, 3600), "Simulated time of one tick.", default=1.0),
         Key(
             "speed",
-            Number(0, 10_000),
+            Number(0, MAX_SPEED),
             "Simulated seconds per real second; 0: the clock stops and is moved by command.",
             default=1.0,
         ),

@@ -23,7 +23,7 @@ def read_document(text: str, file: str, report: Report, expand: Expand | None = 
     """The tree of a YAML or JSON text; None when a problem was reported instead.
 
     :param file: its name, as problems shall show it; one that ends in ``.json`` is JSON.
-    :param expand: fills in variables; None leaves texts alone.
+    :param expand: fills in variables; None leaves texts as they are.
     """
     if not is_clean(text, file, report):
         return None

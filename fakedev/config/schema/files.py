@@ -5,11 +5,14 @@ Everything read is remembered, so that the record of a run can hold it and serve
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Final
+
+from fakedev.config.names import token_text
 
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
@@ -51,6 +54,7 @@ class Files:
         """The text of a file, without its byte order mark.
 
         :raises Unreadable: when there is none, or it is no text.
+        :raises OSError: when the process has no file descriptors left.
         """
         if self._recorded is None:
             text = self._made[path] if path in self._made else _decoded(_bytes(path))
@@ -135,6 +139,8 @@ def _bytes(path: str) -> bytes:
     except PermissionError:
         raise Unreadable("no permission to read it") from None
     except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            raise  # no fault of the configuration: the process has no file descriptors left
         raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
         raise Unreadable(f"is larger than {MAX_BYTES // 2**20} MiB")
@@ -149,6 +155,17 @@ def _decoded(data: bytes) -> str:
         raise Unreadable(f"is not UTF-8 text (byte 0x{data[error.start]:02x})", line) from None
 
 
+def read_token(path: str) -> str:
+    """The token in a file, without the white space around it; it is not remembered.
+
+    :raises ValueError: with the reason, which does not have the text of the file.
+    """
+    try:
+        return token_text(_decoded(_bytes(path)).strip())
+    except (Unreadable, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
 def absolute(path: str, folder: str) -> str:
-    """A path as an absolute one: relative ones start at ``folder``, ``~`` is left alone."""
+    """A path as an absolute one: relative ones start at ``folder``, ``~`` is not expanded."""
     return os.path.normpath(os.path.join(os.path.abspath(folder), path))

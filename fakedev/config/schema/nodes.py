@@ -22,7 +22,7 @@ _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 
 
 class Place(NamedTuple):
-    """A line of a file; line 0 stands for all of it (a missing file, an option)."""
+    """A line of a file; line 0 means the whole file (a missing file, an option)."""
 
     file: str
     line: int = 0
@@ -110,7 +110,7 @@ class Scalar(NamedTuple):
     :param quoted: it was in quotes, so it is a text.
     :param json: it is from JSON, where a text must be in quotes.
     :param origin: where it comes from if not from its place: ``environment SEED``.
-    :param is_null: it stands for no value.
+    :param is_null: it means no value.
     """
 
     place: Place

@@ -203,7 +203,7 @@ class Section(Type):
     """A mapping with known keys.
 
     :param title: its title in the documentation.
-    :param shorthand: the key that gets a value which stands in place of the section.
+    :param shorthand: the key that gets a value which is given in place of the section.
     :param any_case: keys match in any letter case, and unknown ones are only noted (the original's JSON).
     :param mark: the key that distinguishes it from other mappings in the same place.
     """

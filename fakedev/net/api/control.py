@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
 
 from fakedev.net.fleet.describe import describe_clock
 from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.ticker import Ticker
-from fakedev.net.http.api import ApiResource, argument, items_response, json_body
+from fakedev.net.http.api import ApiResource, Items, argument, items_response, json_body
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.journal import JournalEntry
 from fakedev.spec.units import parse_duration
 from fakedev.spec.web_paths import JOURNAL
 
@@ -23,10 +26,10 @@ class Clock(ApiResource):
         self._ticker = ticker
 
     def get(self, request: GuardedRequest) -> Response:
-        return json_response(describe_clock(self._fleet, self._ticker.speed))
+        return self._shown()
 
     def post(self, request: GuardedRequest, body: bytes) -> Deferred[Response]:
-        """``{"advance": "15m"}``: answered when the clock has reached that time."""
+        """``{"advance": "15m"}``: answered when the clock has reached that time, or was stopped."""
         fields = json_body(body)
         advance = fields.get("advance")
         if len(fields) != 1 or isinstance(advance, bool) or not isinstance(advance, str | int | float):
@@ -35,11 +38,34 @@ class Clock(ApiResource):
             seconds = parse_duration(advance) if isinstance(advance, str) else advance
         except ValueError as error:
             raise HttpError(400, str(error), "bad-argument", "advance") from None
-        return Deferred.fromCoroutine(self._moved(float(seconds)))
+        moving = self._ticker.advance(float(seconds))
+        # The advance of a client that has left ends.
+        request.notify_finish().addErrback(lambda _: moving.cancel())
+        return moving.addCallbacks(lambda _: self._shown(), _stopped)
 
-    async def _moved(self, seconds: float) -> Response:
-        await self._ticker.advance(seconds)
-        return json_response(describe_clock(self._fleet, self._ticker.speed))
+    def patch(self, request: GuardedRequest, body: bytes) -> Response:
+        """``{"speed": 2}`` changes the speed, ``{"advance": null}`` stops an advance; or both."""
+        fields = json_body(body)
+        speed = fields.get("speed", self._ticker.speed)
+        unknown = next((name for name in fields if name not in ("speed", "advance")), None)
+        if not fields or unknown is not None or fields.get("advance") is not None:
+            text = 'the body must be {"speed": NUMBER}, {"advance": null}, or both in one'
+            raise HttpError(400, text, "bad-argument", unknown or "advance")
+        if isinstance(speed, bool) or not isinstance(speed, int | float):
+            raise HttpError(400, "speed must be a number", "bad-argument", "speed")
+        if "advance" in fields:
+            self._ticker.stop_advance()
+        if "speed" in fields:
+            self._ticker.set_speed(float(speed))
+        return self._shown()
+
+    def _shown(self) -> Response:
+        return json_response(describe_clock(self._fleet, self._ticker))
+
+
+def _stopped(failure: Failure) -> Response:
+    failure.trap(CancelledError)
+    raise HttpError(503, "the client has left, and the advance with it")
 
 
 class JournalApi(ApiResource):
@@ -50,17 +76,19 @@ class JournalApi(ApiResource):
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def get(self, request: GuardedRequest) -> Response:
+    def get(self, request: GuardedRequest) -> Answer:
         """The events, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node = argument(request, "node")
-        found = find_entries(self._fleet, kinds, devices, node)[::-1]
-        return items_response(
-            request, "journal", found, lambda some: [each.fields() for each in some], tick=self._fleet.state.tick
-        )
+
+        def now() -> Items[JournalEntry]:
+            found = find_entries(self._fleet, kinds, devices, node)[::-1]
+            return Items(found, lambda _: JournalEntry.fields, {"tick": self._fleet.state.tick})
+
+        return items_response(request, "journal", now)
 
 
 def _words(request: GuardedRequest, name: bytes) -> list[str]:
-    """The words of an argument, separated by commas or in several arguments."""
+    """The values of an argument, separated by commas or in several arguments."""
     texts = b",".join(request.args.get(name, [])).decode("utf-8", "replace")
     return [word.strip() for word in texts.split(",") if word.strip()]

@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 from fakedev.net.api.nodes import describe_links
-from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
+from fakedev.net.fleet.describe import describe_part, describe_parts, describe_state, device_describer
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
 from fakedev.net.http.api import (
     ApiCollection,
+    ApiHistory,
     ApiPage,
     ApiResource,
+    Items,
     argument,
     items_response,
     missing,
@@ -21,6 +23,7 @@ from fakedev.net.http.api import (
     numbered,
 )
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import Response, as_http_error, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
@@ -42,28 +45,19 @@ class Devices(ApiCollection):
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
-    def get(self, request: GuardedRequest) -> Response:
-        """The devices in the order of the pages."""
-        roster = self._fleet.roster
+    def get(self, request: GuardedRequest) -> Answer:
+        """The devices in the order of the pages, all at the same tick."""
         wanted = argument(request, "node")
-        node = roster.node(wanted)
-        if wanted and node is None:
-            raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
-        places = node.devices if node else roster.shown_devices.tolist()
-        return items_response(request, "devices", places, self._described, tick=self._fleet.state.tick)
 
-    def _described(self, positions: list[int]) -> list[dict[str, Any]]:
-        roster = self._fleet.roster
-        described: list[dict[str, Any]] = []
-        facts: list[dict[str, str]] = []
-        of_node = None
-        for position in positions:
-            holder = roster.nodes[roster.node_position(position)]
-            if holder is not of_node:
-                facts, of_node = self._fleet.facts(holder), holder
-            index = position - holder.first
-            described.append(describe_device(self._fleet, holder, index, facts[index]))
-        return described
+        def now() -> Items[int]:
+            roster = self._fleet.roster
+            node = roster.node(wanted)
+            if wanted and node is None:
+                raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
+            places = node.devices if node else roster.shown_devices.tolist()
+            return Items(places, partial(device_describer, self._fleet), {"tick": self._fleet.state.tick})
+
+        return items_response(request, "devices", now)
 
 
 class NodeDevices(ApiResource):
@@ -91,7 +85,7 @@ class DeviceItem(ApiPage):
         self.put_child("link", DeviceLinks(fleet, node, index))
         self.put_child("parts", ApiPage(partial(_parts, fleet, node, index)))
         past = partial(_device_history, history, node.first + index, f"{node.name}/{index}")
-        self.put_child("history", ApiPage(past))
+        self.put_child("history", ApiHistory(past))
         self._of = fleet, node, index
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
@@ -129,19 +123,14 @@ class DeviceLinks(ApiCollection):
 def _device(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
     """A device with all its quantities, and the reasons for the most important."""
     explained = describe_explanations(fleet, node.first + index)["explanations"]
-    device = describe_device(fleet, node, index, fleet.facts(node)[index])
+    device = device_describer(fleet, [node.first + index])(node.first + index)
     state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
     return {**device, **state, "links": links, "explained": explained}
 
 
-def fleet_history(history: History) -> dict[str, Any]:
-    """Mean usage, total power and highest temperature of the fleet in each of the last ticks."""
-    return {**history.times(), "quantities": history.of_fleet()}
-
-
-def _device_history(history: History, device: int, name: str) -> dict[str, Any]:
-    """The quantities of a device in each of the last ticks."""
-    return {"device": name, **history.times(), "quantities": history.of_device(device)}
+def _device_history(history: History, device: int, name: str, seconds: float | None) -> dict[str, Any]:
+    """The quantities of a device in the last ticks."""
+    return {"device": name, **history.of_device(device, seconds)}
 
 
 def _parts(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from fakedev.net.http.api import (
     ApiCollection,
     ApiPage,
     ApiResource,
+    Items,
     argument,
     items_response,
     missing_node,
     unknown_pool,
 )
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response
+from fakedev.net.http.resource import Answer
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
@@ -127,20 +128,28 @@ class Nodes(ApiCollection):
         node = roster.node(name)
         return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
 
-    def get(self, request: GuardedRequest) -> Response:
+    def get(self, request: GuardedRequest) -> Answer:
         """The nodes in the order of the configuration."""
         pool = argument(request, "pool")
-        error = unknown_pool(self._fleet.roster, pool, "unknown-name", "pool")
-        if error is not None:
-            raise error
-        nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
-        return items_response(request, "nodes", nodes, lambda some: [self._summary(node) for node in some])
+
+        def now() -> Items[RosterNode]:
+            error = unknown_pool(self._fleet.roster, pool, "unknown-name", "pool")
+            if error is not None:
+                raise error
+            nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
+            titles = {each.pool.name: self._title(each) for each in nodes}
+            return Items(nodes, lambda _: lambda node: describe_node(node, titles[node.pool.name]))
+
+        return items_response(request, "nodes", now)
 
     def _described(self, node: RosterNode) -> dict[str, Any]:
         return {**self._summary(node), "topology": describe_topology(self._fleet, node)}
 
     def _summary(self, node: RosterNode) -> dict[str, Any]:
-        return describe_node(node, self._pages.identities[node.pool.name].title)
+        return describe_node(node, self._title(node))
+
+    def _title(self, node: RosterNode) -> str:
+        return self._pages.identities[node.pool.name].title
 
 
 def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, counted, items_response, missing
+from fakedev.net.http.api import (
+    ApiCollection,
+    ApiHistory,
+    ApiPage,
+    ApiResource,
+    Items,
+    counted,
+    items_response,
+    missing,
+)
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response
-from fakedev.net.queues.figures import QueueFigures
+from fakedev.net.http.resource import Answer
+from fakedev.net.queues.figures import QueueFigures, QueueHistory
 from fakedev.net.queues.port import describe_queue
 from fakedev.spec.histogram import Histogram
 from fakedev.spec.web_paths import QUEUES
@@ -19,27 +28,34 @@ from fakedev.workqueue.statistics import ENDS
 class Queues(ApiCollection):
     """The queues; ``limit`` and ``offset`` choose some.
 
-    :param figures: None when the configuration has no queues.
+    :param figures, history: None when the configuration has no queues.
     """
 
     query = QUEUES.query
 
-    def __init__(self, figures: QueueFigures | None) -> None:
+    def __init__(self, figures: QueueFigures | None, history: QueueHistory | None) -> None:
         self._figures = figures
+        self._history = history
 
     def item(self, name: str) -> ApiResource:
         names = self._figures.broker.queue_names if self._figures else ()
         if self._figures is None or name not in names:
             return missing("queue", name, counted(names) if names else "the configuration has no queues")
-        return ApiPage(partial(_described, self._figures, name))
+        queue = ApiPage(partial(_described, self._figures, name))
+        if self._history is not None:
+            queue.put_child("history", ApiHistory(partial(self._history.of, name)))
+        return queue
 
-    def get(self, request: GuardedRequest) -> Response:
-        """The queues in the order of the configuration."""
-        figures = self._figures
-        names = figures.broker.queue_names if figures else ()
-        return items_response(
-            request, "queues", names, lambda some: [_described(figures, name) for name in some if figures]
-        )
+    def get(self, request: GuardedRequest) -> Answer:
+        """The queues in the order of the configuration; each with its values when it is described."""
+
+        def now() -> Items[str]:
+            figures = self._figures
+            if figures is None:
+                return Items((), lambda _: str)
+            return Items(figures.broker.queue_names, lambda _: partial(_described, figures))
+
+        return items_response(request, "queues", now)
 
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:

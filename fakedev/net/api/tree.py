@@ -1,4 +1,4 @@
-"""The API's tree, /api/v1: collections and their items, each in a module of its own; and the live stream."""
+"""The API's tree, /api/v1: collections and their items, each in its own module; and the live stream."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from functools import partial
 from typing import Final
 
 from fakedev.net.api.control import Clock, JournalApi
-from fakedev.net.api.devices import Devices, fleet_history
+from fakedev.net.api.devices import Devices
+from fakedev.net.api.find import Find
 from fakedev.net.api.nodes import Nodes, describe_identities
 from fakedev.net.api.queues import Queues
 from fakedev.net.api.tester import LoadCollection
 from fakedev.net.api.workloads import FaultsApi, Workloads, fault_kinds
 from fakedev.net.fleet.faults import FaultHub
-from fakedev.net.http.api import ApiPage, ApiResource, Missing, counted, missing
+from fakedev.net.http.api import ApiHistory, ApiPage, ApiResource, Missing, counted, missing
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource, make_tree
 from fakedev.net.http.response import HttpError, Response
@@ -35,8 +36,9 @@ def add_api(root: GuardedResource, program: Program) -> None:
         web_paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         web_paths.JOURNAL: JournalApi(fleet),
         web_paths.CLOCK: Clock(fleet, program.ticker),
-        web_paths.QUEUES: Queues(program.queues),
-        web_paths.HISTORY: ApiPage(partial(fleet_history, history)),
+        web_paths.QUEUES: Queues(program.queues, program.queue_history),
+        web_paths.HISTORY: ApiHistory(history.of_fleet),
+        web_paths.FIND: Find(fleet),
         web_paths.STREAM: Stream(program.live),
         web_paths.LOAD: Missing(_NO_PLANS, "tester") if tester is None else LoadCollection(tester),
     }

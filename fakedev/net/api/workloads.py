@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from fakedev.net.fleet.describe import describe_workloads
+from fakedev.net.fleet.describe import describe_workloads, workload_describer
 from fakedev.net.fleet.faults import ALL, FaultHub, describe_fault
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.api import ApiCollection, ApiItem, ApiResource, items_response, json_body
+from fakedev.net.http.api import ApiCollection, ApiItem, ApiResource, Items, items_response, json_body
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import Response, json_response
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_kinds import KINDS, FaultKind
@@ -32,12 +33,13 @@ class Workloads(ApiCollection):
         """The workload of that id, or the oldest of that name; deleting stops all of the name."""
         return ApiItem(partial(self._shown, name), lambda: {"stopped": self._hub.stop(name)})
 
-    def get(self, request: GuardedRequest) -> Response:
+    def get(self, request: GuardedRequest) -> Answer:
         """All workloads, oldest first; ``limit`` and ``offset`` choose some."""
         fleet = self._hub.fleet
         return items_response(
-            request, "workloads", list(fleet.workloads.by_id.values()), partial(describe_workloads, fleet)
-        )
+            request, "workloads",
+            lambda: Items(list(fleet.workloads.by_id.values()), partial(workload_describer, fleet)),
+        )  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
         # As on the line ports, null is the same as a missing field.
@@ -65,11 +67,13 @@ class FaultsApi(ApiCollection):
         """A fault, by id; deleting clears it."""
         return ApiItem(partial(self._shown, name), partial(self._cleared, name))
 
-    def get(self, request: GuardedRequest) -> Response:
+    def get(self, request: GuardedRequest) -> Answer:
         """All faults, oldest first; ``limit`` and ``offset`` choose some."""
         fleet = self._hub.fleet
-        faults = list(fleet.faults.by_id.values())
-        return items_response(request, "faults", faults, lambda some: [describe_fault(fleet, each) for each in some])
+        return items_response(
+            request, "faults",
+            lambda: Items(list(fleet.faults.by_id.values()), lambda _: partial(describe_fault, fleet)),
+        )  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
         fault_id = self._hub.inject(json_body(body))

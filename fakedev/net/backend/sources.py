@@ -1,4 +1,4 @@
-"""Where a backend's worker gets its jobs from, whichever protocol the frontend speaks."""
+"""Where a backend's worker gets its jobs from, for each protocol of the frontend."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.outcome import Report
 
 #: How long a program that stops waits for an answer.
@@ -128,4 +129,4 @@ class JobSource(ABC):
         return pending
 
     def _cancel_soon(self, pending: Deferred[Any]) -> None:
-        self._clock.callLater(SHUTDOWN_SECONDS, pending.cancel)
+        PatientCall(self._clock, SHUTDOWN_SECONDS, pending.cancel)

@@ -17,11 +17,12 @@ from twisted.logger import Logger
 from fakedev.net.backend.sources import JobSource, TakenJob
 from fakedev.net.lines.client import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.backend_run import BackendCommand, RequestFault, unfinished_report
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
 from fakedev.workqueue.outcome import Report
 
-#: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
+#: Starts a command, a list of arguments, with a time limit in seconds; raises RequestFault and CannotRun.
 Start = Callable[[Sequence[str], float], Run]
 
 
@@ -109,7 +110,7 @@ class BackendWorker:
         self._leaving = True
         self._interrupt()
         self.source.leave()
-        self.clock.callLater(self.grace_seconds, self._end_grace)
+        PatientCall(self.clock, self.grace_seconds, self._end_grace)
 
     def cut(self) -> None:
         """Stop at once, and kill the run; the frontend notices the closed connection."""
@@ -227,7 +228,7 @@ class OneRun:
     def leave(self) -> None:
         """Stop the run when the grace period is over."""
         if self._run is not None:
-            self.clock.callLater(self.grace_seconds, self._run.stop)
+            PatientCall(self.clock, self.grace_seconds, self._run.stop)
 
     def cut(self) -> None:
         """Kill the run."""

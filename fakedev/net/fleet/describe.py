@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 
-from fakedev.sim.charts import health_of
+from fakedev.net.fleet.ticker import Ticker
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.health import worst_of
+from fakedev.sim.levels import DEVICE, UNIT
+from fakedev.sim.workloads.labels import value_facts
 from fakedev.sim.workloads.workload import Workload, origin_of
 from fakedev.spec.web_paths import NODE_METRICS
 from fakedev.spec.workload_fields import fields_of_workload
@@ -26,16 +30,22 @@ _LISTED_QUANTITIES: Final = frozenset({
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
     """Workloads: the id of each, the fields that it was started with, and its state."""
-    loads, left = fleet.workloads.load_percents(), fleet.workloads.work_left()
-    return [_workload(fleet, workload, loads, left) for workload in workloads]
+    return list(map(workload_describer(fleet, workloads), workloads))
+
+
+def workload_describer(fleet: Fleet, workloads: Sequence[Workload]) -> Callable[[Workload], dict[str, Any]]:
+    """A function that describes these workloads as they are now, also when it is called in a later tick."""
+    rows = fleet.workloads.rows_of([workload.workload_id for workload in workloads])
+    loads, left = fleet.workloads.load_percents(rows), fleet.workloads.work_left(rows)
+    return partial(_workload, fleet.state.seconds, loads, left)
 
 
 def _workload(
-    fleet: Fleet, workload: Workload, loads: Mapping[str, float], left: Mapping[str, float]
+    now_seconds: float, loads: Mapping[str, float], left: Mapping[str, float], workload: Workload
 ) -> dict[str, Any]:
     started = workload.start_seconds
     total_seconds, _, _ = workload.end_seconds
-    run_seconds = 0.0 if started is None else round(fleet.state.seconds - started, 6)
+    run_seconds = 0.0 if started is None else round(max(now_seconds - started, 0.0), 6)
     if workload.spec.is_work:
         # At the highest clock from now on: the earliest possible end.
         total_seconds = min(total_seconds, run_seconds + left.get(workload.workload_id, workload.profile_seconds))
@@ -51,19 +61,34 @@ def _workload(
     }
 
 
-def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str, str]) -> dict[str, Any]:
-    """A device: names, labels and all its quantities at the current tick.
+def device_describer(fleet: Fleet, devices: Sequence[int]) -> Callable[[int], dict[str, Any]]:
+    """A function that describes these devices as they are now, also when it is called in a later tick.
 
-    :param facts: the device's own, from ``fleet.facts(node)``.
+    It returns names, labels and all quantities of one of them.
     """
-    parts = [fleet.roster.unit_name(unit) for unit in fleet.roster.parts.of(node.first + index)]
-    return {
-        "device": f"{node.name}/{index}",
-        "type": node.pool.device_type.name,
-        "facts": facts,
-        "quantities": _quantities(fleet.state.levels["device"], node.first + index),
-        **({"parts": parts} if parts else {}),
-    }
+    roster, seed = fleet.roster, fleet.spec.seed
+    level, units = fleet.state.levels[DEVICE], fleet.state.levels[UNIT]
+    owners = {device: fleet.owner_facts(device) for device in devices}
+    rows = {device: row for row, device in enumerate(devices)}
+    chosen = np.array(devices, np.int64)
+    values = {name: level.arrays[name][chosen].tolist() for name in sorted(level.arrays)}
+    present = {name: level.present[name][chosen].tolist() for name in values if name in level.present}
+    facts = lru_cache(maxsize=1)(partial(roster.facts, seed))
+
+    def describe(device: int) -> dict[str, Any]:
+        node, row = roster.nodes[roster.node_position(device)], rows[device]
+        parts = [roster.unit_name(unit) for unit in roster.parts.of(device)]
+        return {
+            "device": f"{node.name}/{device - node.first}",
+            "type": node.pool.device_type.name,
+            "facts": {**facts(node)[device - node.first], **owners[device], **value_facts(units, device)},
+            "quantities": {
+                name: column[row] for name, column in values.items() if name not in present or present[name][row]
+            },
+            **({"parts": parts} if parts else {}),
+        }
+
+    return describe
 
 
 def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str, Any]:
@@ -97,14 +122,14 @@ def describe_parts(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str,
 
 
 def describe_state(fleet: Fleet, unit: int) -> dict[str, Any]:
-    """The health of a device or part, and the workloads on it."""
+    """The health of a part, or of a device and its parts, and the workloads on it."""
     which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
     which[unit] = True
     found = [each for each, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
     described = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MAX_WORKLOADS]]
     more = len(found) - len(described)
     return {
-        "health": health_of(fleet.state.levels["unit"], unit),
+        "health": worst_of(fleet.state.levels["unit"], [unit, *fleet.roster.parts.of(unit)]),
         "workloads": described,
         **({"more-workloads": more} if more else {}),
     }
@@ -131,13 +156,15 @@ def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
     }
 
 
-def describe_clock(fleet: Fleet, speed: float) -> dict[str, Any]:
+def describe_clock(fleet: Fleet, ticker: Ticker) -> dict[str, Any]:
     """The state of the simulated clock."""
+    advance = ticker.advancing
     return {
         "tick": fleet.state.tick,
         "tick-seconds": fleet.spec.tick_seconds,
         "seconds": fleet.state.seconds,
-        "speed": speed,
+        "speed": ticker.speed,
         "epoch-seconds": fleet.spec.epoch_seconds,
         "due-seconds": fleet.state.wall_seconds,
+        "advance": None if advance is None else {"first-tick": advance.first, "target-tick": advance.target},
     }

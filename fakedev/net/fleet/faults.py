@@ -8,7 +8,7 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from fakedev.sim.door import fault_id_of
-from fakedev.sim.events import ClearFault, InjectFault
+from fakedev.sim.events import ClearFault, ClearFaults, InjectFault
 from fakedev.sim.explanation import Explanation, explain, explain_link
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
@@ -51,9 +51,12 @@ class FaultHub:
         found = [word]
         if word == ALL:
             found = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
-        for fault_id in found:
-            self.fleet.apply(ClearFault(fault_id))
-            self.log.info("fault {id} cleared", id=fault_id)
+        if len(found) == 1:
+            self.fleet.apply(ClearFault(found[0]))
+            self.log.info("fault {id} cleared", id=found[0])
+        elif found:
+            self.fleet.apply(ClearFaults(tuple(found)))
+            self.log.info("{count} faults cleared", count=len(found))
         return found
 
     def find(self, fault_id: str) -> Fault:

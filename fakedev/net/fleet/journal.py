@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import orjson
 from twisted.application.service import Service
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from fakedev.net.system.files import CannotWrite, LineFile
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
 from fakedev.spec.errors import Refused
+
+#: Entries and bytes that are written in one turn of the reactor: some milliseconds.
+MAX_ENTRIES_AT_ONCE: Final = 1000
+_MAX_BYTES_AT_ONCE: Final = 2**20
+#: Entries that may wait for later turns: twice as many as workloads can end in a tick. More are written at once.
+_MAX_WAITING: Final = 200_000
 
 
 class JournalFile(Service):
@@ -24,45 +33,84 @@ class JournalFile(Service):
 
     :param max_bytes: the size of a file above which the next one is started.
     :param keep: the highest number of files.
+    :param clock: when thousands of entries come together, they are written in several turns of the reactor.
     :raises CannotWrite: when the file cannot be written.
     """
 
-    def __init__(self, path: str, max_bytes: int, keep: int) -> None:
+    def __init__(self, path: str, max_bytes: int, keep: int, clock: IReactorTime) -> None:
         self.setName("journal")
         self._path = path
         self._max_bytes = max_bytes
         self._keep = keep
+        self._clock = clock
+        self._waiting: deque[JournalEntry] = deque()
+        self._call: IDelayedCall | None = None
+        self._has_ended = False
         self._file = self._open()
+        self._size = self._file.size
 
     @property
     def problem(self) -> str:
         """Why no more lines are written; empty while they are."""
         return self._file.problem
 
-    def write(self, entry: JournalEntry) -> None:
-        """Write one line; it is in the file when this returns."""
-        if self.problem:
+    def write(self, entries: Sequence[JournalEntry]) -> None:
+        """Write a line for each entry: in the file when this returns, or soon if there are more than a thousand."""
+        if self.problem or self._has_ended:
             return
-        line = _line(entry.fields())
-        if len(line) > self._max_bytes:
-            line = _line({**entry.fields(), "devices": None})
-        if self._file.size and self._file.size + len(line) > self._max_bytes:
-            try:
+        self._waiting.extend(entries)
+        if self._call is None:
+            self._write_slice()
+        while len(self._waiting) > _MAX_WAITING:
+            self._write_some()
+
+    def _write_slice(self) -> None:
+        self._write_some()
+        self._call = self._clock.callLater(0, self._write_slice) if self._waiting else None
+
+    def _write_some(self) -> None:
+        """Write the first of the waiting entries, with one write for each file."""
+        begin, lines = self._size, list[bytes]()
+        for _ in range(min(len(self._waiting), MAX_ENTRIES_AT_ONCE)):
+            line = self._line_of(self._waiting.popleft())
+            if self._size and self._size + len(line) > self._max_bytes:
+                self._file.write(b"".join(lines))
+                lines.clear()
                 self._rotate()
-            except OSError as reason:
-                self._file.fail(CannotWrite(self._path, reason))
-            except CannotWrite as reason:
-                self._file.fail(reason)
-        self._file.write(line)
+                begin = self._size
+            lines.append(line)
+            self._size += len(line)
+            if self._size - begin > _MAX_BYTES_AT_ONCE:
+                break
+        self._file.write(b"".join(lines))
+        if self.problem:
+            self._waiting.clear()
+
+    def _line_of(self, entry: JournalEntry) -> bytes:
+        line = _line(entry.fields())
+        return line if len(line) <= self._max_bytes else _line({**entry.fields(), "devices": None})
 
     def stopService(self) -> None:
         super().stopService()
+        while self._waiting:
+            self._write_some()
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        self._has_ended = True
         self._file.close()
 
     def _open(self) -> LineFile:
         return LineFile("journal", self._path)
 
     def _rotate(self) -> None:
+        try:
+            self._begin_file()
+        except (OSError, CannotWrite) as reason:
+            self._file.fail(reason if isinstance(reason, CannotWrite) else CannotWrite(self._path, reason))
+        self._size = self._file.size
+
+    def _begin_file(self) -> None:
         if self._keep == 1:
             self._file.clear()
             return
@@ -83,7 +131,7 @@ def find_entries(
     """The latest entries, oldest first.
 
     :param kinds: only these kinds; empty for all.
-    :param devices: only what concerns one of these devices or a part of it, in the words of a workload.
+    :param devices: only what concerns one of these devices or a part of it; device words as in a workload.
     :param node: the node of device words that name none; without devices, only what concerns this node.
     :raises Refused: when there is no such kind, device or node.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, fail
@@ -17,6 +17,7 @@ from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import MAX_SPEED
 from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 
 #: When the clock is further behind, the missed ticks are dropped and counted.
@@ -27,12 +28,20 @@ _SLICE_SECONDS: Final = 0.01
 MAX_TICKS: Final = 10_000_000
 
 
+class Advance(NamedTuple):
+    """An advance in progress, by its ticks."""
+
+    first: int
+    target: int
+
+
 class Ticker(Service):
     """Runs one tick of the fleet whenever one is due.
 
     :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
     :param on_verdicts: called with the verdicts of each tick that has some.
     :param on_tick: called after each tick.
+    :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar lag_seconds: how late the last tick was.
@@ -47,12 +56,14 @@ class Ticker(Service):
         clock: IReactorTime,
         on_verdicts: Callable[[list[Verdict]], None],
         on_tick: Callable[[], None] = no_op,
+        is_notifying: Callable[[], bool] = lambda: False,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
+        self._is_notifying = is_notifying
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._loop_fired)
@@ -61,6 +72,7 @@ class Ticker(Service):
         self._catching_up = False
         self._last_seconds = 0.0
         self._advance: Deferred[int] | None = None
+        self._advance_first = 0
         self._remaining = 0
         self.ticks = self.missed = self.failures = 0
         self.lag_seconds = 0.0
@@ -98,7 +110,7 @@ class Ticker(Service):
     def advance(self, seconds: float) -> Deferred[int]:
         """Advance the simulated clock on command, in slices that leave the reactor free.
 
-        A part of a tick counts as a whole one.
+        A part of a tick counts as a whole one. Cancelling the Deferred stops the advance.
 
         :returns: fires with the number of the tick that was reached; fails with Refused.
         """
@@ -108,25 +120,58 @@ class Ticker(Service):
             return fail(Refused("bad-argument", text, "duration"))
         if self._advance is not None:
             return fail(Refused("busy", "the clock is being moved already", "duration"))
-        self._remaining = ticks
-        done: Deferred[int] = Deferred()
+        self._advance_first, self._remaining = self._fleet.state.tick, ticks
+        done: Deferred[int] = Deferred(self._advance_cancelled)
         self._advance = done
         self._fleet.apply(ChangeClock(self._clock.seconds(), 0.0, f"advance by {ticks} ticks"))
         self._advance_slice()
         return done
 
+    @property
+    def advancing(self) -> Advance | None:
+        """The advance in progress; None for none."""
+        if self._advance is None:
+            return None
+        return Advance(self._advance_first, self._fleet.state.tick + self._remaining)
+
+    def stop_advance(self) -> bool:
+        """Stop the advance in progress, which ends at the tick that it has reached; False when there is none."""
+        self._remaining = 0
+        return self._advance is not None
+
+    def _advance_cancelled(self, _: object) -> None:
+        self.stop_advance()
+
+    def set_speed(self, speed: float) -> None:
+        """Change the speed; an advance in progress continues.
+
+        :param speed: simulated seconds per wall second; 0 stops the clock.
+        :raises Refused: ``bad-argument`` for a speed that is not 0 to MAX_SPEED.
+        """
+        if not 0 <= speed <= MAX_SPEED:
+            raise Refused("bad-argument", f"speed: must be 0 to {MAX_SPEED}, not {speed:g}", "speed")
+        self.speed = speed
+        self._wall_per_tick = self._fleet.spec.tick_seconds / speed if speed else 0.0
+        if self._loop.running:
+            self._loop.stop()
+        if self._advance is None:
+            self._fleet.apply(ChangeClock(self._clock.seconds(), self._wall_per_tick, f"speed {speed:g}"))
+        if speed and self.running:
+            self._last_seconds = self._clock.seconds()
+            self._loop_done = self._loop.start(self._wall_per_tick, now=False)
+
     def _advance_slice(self) -> None:
         until = self._clock.seconds() + _SLICE_SECONDS
-        while self._remaining and self._clock.seconds() < until:
+        while self._remaining and self._clock.seconds() < until and not self._is_notifying():
             self._remaining -= 1
             self._tick()
-        if self._remaining:
+        if self._remaining or (self._is_notifying() and self.running):
             self._clock.callLater(0, self._advance_slice)
             return
         done, self._advance = self._advance, None
         if self.speed and self.running:
             self._set_clock("advanced")
-        if done is not None:
+        if done is not None and not done.called:  # else it was cancelled
             done.callback(self._fleet.state.tick)
 
     def _set_clock(self, reason: str) -> None:
@@ -142,7 +187,7 @@ class Ticker(Service):
     def _run_due_tick(self) -> None:
         """Run a tick if one is due; when several are, each of the others follows in a later turn of the reactor."""
         self._catching_up = False
-        if self._advance is not None or not self.running:
+        if self._advance is not None or not self.running or not self.speed:
             return
         now = self._clock.seconds()
         if now < self._last_seconds:

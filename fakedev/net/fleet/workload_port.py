@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
@@ -30,12 +31,13 @@ from fakedev.wire.replies import Reply, bare_digit
 class WorkloadSession:
     """One peer: the workloads that it starts live as long as it is connected."""
 
-    __slots__ = ("_peer", "_port", "_running")
+    __slots__ = ("_advance", "_peer", "_port", "_running")
 
     def __init__(self, port: WorkloadPortFactory, peer: Peer) -> None:
         self._port = port
         self._peer = peer
-        self._running: set[str] = set()
+        self._running: dict[str, None] = {}  # in order of their start
+        self._advance: Deferred[int] | None = None
 
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``, here or among the verbs of the port."""
@@ -63,9 +65,10 @@ class WorkloadSession:
         """Nothing: workloads end with the connection in any case."""
 
     def peer_left(self) -> None:
-        """End the workloads of the peer."""
-        for workload_id in sorted(self._running):
-            self._port.hub.drop(workload_id)
+        """End the workloads of the peer, and its advance of the clock."""
+        if self._advance is not None:
+            self._advance.cancel()
+        self._port.hub.drop(list(self._running))
         self._running.clear()
 
     def do_run(self, request: Request) -> Reply:
@@ -79,33 +82,49 @@ class WorkloadSession:
 
     def _start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None]) -> str:
         workload_id = self._port.start(fields, listener)
-        self._running.add(workload_id)
+        self._running[workload_id] = None
         return workload_id
 
     def _notify(self, verdict: Verdict) -> None:
-        self._running.discard(verdict.workload_id)
+        self._running.pop(verdict.workload_id, None)
         self._peer.notify(workload_ended(verdict.workload_id, verdict.name, verdict.code, verdict.text))
 
     def _send_digit(self, verdict: Verdict) -> None:
-        self._running.discard(verdict.workload_id)
+        self._running.pop(verdict.workload_id, None)
         self._peer.answer_bare(bare_digit(verdict.code))
 
-    def do_advance(self, request: Request) -> None:
+    def do_advance(self, request: Request) -> Reply | None:
         """Move the clock; the answer follows when it has got there."""
         self._port.check_allowed("clock", "move the clock")
         duration = request.arguments["duration"]
+        if duration == "stop":
+            text = "stopped" if self._port.ticker.stop_advance() else "nothing to stop"
+            return Reply(text, data=describe_clock(self._port.hub.fleet, self._port.ticker))
         try:
             seconds = float(duration) if isinstance(duration, int | float) else parse_duration(str(duration))
         except ValueError as error:
             raise ProtocolError("bad-argument", f"duration: {error}") from None
         advanced = self._port.ticker.advance(seconds)
+        if not advanced.called:
+            self._advance = advanced
         advanced.addCallbacks(partial(self._advanced, request), partial(self._not_advanced, request))
+        return None
+
+    def do_speed(self, request: Request) -> Reply:
+        """Change the speed of the clock."""
+        self._port.check_allowed("clock", "move the clock")
+        self._port.ticker.set_speed(float(cast("float", request.arguments["speed"])))
+        clock = describe_clock(self._port.hub.fleet, self._port.ticker)
+        return Reply(f"speed {clock['speed']:g}", data=clock)
 
     def _advanced(self, request: Request, tick: int) -> None:
-        clock = describe_clock(self._port.hub.fleet, self._port.ticker.speed)
+        self._advance = None
+        clock = describe_clock(self._port.hub.fleet, self._port.ticker)
         self._peer.reply(request, Reply(f"tick {tick} seconds {clock['seconds']:g}", data=clock))
 
     def _not_advanced(self, request: Request, failure: Failure) -> None:
+        if failure.check(CancelledError):
+            return  # the peer has left
         refused = failure.value
         if not isinstance(refused, Refused):
             failure.raiseException()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from twisted.logger import Logger, LogLevel
 
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.sim.door import workload_id_of
-from fakedev.sim.events import DropWorkload, StartWorkload, StopWorkload
+from fakedev.sim.events import DropWorkload, DropWorkloads, StartWorkload, StopWorkload, StopWorkloads
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict, is_churn
 from fakedev.spec.errors import Refused
@@ -15,15 +18,23 @@ from fakedev.spec.fleet import WorkloadSpec
 
 Listener = Callable[[Verdict], None]
 
+#: Verdicts that are logged and passed on at once: some milliseconds, if each goes to another peer.
+MAX_VERDICTS_AT_ONCE: Final = 100
+
 
 class WorkloadHub:
-    """The workloads of a fleet, with the listeners that wait for their ends."""
+    """The workloads of a fleet, with the listeners that wait for their ends.
+
+    :param fair_share: shares the reactor between the connections and the verdicts of a tick in which many end.
+    """
 
     log = Logger()
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, fair_share: FairShare) -> None:
         self.fleet = fleet
+        self._fair_share = fair_share
         self._listeners: dict[str, Listener] = {}
+        self._verdicts: deque[Verdict] = deque()
 
     def start(self, spec: WorkloadSpec, listener: Listener | None = None) -> str:
         """Start a workload; return its id.
@@ -42,32 +53,49 @@ class WorkloadHub:
 
         :raises Refused: when there is none.
         """
-        found = [each for each in self.fleet.workloads.find(word) if not self.fleet.intake.is_ending(each)]
+        found = self.fleet.intake.not_ending(self.fleet.workloads.find(word))
         if not found:
             raise Refused("unknown-name", f"no workload {word!r}", "workload")
-        for workload_id in found:
-            self.fleet.apply(StopWorkload(workload_id, reason))
+        self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
         return found
 
-    def drop(self, workload_id: str) -> None:
-        """End a workload whose peer left; do nothing when it has ended already."""
-        self._listeners.pop(workload_id, None)
-        if workload_id in self.fleet.workloads.by_id:
-            self.fleet.apply(DropWorkload(workload_id))
+    def drop(self, workload_ids: Sequence[str]) -> None:
+        """End the workloads of a peer that left, without those that have ended already."""
+        for workload_id in workload_ids:
+            self._listeners.pop(workload_id, None)
+        by_id = self.fleet.workloads.by_id
+        found = tuple([workload_id for workload_id in workload_ids if workload_id in by_id])
+        if found:
+            self.fleet.apply(DropWorkload(found[0]) if len(found) == 1 else DropWorkloads(found))
 
     def notify_listeners(self, verdicts: list[Verdict]) -> None:
-        """Log the verdicts of a tick, and pass each to its listener."""
-        for verdict in verdicts:
-            # Generated workloads are many, and the journal has them.
-            level = LogLevel.debug if is_churn(verdict.workload_id) else LogLevel.info
-            self.log.emit(
-                level, "workload {id} ({name}) ended with {code}: {text}",
-                id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,
-            )  # fmt: skip
-            listener = self._listeners.pop(verdict.workload_id, None)
-            if listener is None:
-                continue
-            try:
-                listener(verdict)
-            except Exception:
-                self.log.failure("the listener of workload {id} failed", id=verdict.workload_id)
+        """Log the verdicts of a tick and pass each to its listener, in order; many take several turns."""
+        self._verdicts.extend(verdicts)
+        if self.take_turn():
+            self._fair_share.request_turn(self)
+
+    @property
+    def is_notifying(self) -> bool:
+        """Whether verdicts of earlier ticks are not passed on yet."""
+        return bool(self._verdicts)
+
+    def take_turn(self) -> bool:
+        """Pass on some verdicts; return whether there are more (called by FairShare)."""
+        for _ in range(min(len(self._verdicts), MAX_VERDICTS_AT_ONCE)):
+            self._pass_on(self._verdicts.popleft())
+        return self.is_notifying
+
+    def _pass_on(self, verdict: Verdict) -> None:
+        # Generated workloads are many, and the journal has them.
+        level = LogLevel.debug if is_churn(verdict.workload_id) else LogLevel.info
+        self.log.emit(
+            level, "workload {id} ({name}) ended with {code}: {text}",
+            id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,
+        )  # fmt: skip
+        listener = self._listeners.pop(verdict.workload_id, None)
+        if listener is None:
+            return
+        try:
+            listener(verdict)
+        except Exception:
+            self.log.failure("the listener of workload {id} failed", id=verdict.workload_id)

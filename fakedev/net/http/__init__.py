@@ -1,1 +1,1 @@
-"""HTTP as every port has it: connections, requests, resources, responses, and their limits."""
+"""HTTP for all ports: connections, requests, resources, responses, and their limits."""

@@ -5,32 +5,37 @@ from __future__ import annotations
 import difflib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import orjson
 
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import GuardedResource
+from fakedev.net.http.resource import Answer, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.net.http.slices import Steps
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
+from fakedev.spec.web_paths import HISTORY
 
 T = TypeVar("T")
 
 #: Characters of a name from the peer that an error repeats.
 _MAX_SHOWN: Final = 100
-#: Items of a collection in one answer: about 20 ms of work for devices.
+#: Items of a collection in one answer.
 _MAX_ITEMS: Final = 500
 
 
 class ApiResource(GuardedResource):
-    """A resource of the API: its errors are JSON, and a path or query key that does not exist is refused.
+    """A resource of the API: its errors are JSON, a foreign Host is refused, and a path or query key that does not
+    exist.
 
     :cvar query: the keys that GET takes after the ``?``; other methods take none.
     """
 
     errors_as_json = True
+    is_guarded = True
     query: ClassVar[tuple[str, ...]] = ()
 
     def refusal(self, request: GuardedRequest) -> Response | None:
@@ -52,6 +57,20 @@ class ApiPage(ApiResource):
 
     def get(self, request: GuardedRequest) -> Response:
         return json_response(self._make())
+
+
+class ApiHistory(ApiResource):
+    """The past of something, for charts; ``seconds`` in the query chooses the time span, which ends now."""
+
+    query = HISTORY.query
+
+    def __init__(self, make: Callable[[float | None], dict[str, Any]]) -> None:
+        self._make = make
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Without ``seconds`` the last ticks, each of them."""
+        seconds = _whole(request, "seconds", 0, 10**6) if argument(request, "seconds") else None
+        return json_response(self._make(seconds))
 
 
 class ApiItem(ApiPage):
@@ -162,7 +181,7 @@ def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | No
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            text = f"{hint}there are {', '.join(known)}" if known else "nothing can be chosen here"
+            text = f"{hint}{counted(known, len(known))}" if known else "nothing can be chosen here"
             return HttpError(400, f"unknown key {name!r} in the query: {text}", "bad-argument", name)
     return None
 
@@ -178,15 +197,40 @@ def page_of(request: GuardedRequest, count: int, most: int = _MAX_ITEMS) -> rang
     return range(min(offset, count), min(offset + limit, count))
 
 
-def items_response(
-    request: GuardedRequest, key: str, items: Sequence[T], describe: Callable[[list[T]], object], **more: object
-) -> Response:
-    """The items that ``limit`` and ``offset`` ask for, below ``key``, and how many there are.
+@dataclass(frozen=True)
+class Items(Generic[T]):
+    """The items of a collection at one moment.
 
-    :param more: further values, before the items.
+    :param every: all items, also those that are not asked for.
+    :param describer: called once, at the same moment, with the items that are asked for; the function that it returns
+        describes each of them, perhaps in a later tick.
+    :param more: further values of the answer, before the items.
     """
-    chosen = [items[place] for place in page_of(request, len(items))]
-    return json_response({**more, key: describe(chosen), "total": len(items)})
+
+    every: Sequence[T]
+    describer: Callable[[list[T]], Callable[[T], object]]
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+def items_response(request: GuardedRequest, key: str, now: Callable[[], Items[T]]) -> Answer:
+    """The items that ``limit`` and ``offset`` ask for, below ``key``, and how many there are; made in slices.
+
+    :param now: returns the items; called when the answer is begun.
+    """
+    return request.answer_in_slices(_items_steps(request, key, now))
+
+
+def _items_steps(request: GuardedRequest, key: str, now: Callable[[], Items[T]]) -> Steps:
+    items = now()
+    chosen = [items.every[place] for place in page_of(request, len(items.every))]
+    if request.method == b"HEAD":
+        yield  # its only step: nothing is described
+    describe, described = items.describer(chosen), []
+    yield
+    for each in chosen:
+        described.append(orjson.Fragment(orjson.dumps(describe(each), option=orjson.OPT_NON_STR_KEYS)))
+        yield
+    return json_response({**items.more, key: described, "total": len(items.every)})
 
 
 def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:

@@ -1,7 +1,8 @@
-"""One HTTP connection, as every port has it: reads requests within the limits, and sends their answers.
+"""One HTTP connection, the same on every port: reads requests within the limits, and sends their answers.
 
 Against twisted.web's channel: a head is parsed as a whole (faster, and a bad head gets its status), bodies are refused
-before they are read, and a peer that does not read its answer is dropped.
+before they are read, a peer that does not read its answer is dropped, and many requests in one segment are answered in
+slices, with turns for other connections between them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from fakedev.net.http.parser import Incoming
 from fakedev.net.http.request import GuardedRequest, RequestSite
 from fakedev.net.http.response import PIECE, Response
 from fakedev.net.http.sending import Connection, Deadlines, InFlightBodies, Outgoing
+from fakedev.net.lines.fair_share import FairShare
 
+#: About how long a connection may answer requests before others have a turn.
+_SLICE_SECONDS: Final = 0.003
 #: How long the channel reads on after a refusal: closing at once could destroy the answer on its way to the peer.
 _LINGER_SECONDS: Final = 2.0
 
@@ -33,6 +37,7 @@ class ChannelSite(RequestSite, Protocol):
     limits: HttpLimits
     held: InFlightBodies
     channels: set[GuardedChannel]
+    fair_share: FairShare
 
     def refusal(self, status: int, reason: str) -> Sequence[bytes]: ...
 
@@ -60,6 +65,7 @@ class GuardedChannel(TwistedProtocol):
         self._state = _State.HEAD
         self._request: GuardedRequest | None = None
         self._advancing = False
+        self._awaits_turn = False
         self._linger = False
         self._deadlines = Deadlines(site.reactor, self._input_is_late, self._output_is_late)
 
@@ -90,7 +96,7 @@ class GuardedChannel(TwistedProtocol):
         if self._state is _State.BUSY:
             self._throttle()
         else:
-            self._advance()
+            self._request_turn()
 
     def readConnectionLost(self) -> None:
         """The peer sends nothing more, but may still read: answer the complete requests."""
@@ -98,7 +104,7 @@ class GuardedChannel(TwistedProtocol):
         if self._state is _State.CLOSING:
             self._connection.loseConnection()
         else:
-            self._advance()
+            self._request_turn()
 
     def writeConnectionLost(self) -> None:
         """Do nothing: we closed our side for writing."""
@@ -139,8 +145,8 @@ class GuardedChannel(TwistedProtocol):
             return
         self._state = _State.HEAD
         self._deadlines.input_in(self._limits.idle_seconds)
-        if not self._advancing and (self._incoming.pending or self._incoming.is_paused or self._incoming.has_ended):
-            self._advance()
+        if self._incoming.pending or self._incoming.is_paused or self._incoming.has_ended:
+            self._request_turn()
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -165,13 +171,37 @@ class GuardedChannel(TwistedProtocol):
 
     # Reading
 
-    def _advance(self) -> None:
-        """Use what was read, as far as it goes."""
+    def take_turn(self) -> bool:
+        """Answer requests for some milliseconds; return whether there is more to do."""
+        self._awaits_turn = False
+        try:
+            if self._state is not _State.CLOSING:
+                self._advance()
+        except Exception:
+            self.abort()
+            raise
+        return self._awaits_turn
+
+    def _request_turn(self) -> None:
+        """Use what was read: now, or when the connections before this one had their turns."""
         if self._advancing:
             return
+        if not self._awaits_turn:
+            self._awaits_turn = True
+            self.site.fair_share.request_turn(self)
+        if self._awaits_turn:
+            self._throttle()
+
+    def _advance(self) -> None:
+        """Use what was read, as far as it goes in one slice."""
         self._advancing = True
+        seconds = self.site.reactor.seconds
+        until = seconds() + _SLICE_SECONDS
         try:
             while self._incoming.pending:
+                if seconds() >= until:
+                    self._awaits_turn = self._state in (_State.HEAD, _State.BODY)
+                    break
                 if self._state is _State.HEAD:
                     # Further requests wait until the peer has read its answers.
                     if self._outgoing.unsent > PIECE or not self._read_head():
@@ -182,7 +212,8 @@ class GuardedChannel(TwistedProtocol):
             self._refuse(error.status, error.reason)
         finally:
             self._advancing = False
-        if self._state in (_State.HEAD, _State.BODY) and self._incoming.has_ended and self._outgoing.unsent <= PIECE:
+        is_reading = self._state in (_State.HEAD, _State.BODY) and not self._awaits_turn
+        if is_reading and self._incoming.has_ended and self._outgoing.unsent <= PIECE:
             if self._incoming.pending or self._state is _State.BODY:
                 self._refuse(400, "the request is not complete")
             else:
@@ -222,8 +253,8 @@ class GuardedChannel(TwistedProtocol):
 
     def _throttle(self) -> None:
         if self._state is not _State.CLOSING:
-            is_busy = self._state is _State.BUSY or (self._state is _State.HEAD and self._outgoing.unsent > PIECE)
-            self._incoming.throttle(is_busy)
+            waits = self._awaits_turn or (self._state is _State.HEAD and self._outgoing.unsent > PIECE)
+            self._incoming.throttle(waits or self._state is _State.BUSY)
 
     # Refusing and closing
 
@@ -270,7 +301,7 @@ class GuardedChannel(TwistedProtocol):
         if is_end:
             self._answered()
         if self._state is _State.HEAD and (self._incoming.pending or self._incoming.has_ended):
-            self._advance()
+            self._request_turn()
 
     def _answered(self) -> None:
         """The transport has the last byte of the answer."""
@@ -284,6 +315,8 @@ class GuardedChannel(TwistedProtocol):
     def _input_is_late(self) -> None:
         if self._state is _State.CLOSING:
             self._connection.loseConnection()
+        elif self._awaits_turn:
+            self._deadlines.input_in(self._limits.head_seconds)
         elif self._incoming.is_under_way:
             self._refuse(408, "the request was not complete in time")
         else:

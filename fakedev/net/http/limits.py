@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _KiB: Final = 1024
+#: The bytes that no line may hold: all control characters but the tab.
+CONTROL_CHARACTERS: Final = bytes(range(9)) + bytes(range(10, 32)) + b"\x7f"
 
 
 @dataclass(frozen=True)

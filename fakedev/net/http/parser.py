@@ -1,7 +1,9 @@
 """The parser of HTTP/1 requests: from the bytes of a connection to heads and bodies.
 
-Lines end with CR LF; a bare LF is accepted too, so that a person may type a request into netcat. Continued header
-lines, control characters, and two lengths for one body are refused: they only serve to smuggle requests.
+Lines end with CR LF; a head whose lines all end with a bare LF is accepted too, so that a person may type a request
+into netcat. What two programs could read differently is refused, since it only serves to smuggle requests: continued
+header lines, control characters, both line ends in one head, two lengths for one body, chunks in HTTP/1.0, a Host that
+is no host or not that of the target.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.net.http.limits import BadRequest, HttpLimits
+from fakedev.net.http.access_guard import split_host
+from fakedev.net.http.limits import CONTROL_CHARACTERS, BadRequest, HttpLimits
 from fakedev.net.http.sending import Connection, Deadlines
 from fakedev.net.http.uploads import ChunkedUpload, PlainUpload, upload_for
 
 _END: Final = re.compile(rb"\n\r?\n")
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_FORBIDDEN: Final = bytes(range(9)) + bytes(range(11, 32)) + b"\x7f"
+_FORBIDDEN: Final = CONTROL_CHARACTERS.replace(b"\n", b"")
+_AUTHORITY_END: Final = re.compile(rb"[/?#]")
 _VERSIONS: Final = (b"HTTP/1.1", b"HTTP/1.0")
 #: How many bytes of further requests are read while one is being answered.
 _READ_AHEAD: Final = 16 * 1024
@@ -79,6 +83,8 @@ def parse_request_line(line: bytes) -> tuple[bytes, bytes, bytes]:
     if len(parts) != 3 or not parts[1]:
         raise BadRequest(400, "the request line is not METHOD TARGET VERSION")
     method, target, version = parts
+    if b"\t" in target:
+        raise BadRequest(400, "a control character in the target")
     if not method or method.translate(None, _TOKEN):
         raise BadRequest(400, "the method is not a word")
     if version not in _VERSIONS:
@@ -89,15 +95,16 @@ def parse_request_line(line: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def parse_head(data: bytes, limits: HttpLimits) -> Head:
-    """Parse the lines of a head, without the blank line that ends it; raises BadRequest."""
+    """Parse the lines of a head; raises BadRequest.
+
+    :param data: without the blank line that ends it; with a CR at its end when that begins with one.
+    """
     first, _, rest = data.partition(b"\n")
     if len(first.removesuffix(b"\r")) > limits.line:
         raise BadRequest(414, f"the request line is longer than {limits.line} bytes")
     if len(rest) >= limits.headers or len(data) >= limits.head:  # the last line end is not in it
         raise BadRequest(431, f"the headers are longer than {min(limits.headers, limits.head)} bytes")
-    text = data.replace(b"\r\n", b"\n")
-    if text.endswith(b"\r"):
-        text = text[:-1]
+    text = data.removesuffix(b"\r").replace(b"\r\n", b"\n")
     if len(text.translate(None, _FORBIDDEN)) != len(text):
         raise BadRequest(400, "a control character in the head")
     lines = text.split(b"\n")
@@ -116,20 +123,34 @@ def parse_head(data: bytes, limits: HttpLimits) -> Head:
                 raise BadRequest(400, f"more than one {name.decode()} header")
             value = headers[name] + b", " + value
         headers[name] = value
+    _check_host(version, headers)
     head = Head(method, _origin_form(target, method, headers), version, headers)
     _find_body(head)
     return head
 
 
+def _check_host(version: bytes, headers: dict[bytes, bytes]) -> None:
+    host = headers.get(b"host")
+    if host is None:
+        if version == b"HTTP/1.1":
+            raise BadRequest(400, "a request of HTTP/1.1 needs a Host header")
+    elif split_host(host) is None:
+        raise BadRequest(400, "the Host header is not HOST or HOST:PORT")
+
+
 def _origin_form(target: bytes, method: bytes, headers: dict[bytes, bytes]) -> bytes:
-    """Path and query of ``target``. The host of a full URL (as sent to proxies) becomes the Host header."""
+    """Path and query of ``target``. The host of a full URL (as sent to proxies) must be that of the Host header."""
     if target.startswith(b"/"):
         return target
     scheme, found, rest = target.partition(b"://")
     if found and scheme.lower() in (b"http", b"https"):
-        authority, slash, path = rest.partition(b"/")
-        headers[b"host"] = authority
-        return slash + path or b"/"
+        end = _AUTHORITY_END.search(rest)
+        authority, path = (rest[: end.start()], rest[end.start() :]) if end else (rest, b"")
+        if not authority or split_host(authority) is None:
+            raise BadRequest(400, "the target does not begin with http://HOST or http://HOST:PORT")
+        if headers.setdefault(b"host", authority).lower() != authority.lower():
+            raise BadRequest(400, "the host of the target is not that of the Host header")
+        return path if path.startswith(b"/") else b"/" + path
     if (method, target) == (b"OPTIONS", b"*") or method == b"CONNECT":
         return b"/"
     raise BadRequest(400, "the target does not begin with /")
@@ -140,6 +161,8 @@ def _find_body(head: Head) -> None:
     if b"transfer-encoding" in headers:
         if b"content-length" in headers:
             raise BadRequest(400, "both Content-Length and Transfer-Encoding")
+        if head.version != b"HTTP/1.1":
+            raise BadRequest(400, "Transfer-Encoding needs HTTP/1.1")
         if headers[b"transfer-encoding"].lower() != b"chunked":
             raise BadRequest(501, "only the transfer coding chunked is known")
         head.chunked = True
@@ -196,6 +219,8 @@ class Incoming:
         self._searched = 0
         self._deadlines.input_arrived()
         self.pending = data[end[1] :]
+        if data.count(b"\r\n", 0, end[1]) not in (0, data.count(b"\n", 0, end[1])):
+            raise BadRequest(400, "some lines of the head end with CR LF, and some with LF alone")
         return parse_head(data[: end[0]], self._limits)
 
     def begin_body(self, head: Head) -> None:

@@ -18,12 +18,21 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.limits import BadRequest
 from fakedev.net.http.negotiation import accepts_gzip
 from fakedev.net.http.parser import Head
-from fakedev.net.http.response import Body, CommonHeaders, DeferToThread, HttpError, Response, error_response
+from fakedev.net.http.response import (
+    JSON,
+    Body,
+    CommonHeaders,
+    DeferToThread,
+    HttpError,
+    Response,
+    error_response,
+)
 from fakedev.net.http.sending import Connection, Outgoing
+from fakedev.net.http.slices import SlicedAnswers, Steps
 from fakedev.net.http.statistics import PageStatistics
 
 
@@ -31,6 +40,7 @@ class RequestResource(Protocol):
     """What a request uses of a resource; see GuardedResource."""
 
     errors_as_json: bool
+    is_guarded: bool
     statistics: PageStatistics | None
 
     def child(self, name: bytes, request: GuardedRequest, /) -> RequestResource | None: ...
@@ -42,10 +52,11 @@ class RequestSite(Protocol):
     """What a request uses of its site; see GuardedSite."""
 
     reactor: IReactorTime
-    changes: ChangeGuard
+    guard: AccessGuard
     codes: Counter[int]
     common_headers: CommonHeaders
     defer_to_thread: DeferToThread
+    slices: SlicedAnswers
 
     @property
     def resource(self) -> RequestResource: ...
@@ -109,15 +120,27 @@ class GuardedRequest:
 
     def refusal_of_change(self) -> BadRequest | None:
         """The reason why this request may not change anything, or None."""
-        header, over_unix_socket = self.header, isinstance(self.host, UNIXAddress)
-        return self.site.changes.refusal(
-            header(b"host"), header(b"origin"), header(b"authorization"), over_unix_socket
-        )
+        return self.site.guard.refusal_of_change(self.head.headers, isinstance(self.host, UNIXAddress))
 
     def notify_finish(self) -> Deferred[None]:
         """A Deferred that fires when the whole answer was sent, and fails when the peer left before."""
         self._waiting.append(Deferred())
         return self._waiting[-1]
+
+    def answer_in_slices(self, steps: Steps) -> Response | Deferred[Response]:
+        """The answer of some steps, with turns for other connections between them.
+
+        :param steps: begins with the checks of the request. HEAD needs no more of it than its first step: then the
+            answer has no Content-Length.
+        """
+        if self.method == b"HEAD":
+            try:
+                next(steps)
+            except StopIteration as done:
+                response: Response = done.value
+                return response
+            return Response(200, content_type=JSON, has_length=False)
+        return self.site.slices.make(steps, self.notify_finish())
 
     def respond(self, response: Response) -> None:
         """Send ``response``; a peer that has left gets no answer, and that is no error."""
@@ -167,13 +190,18 @@ class GuardedRequest:
             resource = self._locate()
         except Exception:
             return self._internal_error()
-        return resource.refusal(self)
+        return self._refusal_of_host(resource) or resource.refusal(self)
 
     def received(self, body: bytes) -> None:
         """Answer the request, which is complete."""
         self.body = body
         try:
-            self._locate().handle(self)
+            resource = self._locate()
+            refusal = self._refusal_of_host(resource)
+            if refusal is None:
+                resource.handle(self)
+            else:
+                self.respond(refusal)
         except Exception:
             self._cannot_send()
 
@@ -198,7 +226,7 @@ class GuardedRequest:
         self._notify(reason)
 
     def _locate(self) -> RequestResource:
-        """Find the resource of the path; what is left of the path stays in ``postpath``."""
+        """Find the resource of the path; the rest of the path stays in ``postpath``."""
         if self._resource is not None:
             return self._resource
         resource = self.site.resource
@@ -216,6 +244,13 @@ class GuardedRequest:
             self._statistics = statistics
             statistics.begun()
         return resource
+
+    def _refusal_of_host(self, resource: RequestResource) -> Response | None:
+        """The refusal of a request to a guarded resource for its Host, before anything is said about the path."""
+        if not resource.is_guarded:
+            return None
+        refusal = self.site.guard.refusal_of_host(self.head.headers, isinstance(self.host, UNIXAddress))
+        return None if refusal is None else self.error(refusal.status, refusal.reason)
 
     def _send(self, response: Response, body: Body, gzip: bool) -> None:
         channel = self._channel

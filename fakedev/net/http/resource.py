@@ -17,19 +17,22 @@ from fakedev.spec.errors import Refused
 
 Answer = Response | Deferred[Response] | Coroutine[Any, Any, Response]
 
-_CHANGES = (b"POST", b"DELETE")
+_WITH_BODY = (b"POST", b"PATCH")
+_CHANGES = (*_WITH_BODY, b"DELETE")
 
 
 class GuardedResource:
     """A resource that answers the methods its class implements, and refuses everything else.
 
-    A subclass implements any of ``get(request)``, ``post(request, body)``, ``delete(request)``. Each returns a
-    Response, or a coroutine or Deferred of one (not shared: its result is used up), or raises HttpError or Refused.
-    HEAD is answered as GET without the body, so ``get`` must change nothing. Children are added by ``put_child``, or
-    found by ``find_child``. A resource that implements nothing, and every path without a resource, is 404.
+    A subclass implements any of ``get(request)``, ``post(request, body)``, ``patch(request, body)``,
+    ``delete(request)``. Each returns a Response, or a coroutine or Deferred of one (not shared: its result is used
+    up), or raises HttpError or Refused. HEAD is answered as GET without the body, so ``get`` must change nothing.
+    Children are added by ``put_child``, or found by ``find_child``. A resource that
+    implements nothing, and every path without a resource, is 404.
 
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
+    :ivar is_guarded: whether also reads need a Host of ours, or the token; changes always do.
     :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.
     :ivar children: by name.
@@ -37,6 +40,7 @@ class GuardedResource:
 
     allow_head: bool = True
     errors_as_json: bool = False
+    is_guarded: bool = False
     is_item: bool = False
     statistics: PageStatistics | None = None
     children: Mapping[bytes, GuardedResource] = MappingProxyType({})
@@ -47,7 +51,7 @@ class GuardedResource:
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         cls._implemented = frozenset(
-            method for method in (b"GET", b"POST", b"DELETE") if callable(getattr(cls, method.decode().lower(), None))
+            method for method in (b"GET", *_CHANGES) if callable(getattr(cls, method.decode().lower(), None))
         )
 
     def put_child(self, name: str, child: GuardedResource) -> None:
@@ -89,7 +93,7 @@ class GuardedResource:
             if refusal is not None:
                 ask = (("WWW-Authenticate", "Bearer"),) if refusal.status == 401 else ()
                 return self.error(refusal.status, refusal.reason, headers=ask)
-        if request.head.has_body and method != b"POST":
+        if request.head.has_body and method not in _WITH_BODY:
             return self.error(400, f"{method.decode()} takes no body")
         return None
 
@@ -101,15 +105,15 @@ class GuardedResource:
 
     def allowed_methods(self) -> tuple[bytes, ...]:
         """The methods that are allowed, in the order of the Allow header."""
-        methods = (b"GET", b"HEAD", b"POST", b"DELETE")
+        methods = (b"GET", b"HEAD", *_CHANGES)
         head = b"GET" in self._implemented and self.allow_head
         return tuple(method for method in methods if method in self._implemented or (method == b"HEAD" and head))
 
     def _answer(self, request: GuardedRequest) -> Answer:
         # By name, because the base class has none of the methods: a missing method is not allowed.
-        if request.method == b"POST":
-            post: Callable[[GuardedRequest, bytes], Answer] = getattr(self, "post")  # noqa: B009
-            return post(request, request.body)
+        if request.method in _WITH_BODY:
+            change: Callable[[GuardedRequest, bytes], Answer] = getattr(self, request.method.decode().lower())
+            return change(request, request.body)
         name = "delete" if request.method == b"DELETE" else "get"
         act: Callable[[GuardedRequest], Answer] = getattr(self, name)
         return act(request)

@@ -137,12 +137,15 @@ def _regrouped(chunks: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 class Response:
-    """A status, a body and headers; sending adds Content-Length and the like.
+    """A status, a body and headers; sending adds Content-Length and similar headers.
 
     A Response never changes, so one may be kept and sent to many requests.
+
+    :param has_length: whether the head has a Content-Length; the answer to HEAD may do without, where nobody has made
+        the body.
     """
 
-    __slots__ = ("_blocks", "body", "content_type", "headers", "status")
+    __slots__ = ("_blocks", "_has_length", "body", "content_type", "headers", "status")
 
     def __init__(
         self,
@@ -150,8 +153,11 @@ class Response:
         body: bytes | Body = b"",
         content_type: str = PLAIN,
         headers: Iterable[tuple[str, str]] = (),
+        *,
+        has_length: bool = True,
     ) -> None:
         self.status = status
+        self._has_length = has_length
         self.body = body if isinstance(body, Body) else Body(body)
         self.content_type = content_type
         self.headers = tuple(headers)
@@ -175,7 +181,7 @@ class Response:
             fields.append(("Vary", "Accept-Encoding"))
         if gzip:
             fields.append(("Content-Encoding", "gzip"))
-        if self.status not in (204, 304):
+        if self._has_length and self.status not in (204, 304):
             fields.append(("Content-Length", str(length)))
         for name, value in fields:
             if not (name + value).isprintable():

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from twisted.internet.interfaces import IDelayedCall, IPullProducer, IReactorTime
+from twisted.internet.interfaces import IPullProducer, IReactorTime
 from zope.interface import implementer
 
-from fakedev.net.system.timing import no_op
+from fakedev.net.system.timing import PatientCall, no_op
 
 #: Bytes that all bodies in flight may hold together.
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -43,7 +43,7 @@ class Deadlines:
     """Two deadlines of a connection with one timer: for expected input, and for output that the peer should read.
 
     The timer is only moved to earlier times; when it fires too early it is set again. So each request costs a
-    comparison, not a timer.
+    comparison, not a timer. It is a PatientCall: what waits at the socket is read before a peer is late.
     """
 
     _reactor: IReactorTime
@@ -51,7 +51,7 @@ class Deadlines:
     _output_is_late: Callable[[], None]
     _input_by: float | None = None
     _output_by: float | None = None
-    _timer: IDelayedCall | None = None
+    _timer: PatientCall | None = None
     _timer_at: float = 0.0
 
     @property
@@ -88,7 +88,7 @@ class Deadlines:
     def _set_timer(self, when: float) -> None:
         if self._timer is None:
             self._timer_at = when
-            self._timer = self._reactor.callLater(max(0.0, when - self._reactor.seconds()), self._run_out)
+            self._timer = PatientCall(self._reactor, max(0.0, when - self._reactor.seconds()), self._run_out)
         elif when < self._timer_at:
             self._timer_at = when
             self._timer.reset(max(0.0, when - self._reactor.seconds()))
@@ -124,9 +124,11 @@ class InFlightBodies:
     another page; the readers of the oldest pages are dropped before these take too much memory.
 
     :param max_bytes: the limit of all bodies together, unless MAX_TIMES the newest is more.
+    :param changed: called with the size of all bodies in flight when it has changed.
     """
 
     _max_bytes: int = MAX_BYTES
+    _changed: Callable[[int], None] = no_op
     _answers: dict[int, _Answer] = field(default_factory=dict)
     _read_by: dict[object, int] = field(default_factory=dict)
     _bytes: int = 0
@@ -146,6 +148,7 @@ class InFlightBodies:
         if answer is None:
             answer = self._answers[newest] = _Answer(pieces, sum(map(len, pieces)))
             self._bytes += answer.length
+            self._changed(self._bytes)
         answer.readers[reader] = drop
         self._read_by[reader] = newest
         most = max(self._max_bytes, MAX_TIMES * answer.length)
@@ -165,6 +168,7 @@ class InFlightBodies:
         if not answer.readers:
             del self._answers[key]
             self._bytes -= answer.length
+            self._changed(self._bytes)
 
 
 @implementer(IPullProducer)

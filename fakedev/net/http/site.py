@@ -18,19 +18,23 @@ from twisted.internet.protocol import ServerFactory
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.limits import HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import CommonHeaders, DeferToThread, HttpError, error_response
-from fakedev.net.http.sending import InFlightBodies
+from fakedev.net.http.sending import MAX_BYTES, InFlightBodies
+from fakedev.net.http.slices import SlicedAnswers
+from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.system.memory import AfterPeak
 
 
 @implementer(IProtocolNegotiationFactory)
 class GuardedSite(ServerFactory):
     """All connections of one port, and what they share.
 
-    :param changes: decides who may POST and DELETE.
+    :param guard: decides who may read the API, and who may change something.
+    :param fair_share: shares the reactor between all connections of the program; with this port alone when None.
     :param defer_to_thread: runs long work; the reactor's own threads when None.
     :ivar codes: answers by status, also of requests that were refused before their resource was known; 499: the
         client left.
@@ -43,17 +47,21 @@ class GuardedSite(ServerFactory):
         resource: GuardedResource,
         reactor: IReactorTime,
         *,
-        changes: ChangeGuard | None = None,
+        guard: AccessGuard | None = None,
         limits: HttpLimits | None = None,
+        fair_share: FairShare | None = None,
         defer_to_thread: DeferToThread | None = None,
     ) -> None:
         self.resource = resource
         self.reactor = reactor
-        self.changes = changes or ChangeGuard()
+        self.guard = guard or AccessGuard()
         self.limits = limits or HttpLimits()
+        self.fair_share = fair_share or FairShare(reactor)
+        self.slices = SlicedAnswers(reactor, self.fair_share)
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels: set[GuardedChannel] = set()
-        self.held = InFlightBodies()
+        self.after_peak = AfterPeak(reactor)
+        self.held = InFlightBodies(MAX_BYTES, self.after_peak.note)
         self.codes: Counter[int] = Counter()
         self.common_headers = CommonHeaders(reactor)
 
@@ -75,6 +83,7 @@ class GuardedSite(ServerFactory):
 
     def shut_down(self) -> None:
         """Close all connections, each as soon as the request being answered has its answer."""
+        self.after_peak.stop()
         for channel in list(self.channels):
             channel.shut_down()
 

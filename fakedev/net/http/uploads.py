@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from fakedev.net.http.limits import BadRequest
+from fakedev.net.http.limits import CONTROL_CHARACTERS, BadRequest
 
 _MAX_SIZE_LINE: Final = 256
 _MAX_TRAILERS: Final = 4096
@@ -51,33 +51,41 @@ class ChunkedUpload:
 
         :raises BadRequest: when the chunks are malformed, or longer than the limit.
         """
-        self._buffer += data
+        data, at = self._buffer + data, 0
         while True:
             if self._missing:
-                if not self._take_chunk():
-                    return None
-                continue
-            line, newline, rest = self._buffer.partition(b"\r\n")
-            if len(line) > (_MAX_TRAILERS if self._in_trailer else _MAX_SIZE_LINE):
+                at = self._take_chunk(data, at)
+                if self._missing:
+                    break
+            most = _MAX_TRAILERS if self._in_trailer else _MAX_SIZE_LINE
+            end = data.find(b"\r\n", at, at + most + 2)
+            line = data[at : at + most + 1].removesuffix(b"\r") if end < 0 else data[at:end]
+            if len(line) > most:
                 raise BadRequest(400, "a line between the chunks is too long")
-            if not newline:
-                return None
-            self._buffer = rest
+            if len(line.translate(None, CONTROL_CHARACTERS)) != len(line):
+                raise BadRequest(400, "a control character in a line between the chunks")
+            if end < 0:
+                break
+            at = end + 2
             if not self._in_trailer:
                 self._begin_chunk(line)
             elif not line:
-                return rest
+                self._buffer = b""
+                return data[at:]
             else:
                 self._trailer += len(line)
                 if self._trailer > _MAX_TRAILERS:
                     raise BadRequest(431, "the trailers are too long")
+        self._buffer = data[at:]
+        return None
 
     def value(self) -> bytes:
         """The body."""
         return b"".join(self._parts)
 
     def _begin_chunk(self, line: bytes) -> None:
-        digits = line.partition(b";")[0].strip(b" \t")
+        size_text, semicolon, _ = line.partition(b";")
+        digits = size_text.rstrip(b" \t") if semicolon else size_text
         if not digits or digits.translate(None, b"0123456789abcdefABCDEF"):
             raise BadRequest(400, "the size of a chunk is not a hexadecimal number")
         size = int(digits, 16)
@@ -87,22 +95,20 @@ class ChunkedUpload:
         self._in_trailer = size == 0
         self._missing = size + 2 if size else 0
 
-    def _take_chunk(self) -> bool:
-        """Take the available part of the current chunk; return whether the chunk is complete."""
-        if len(self._buffer) < self._missing:
+    def _take_chunk(self, data: bytes, at: int) -> int:
+        """Take the available part of the current chunk, which begins at ``at``; return where what follows begins."""
+        if len(data) - at < self._missing:
             # The last two bytes are the line end: they stay until both are there.
-            taken = max(0, min(len(self._buffer), self._missing - 2))
-            self._parts.append(self._buffer[:taken])
-            self._buffer = self._buffer[taken:]
+            taken = max(0, min(len(data) - at, self._missing - 2))
+            self._parts.append(data[at : at + taken])
             self._missing -= taken
-            return False
-        end = self._missing - 2
-        if self._buffer[end : end + 2] != b"\r\n":
+            return at + taken
+        end = at + self._missing - 2
+        if data[end : end + 2] != b"\r\n":
             raise BadRequest(400, "a chunk does not end where its size says")
-        self._parts.append(self._buffer[:end])
-        self._buffer = self._buffer[end + 2 :]
+        self._parts.append(data[at:end])
         self._missing = 0
-        return True
+        return end + 2
 
 
 def upload_for(length: int | None, limit: int) -> PlainUpload | ChunkedUpload:

@@ -28,6 +28,7 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from fakedev.wire.auth import encode_auth, is_plain_ok
 from fakedev.wire.bare_queue import BareReader
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.queue_messages import MAX_LINE_BYTES
@@ -81,6 +82,7 @@ class FrontendConnector:
     :param path: of a UNIX socket; empty for TCP.
     :param shown: the frontend's name in the log.
     :param look_up: finds the addresses of a name; fails with OSError.
+    :param read_token: gives the token for a :class:`JsonClient`, or raises ValueError; None for no token.
     """
 
     reactor: Any
@@ -89,16 +91,21 @@ class FrontendConnector:
     port: int = 0
     shown: str = ""
     look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses
+    read_token: Callable[[], str] | None = None
     _last_address: str = ""
 
     def __post_init__(self) -> None:
         self.shown = self.shown or self.path or f"{self.host}:{self.port}"
 
     async def connect(self, make_protocol: Callable[[], P]) -> P:
-        """A connected protocol.
+        """A connected protocol, which has sent its token.
 
-        :raises FrontendLost: when no address of the frontend takes the connection.
+        :raises FrontendLost: when no address of the frontend takes the connection, or the token cannot be read.
         """
+        try:
+            token = self.read_token() if self.read_token is not None else ""
+        except ValueError as error:
+            raise FrontendLost(f"no token for {self.shown}: {error}") from None
         problem = "its name has no address"
         for address in await self._addresses():
             try:
@@ -109,6 +116,8 @@ class FrontendConnector:
                 continue
             self._last_address = address
             _keep_alive(protocol.transport)
+            if token:
+                cast("JsonClient[Any]", protocol).authenticate(token)
             return protocol
         self._last_address = ""
         raise FrontendLost(f"cannot connect to {self.shown}: {problem}")
@@ -211,11 +220,17 @@ class JsonClient(_Client, LineOnlyReceiver, Generic[Message]):
         self._lost = lost
         self._writable = writable
         self._fault: Exception | None = None
+        self._awaits_admission = False
 
     def connectionMade(self) -> None:
         """Let the transport report when the frontend does not keep up."""
         if self._writable is not None:
             cast(IConsumer, self.transport).registerProducer(self, True)
+
+    def authenticate(self, token: str) -> None:
+        """Send the token, which is not logged, before all else; its answer is passed on only when it is an error."""
+        self._awaits_admission = True
+        self.transport.write(encode_auth(token))
 
     def fail(self, fault: Exception) -> None:
         """Close the connection now; ``lost`` gets this fault."""
@@ -224,6 +239,10 @@ class JsonClient(_Client, LineOnlyReceiver, Generic[Message]):
 
     def lineReceived(self, line: bytes) -> None:
         self._log_received(line)
+        if self._awaits_admission:
+            self._awaits_admission = False
+            if is_plain_ok(line):
+                return
         try:
             message = self._parse(line)
         except ProtocolError as error:

@@ -6,23 +6,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
-from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
-from twisted.internet.interfaces import IHalfCloseableProtocol, IReactorTime
+from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.protocols.basic import LineReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.message_timer import MessageTimer
-from fakedev.net.lines.outbox import Outbox, StreamTransport
-from fakedev.net.lines.peer import Peer, Session
+from fakedev.net.lines.outbox import Outbox, StreamTransport, host_of, name_of
+from fakedev.net.lines.peer import LinePort, Peer, Session
+from fakedev.net.lines.tokens import MAX_BYTES_BEFORE_TOKEN, TokenGate
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import MAX_BYTES, Dialect, ObjectReader, Opening
-from fakedev.wire.grammar import Grammar
 from fakedev.wire.replies import excerpt
 
 #: A slice of input ends after so many messages, seconds, or bytes of answers.
@@ -35,19 +33,6 @@ _PIECE_BYTES: Final = 4096
 _LARGE_BYTES: Final = 4096
 
 
-class LinePort(Protocol):
-    """What a connection needs of its port; see :class:`~fakedev.net.lines.server.LineServerFactory`."""
-
-    grammar: Grammar
-    clock: IReactorTime
-    message_seconds: float
-    idle_answer_seconds: float | None
-    verbose: bool
-    fair_share: FairShare
-    turn_observer: TurnObserver | None
-    peers: set[LineConnection]
-
-
 @implementer(IHalfCloseableProtocol)
 class LineConnection(LineReceiver):
     """One connection to a line port.
@@ -57,6 +42,7 @@ class LineConnection(LineReceiver):
 
     :ivar closing: whether further input is dropped.
     :ivar ended: whether the peer has closed its sending side.
+    :ivar is_admitted: whether the peer has given its token, or needs none.
     """
 
     log = Logger()
@@ -65,16 +51,17 @@ class LineConnection(LineReceiver):
     MAX_LENGTH = MAX_BYTES
 
     # Attributes are few, and parts are made when they are first needed: thousands of connections are idle.
-    def __init__(self, port: LinePort, make_session: Callable[[Peer], Session]) -> None:
+    def __init__(self, port: LinePort, make_session: Callable[[Peer], Session], gate: TokenGate) -> None:
         self._port = port
-        self._peer = Peer(self, port.grammar, make_session)
+        self._peer = Peer(self, port.grammar, make_session, gate)
+        self.is_admitted = gate.is_open
         self.closing = False
         self.ended = False
         self._left = False
         self._linger = False
         self._reading = True
         # Input
-        self._opening: Opening | None = Opening()
+        self._opening: Opening | None = Opening() if self.is_admitted else Opening(MAX_BYTES_BEFORE_TOKEN)
         self._objects: ObjectReader | None = None
         self._pieces: deque[bytes] | None = None
         self._held_bytes = 0
@@ -85,6 +72,7 @@ class LineConnection(LineReceiver):
         self._slicing = False
         self._slice_messages = 0
         self._slice_answer_bytes = 0
+        self._slice_until = 0.0
         self._unsent: list[bytes] = []
 
     # For the peer
@@ -103,14 +91,18 @@ class LineConnection(LineReceiver):
         elif len(self._unsent) == 1:
             self._port.fair_share.call_after_turn(self)
 
-    def close(self, linger: bool) -> None:
+    def close(self, linger: bool, reason: str = "") -> None:
         """Drop all input from now on, and close when everything written is sent.
 
         :param linger: let the peer read its answer although it may still be sending.
+        :param reason: for the statistics; empty when it is the peer's wish.
         """
         if self.closing:
             return
         self.closing = True
+        if reason:
+            self._port.closed[reason] += 1
+        self._port.silent_peers.forget(self)
         self._linger = linger and not self.ended
         self._drop_input()
         self._stop_timer()
@@ -122,16 +114,38 @@ class LineConnection(LineReceiver):
         if not self._slicing:
             self._request_turn()
 
+    def admitted(self) -> None:
+        """The peer has given its token: the limits of others are over."""
+        self.is_admitted = True
+        del self.MAX_LENGTH
+        self._port.silent_peers.forget(self)
+
     def likely_dialect(self) -> Dialect:
         """The dialect that the first bytes suggest, while it is not clear."""
         return self._opening.likely_dialect() if self._opening is not None else Dialect.WORDS
 
+    def host(self) -> str:
+        """The peer's host; empty on a UNIX socket."""
+        return host_of(self._transport)
+
     def describe(self) -> str:
         """The peer's address, for the log."""
-        address = self._transport.getPeer()
-        if isinstance(address, UNIXAddress):
-            return "a peer on a UNIX socket"
-        return f"{address.host}:{address.port}" if isinstance(address, IPv4Address | IPv6Address) else str(address)
+        return name_of(self._transport)
+
+    # For the port
+
+    def is_silent(self) -> bool:
+        """Whether nothing runs or waits for the peer: no work, no request, no input, no answer."""
+        peer = self._peer
+        busy = self.closing or self.paused or self._pieces or self._outbox.full or peer.pending
+        return not (busy or peer.session.is_working())
+
+    def dismiss(self, error: ProtocolError, reason: str = "") -> None:
+        """Send a fatal error, and close at once.
+
+        :param reason: see :meth:`Peer.send_error`.
+        """
+        self._peer.send_error(error, linger=False, reason=reason)
 
     # For the reactor
 
@@ -139,6 +153,9 @@ class LineConnection(LineReceiver):
         self._transport = cast(StreamTransport, self.transport)
         self._outbox = Outbox(self._transport, self._port.clock, self._request_turn, self._abort)
         self._port.peers.add(self)
+        self._port.silent_peers.note(self)
+        if not self.is_admitted:
+            self.MAX_LENGTH = MAX_BYTES_BEFORE_TOKEN
 
     def dataReceived(self, data: bytes) -> None:
         """Keep bytes until the connection has its turn, which is usually at once."""
@@ -164,6 +181,7 @@ class LineConnection(LineReceiver):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone. Input that arrived before its regular end is still served."""
         self._port.peers.discard(self)
+        self._port.silent_peers.forget(self)
         self._outbox.lost()
         self._stop_timer()
         if self.ended and not self.closing:
@@ -184,6 +202,7 @@ class LineConnection(LineReceiver):
             more = False
         else:
             self._settle(more)
+            self._note()
         if self._port.turn_observer is not None:
             self._port.fair_share.call_after_turn(self._port.turn_observer)
         return more
@@ -193,9 +212,15 @@ class LineConnection(LineReceiver):
         if self._unsent:
             unsent, self._unsent = self._unsent, []
             self._outbox.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+            if not self._slicing:
+                self._note()
+
+    def _note(self) -> None:
+        if not self.closing and self in self._port.peers:
+            self._port.silent_peers.note(self)
 
     def _request_turn(self) -> None:
-        self._port.fair_share.request_turn(self)
+        self._port.fair_share.request_turn(self, is_long=self._held_bytes > _PIECE_BYTES)
 
     def _can_serve(self) -> bool:
         return not (self.closing or self._peer.blocking or self._outbox.full)
@@ -240,7 +265,7 @@ class LineConnection(LineReceiver):
         was_paused, self.paused = self.paused, False
         self._slice_messages = self._slice_answer_bytes = 0
         seconds = self._port.clock.seconds
-        until = seconds() + _SLICE_SECONDS
+        until = self._slice_until = seconds() + _SLICE_SECONDS
         if was_paused:
             super().dataReceived(b"")  # what the slice before left in the buffer
         while self._pieces and not self.paused:
@@ -290,12 +315,13 @@ class LineConnection(LineReceiver):
         self._messages += 1
         self._slice_messages += 1
         if self._port.verbose:
-            self.log.info("from {peer}: {message}", peer=self.describe(), message=excerpt(line), log_unlimited=True)
+            self._peer.log_message(line)
         self._peer.message_received(line)
         if (
             self._slice_messages >= _SLICE_MESSAGES
             or self._slice_answer_bytes >= _SLICE_ANSWER_BYTES
             or self._peer.blocking
+            or self._port.clock.seconds() >= self._slice_until
         ):
             self.paused = True
 
@@ -323,14 +349,18 @@ class LineConnection(LineReceiver):
         if self._timer is None:
             port = self._port
             self._timer = MessageTimer(
-                port.clock, port.message_seconds, port.idle_answer_seconds, self._message_too_slow, self._message_idle
-            )
+                port.clock, port.message_seconds, port.idle_answer_seconds,
+                self._has_input, self._message_too_slow, self._message_idle,
+            )  # fmt: skip
         self._timer.bytes_received(self._messages)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
+
+    def _has_input(self) -> bool:
+        return bool(self._pieces)
 
     def _message_too_slow(self) -> None:
         text = f"a message must be complete within {self._port.message_seconds:g} s"
@@ -363,5 +393,6 @@ class LineConnection(LineReceiver):
             self._port.fair_share.call_after_turn(self._port.turn_observer)
 
     def _abort(self, reason: str) -> None:
+        self._port.closed["unread"] += 1
         self.log.warn("{peer} is cut: {reason}", peer=self.describe(), reason=reason)
         self._transport.abortConnection()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -28,8 +29,9 @@ class TurnObserver(Protocol):
 class FairShare:
     """Gives turns: at once while there is time, else in the next turns of the reactor.
 
-    A new request for a turn is served before takers that had a slice and are not done, so that a short message does
-    not wait for long work. At least one of those is served in each turn of the reactor.
+    A new request for a turn is served before takers that had a slice and are not done, or that say that they have much
+    to do, so that a short message does not wait for long work. At least one of those is served in each turn of the
+    reactor.
     """
 
     log = Logger()
@@ -37,21 +39,26 @@ class FairShare:
     def __init__(self, clock: IReactorTime, turn_seconds: float = TURN_SECONDS) -> None:
         self._clock = clock
         self._turn_seconds = turn_seconds
-        self._requested: dict[TurnTaker, None] = {}
-        self._unfinished: dict[TurnTaker, None] = {}
+        # Ordered dicts, because a dict is slow to find its first element after many elements before it were deleted.
+        self._requested: OrderedDict[TurnTaker, None] = OrderedDict()
+        self._unfinished: OrderedDict[TurnTaker, None] = OrderedDict()
         self._current: TurnTaker | None = None
         self._observers: dict[TurnObserver, None] = {}
         self._spent = 0.0
         self._call: IDelayedCall | None = None
 
-    def request_turn(self, taker: TurnTaker) -> None:
-        """Give a turn: now, or as soon as the takers before it had theirs."""
+    def request_turn(self, taker: TurnTaker, *, is_long: bool = False) -> None:
+        """Give a turn: now, or as soon as the takers before it had theirs.
+
+        :param is_long: the taker has work for several slices.
+        """
         if taker in self._requested or taker in self._unfinished:
             return
-        if self._current is None and not self._requested and self._spent < self._turn_seconds:
+        waiting = self._unfinished if is_long else self._requested
+        if self._current is None and not waiting and self._spent < self._turn_seconds:
             self._give_turn(taker)
         else:
-            self._requested[taker] = None
+            waiting[taker] = None
         self._schedule()
 
     def call_after_turn(self, observer: TurnObserver) -> None:
@@ -74,13 +81,12 @@ class FairShare:
         self._serve(self._unfinished, len(self._unfinished), at_least=1)
         self._schedule()
 
-    def _serve(self, waiting: dict[TurnTaker, None], at_most: int, at_least: int = 0) -> None:
+    def _serve(self, waiting: OrderedDict[TurnTaker, None], at_most: int, at_least: int = 0) -> None:
         """Give each waiting taker a turn, while there is time."""
         for served in range(at_most):
             if served >= at_least and self._spent >= self._turn_seconds:
                 break
-            taker = next(iter(waiting))
-            del waiting[taker]
+            taker, _ = waiting.popitem(last=False)
             self._give_turn(taker)
 
     def _give_turn(self, taker: TurnTaker) -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
+
+from fakedev.net.system.timing import PatientCall
+
+#: The time is judged again after so long when input waits to be served.
+_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(eq=False, slots=True)
@@ -14,6 +21,7 @@ class MessageTimer:
 
     :param message_seconds: for the message to become complete, however its bytes are spread.
     :param idle_seconds: without any byte of the first message; None for no such limit.
+    :param has_input: whether bytes that have arrived wait to be served: they may complete the message.
     :param too_slow: called when the message is not complete in time.
     :param idle: called when no byte arrived for ``idle_seconds``.
     """
@@ -21,24 +29,27 @@ class MessageTimer:
     _clock: IReactorTime
     _message_seconds: float
     _idle_seconds: float | None
+    _has_input: Callable[[], bool]
     _too_slow: Callable[[], None]
     _idle: Callable[[], None]
     _message: int = -1
-    _message_call: IDelayedCall | None = None
-    _idle_call: IDelayedCall | None = None
+    _message_call: PatientCall | None = None
+    _idle_call: PatientCall | None = None
 
     def bytes_received(self, message: int) -> None:
         """Bytes have arrived, and the message of this number is incomplete."""
         if self._message_call is None or message != self._message:
             self.stop()
             self._message = message
-            self._message_call = self._clock.callLater(self._message_seconds, self._expire, self._too_slow)
+            self._message_call = PatientCall(
+                self._clock, self._message_seconds, partial(self._expire, self._too_slow)
+            )
         if self._idle_seconds is None:
             return
         if self._idle_call is not None:
             self._idle_call.reset(self._idle_seconds)
         elif message == 0:
-            self._idle_call = self._clock.callLater(self._idle_seconds, self._expire, self._idle)
+            self._idle_call = PatientCall(self._clock, self._idle_seconds, partial(self._expire, self._idle))
 
     def stop(self) -> None:
         """The message is complete, or is not waited for."""
@@ -48,5 +59,12 @@ class MessageTimer:
         self._message_call = self._idle_call = None
 
     def _expire(self, callback: Callable[[], None]) -> None:
+        if self._has_input():
+            again = PatientCall(self._clock, _AGAIN_SECONDS, partial(self._expire, callback))
+            if callback is self._idle:
+                self._idle_call = again
+            else:
+                self._message_call = again
+            return
         self.stop()
         callback()

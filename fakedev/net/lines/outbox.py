@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from twisted.internet.abstract import FileDescriptor
-from twisted.internet.interfaces import IAddress, IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.interfaces import IAddress, IHalfCloseableDescriptor, IPushProducer, IReactorTime
 from zope.interface import implementer
 
-from fakedev.net.system.timing import no_op
+from fakedev.net.system.timing import PatientCall, no_op
 
 #: Bytes handed to the transport at once.
 CHUNK_BYTES: Final = 65536
@@ -38,6 +39,19 @@ class StreamTransport(Protocol):
     def getPeer(self) -> IAddress: ...
 
 
+def host_of(transport: StreamTransport) -> str:
+    """The peer's host; empty on a UNIX socket."""
+    return str(getattr(transport.getPeer(), "host", ""))
+
+
+def name_of(transport: StreamTransport) -> str:
+    """The peer's address, for the log."""
+    address = transport.getPeer()
+    if isinstance(address, UNIXAddress):
+        return "a peer on a UNIX socket"
+    return f"{address.host}:{address.port}" if isinstance(address, IPv4Address | IPv6Address) else str(address)
+
+
 @implementer(IPushProducer)
 @dataclass(eq=False, slots=True)
 class Outbox:
@@ -60,7 +74,7 @@ class Outbox:
     _give_up: Callable[[str], None]
     _chunks: deque[bytes] | None = None  # made when it is needed: most peers read at once
     _size: int = 0
-    _timer: IDelayedCall | None = None
+    _timer: PatientCall | None = None
     _finish: Callable[[], None] | None = None
     _gone: bool = False
     _direct: bool = False  # and its buffer is certainly empty
@@ -169,7 +183,7 @@ class Outbox:
 
     def _start_timer(self, seconds: float, call: Callable[[], None]) -> None:
         self._stop_timer()
-        self._timer = self._clock.callLater(seconds, call)
+        self._timer = PatientCall(self._clock, seconds, call)
 
     def _stop_timer(self) -> None:
         if self._timer is not None and self._timer.active():

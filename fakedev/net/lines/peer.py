@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from fakedev.net.lines.fair_share import FairShare, TurnObserver
+from fakedev.net.lines.silence import SilentPeers
+from fakedev.net.lines.tokens import TokenGate, token_missing
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Dialect
+from fakedev.wire.framing import Dialect, refuse_http
 from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.replies import Notification, Reply, encode_error, encode_notification, encode_reply, printable
+from fakedev.wire.replies import (
+    Notification,
+    Reply,
+    encode_error,
+    encode_notification,
+    encode_reply,
+    excerpt,
+    printable,
+)
 from fakedev.wire.words import parse_words
 
 #: Requests of one peer that may wait for their answers.
@@ -58,12 +71,31 @@ class Connection(Protocol):
 
     closing: bool
     ended: bool
+    is_admitted: bool
 
     def write(self, data: bytes) -> None: ...
-    def close(self, linger: bool) -> None: ...
+    def close(self, linger: bool, reason: str = "") -> None: ...
     def resume(self) -> None: ...
+    def admitted(self) -> None: ...
     def likely_dialect(self) -> Dialect: ...
+    def host(self) -> str: ...
     def describe(self) -> str: ...
+
+
+class LinePort(Protocol):
+    """What a connection needs of its port; see :class:`~fakedev.net.lines.server.LineServerFactory`."""
+
+    grammar: Grammar
+    clock: IReactorTime
+    message_seconds: float
+    idle_answer_seconds: float | None
+    max_connections: int
+    verbose: bool
+    fair_share: FairShare
+    turn_observer: TurnObserver | None
+    peers: set[Any]
+    silent_peers: SilentPeers
+    closed: Counter[str]
 
 
 class Peer:
@@ -77,14 +109,18 @@ class Peer:
     :ivar dialect: how the peer talks; None until that is clear. The connection sets it.
     :ivar pending: the requests that have no answer yet, by ``id()``.
     :ivar blocking: the request whose answer those after it wait for.
+    :param gate: the tokens of its address.
     """
 
-    __slots__ = ("_connection", "_grammar", "blocking", "dialect", "pending", "session")
+    __slots__ = ("_connection", "_gate", "_grammar", "blocking", "dialect", "pending", "session")
     log = Logger()
 
-    def __init__(self, connection: Connection, grammar: Grammar, make_session: Callable[[Peer], Session]) -> None:
+    def __init__(
+        self, connection: Connection, grammar: Grammar, make_session: Callable[[Peer], Session], gate: TokenGate
+    ) -> None:
         self._connection = connection
         self._grammar = grammar
+        self._gate = gate
         self.pending: dict[int, Request] = {}
         self.dialect: Dialect | None = None
         self.blocking: Request | None = None
@@ -135,33 +171,47 @@ class Peer:
         try:
             parse = _PARSERS.get(self.dialect)
             if parse is None:
+                if not self._connection.is_admitted:
+                    raise token_missing(is_bare=True)
                 self.session.object_received(message)
             elif stripped := message.strip():
-                request = parse(stripped, self._grammar)
+                refuse_http(stripped, self._grammar)
+                request = self._parsed(parse, stripped)
                 self._serve(request)
         except (ProtocolError, Refused) as error:
             self._refuse(request, error)
         except Exception:
             self.report_failure(request)
 
-    def send_error(self, error: ProtocolError) -> None:
-        """Send an error in the peer's dialect, and close where the dialect or the error requires it."""
+    def log_message(self, message: bytes) -> None:
+        """Log a message of the peer, without its token."""
+        is_hidden = not self._connection.is_admitted or b"auth" in message.lower()
+        shown = "(not shown: it may have a token)" if is_hidden else excerpt(message)
+        self.log.info("from {peer}: {message}", peer=self.describe(), message=shown, log_unlimited=True)
+
+    def send_error(self, error: ProtocolError, *, linger: bool = True, reason: str = "") -> None:
+        """Send an error in the peer's dialect, and close where the dialect or the error requires it.
+
+        :param linger: let the peer read the error although it may still be sending.
+        :param reason: why the connection closes, for the statistics; empty: the error's code.
+        """
         dialect = self.dialect or self._connection.likely_dialect()
         if dialect is Dialect.BARE:
-            self.send_bare_error(error)
+            self.send_bare_error(error, linger=linger, reason=reason)
             return
-        self.log.debug("{peer}: {code} {text}", peer=self.describe(), code=error.code, text=printable(error.text))
+        log = self.log.warn if error.code == "denied" else self.log.debug
+        log("{peer}: {code} {text}", peer=self.describe(), code=error.code, text=printable(error.text))
         self._connection.write(encode_error(error, dialect, error.request_id))
         if error.fatal:
-            self._connection.close(linger=True)
+            self._connection.close(linger, reason or error.code)
 
-    def send_bare_error(self, error: ProtocolError) -> None:
+    def send_bare_error(self, error: ProtocolError, *, linger: bool = True, reason: str = "") -> None:
         """Send an error as a bare peer gets it, and close."""
         if self._connection.closing:
             return
         self.log.warn("{peer}: refused: {text}", peer=self.describe(), text=printable(error.text))
         self._connection.write(self.session.encode_bare_error(error))
-        self._connection.close(linger=True)
+        self._connection.close(linger, reason or error.code)
 
     def report_failure(self, request: Request | None = None) -> None:
         """Log the current exception, a bug of fakedev; send ``internal`` and close."""
@@ -179,7 +229,32 @@ class Peer:
         except Exception:
             self.log.failure("freeing what belongs to {peer}", peer=self.describe())
 
+    def _parsed(self, parse: Callable[[bytes, Grammar], Request], line: bytes) -> Request:
+        """The request of a line; before the token it must be `auth`, and errors say only that."""
+        if self._connection.is_admitted:
+            return parse(line, self._grammar)
+        try:
+            request = parse(line, self._grammar)
+        except ProtocolError as error:
+            missing = token_missing(is_bare=False)
+            missing.request_id = error.request_id
+            raise missing from None
+        if request.verb != "auth":
+            missing = token_missing(is_bare=False)
+            missing.request_id = request.id
+            raise missing
+        return request
+
+    def _authenticate(self, request: Request) -> None:
+        text = self._gate.check(str(request.arguments["token"]), self._connection.host())
+        if not self._connection.is_admitted:
+            self._connection.admitted()
+        self._answer(request, Reply(text))
+
     def _serve(self, request: Request) -> None:
+        if request.verb == "auth":
+            self._authenticate(request)
+            return
         if request.verb == "quit":
             self.session.quit_received()
             self._answer(request, Reply())

@@ -1,8 +1,9 @@
-"""The factory of a line port: makes connections, and limits how many there are."""
+"""The factory of a line port: makes connections, limits how many there are, and closes silent ones for new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from twisted.internet.interfaces import IAddress, IReactorTime
@@ -11,6 +12,8 @@ from twisted.internet.protocol import Factory, Protocol
 from fakedev.net.lines.connection import LineConnection
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.peer import Peer, Session
+from fakedev.net.lines.silence import SilentPeers
+from fakedev.net.lines.tokens import TokenGate
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Grammar
@@ -24,15 +27,18 @@ class LineServerFactory(Factory):
     """Serves a line port.
 
     :param make_session: makes the port's behaviour for a new connection.
-    :param max_connections: a further connection gets ``error busy`` and is closed.
+    :param max_connections: beyond this number the longest silent peer without work gets ``error busy`` and is closed;
+        if there is none, the new one.
     :param message_seconds: from the first byte of a message to its last one.
     :param idle_answer_seconds: a peer that stops sending for this long inside its first message gets the answer of a
         bare peer and is closed; None for no such rule.
     :param verbose: log every message, of both sides.
     :param fair_share: shares the reactor; several ports may have one.
     :param turn_observer: called after each turn of a connection, and when a connection has ended.
+    :param closed: counts the connections that this side has closed, by reason: the code of the last error, ``full`` (a
+        new one had no room), ``silent`` (made room for another one), ``unread`` (did not read its answers).
+    :ivar gate: the tokens of peers that connect by this factory.
     :ivar accepted: how many connections were taken.
-    :ivar refused: how many connections got ``error busy``.
     """
 
     noisy = False
@@ -49,6 +55,8 @@ class LineServerFactory(Factory):
         verbose: bool = False,
         fair_share: FairShare | None = None,
         turn_observer: TurnObserver | None = None,
+        closed: Counter[str] | None = None,
+        tokens: Iterable[str] = (),
     ) -> None:
         self.grammar = grammar
         self._make_session = make_session
@@ -59,18 +67,50 @@ class LineServerFactory(Factory):
         self.verbose = verbose
         self.fair_share = fair_share or FairShare(clock)
         self.turn_observer = turn_observer
+        self.gate = TokenGate(clock, tokens)
         self.peers: set[LineConnection] = set()
+        self.silent_peers = SilentPeers(clock)
         self.accepted = 0
-        self.refused = 0
+        self.closed: Counter[str] = Counter() if closed is None else closed
 
-    def buildProtocol(self, addr: IAddress | None) -> Protocol:
-        if len(self.peers) >= self.max_connections:
-            self.refused += 1
+    def buildProtocol(self, addr: IAddress | None, gate: TokenGate | None = None) -> Protocol:
+        """Make the connection of a new peer.
+
+        :param gate: of the peer's address, if that is not the port's only one.
+        """
+        if len(self.peers) >= self.max_connections and not self.make_room():
+            self.closed["full"] += 1
             return _Refusal(self.max_connections)
         self.accepted += 1
-        connection = LineConnection(self, self._make_session)
+        connection = LineConnection(self, self._make_session, gate or self.gate)
         connection.factory = self
         return connection
+
+    def make_room(self) -> bool:
+        """Close the longest silent peer without work; return whether there was one."""
+        silent = self.silent_peers.find()
+        if silent is None:
+            return False
+        text = f"{len(self.peers)} connections are open, and this one was silent for the longest time"
+        silent.dismiss(ProtocolError("busy", text, fatal=True), "silent")
+        return True
+
+
+class LineAddress(Factory):
+    """One of several addresses of a line port, with its tokens."""
+
+    noisy = False
+
+    def __init__(self, port: LineServerFactory, tokens: Iterable[str] = ()) -> None:
+        self.port = port
+        self.gate = TokenGate(port.clock, tokens)
+
+    def buildProtocol(self, addr: IAddress | None) -> Protocol:
+        return self.port.buildProtocol(addr, self.gate)
+
+    def make_room(self) -> bool:
+        """See :meth:`LineServerFactory.make_room`."""
+        return self.port.make_room()
 
 
 class _Refusal(Protocol):
@@ -81,6 +121,6 @@ class _Refusal(Protocol):
 
     def connectionMade(self) -> None:
         assert self.transport is not None
-        text = f"{self._max_connections} connections are open, and no more are taken"
+        text = f"{self._max_connections} connections are open and at work, no more are accepted"
         self.transport.write(encode_error(ProtocolError("busy", text, fatal=True), Dialect.WORDS))
         self.transport.loseConnection()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.application.service import Service
@@ -15,10 +15,16 @@ from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
 from fakedev.net.web.own_metrics import labelled
+from fakedev.spec.recent import Recent
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import QueueSnapshot
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import Interval, QueueStatistics
+
+#: Queues with charts.
+MAX_CHARTED: Final = 100
+#: Points of the last minutes, one a second.
+_DENSE: Final = 600
 
 
 class QueueFigure(NamedTuple):
@@ -73,6 +79,65 @@ def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
     yield labelled(CounterMetricFamily, "fakedev_queues_ended", text, "outcome", ended)
     text = "Connections made to the ports."
     yield labelled(CounterMetricFamily, "fakedev_queues_connections", text, "port", figures.connections())
+
+
+class QueuePoint(NamedTuple):
+    """The state of a queue at one time, as charts and frames show it."""
+
+    seconds: float
+    waiting: int
+    running: int
+    workers_idle: int
+    workers_busy: int
+    arrivals_per_second: float
+    services_per_second: float
+
+
+def queue_point(figures: QueueFigures, name: str) -> QueuePoint:
+    """The present state of an existing queue."""
+    seconds, now, counted = figures.of(name)
+    rates = counted.arrivals_per_second(seconds), counted.services_per_second(seconds)
+    return QueuePoint(seconds, now.waiting, now.running, now.workers_idle, now.workers_busy, *rates)
+
+
+class QueueHistory(Service):
+    """The last hour of the first MAX_CHARTED queues, noted once a second."""
+
+    log = Logger()
+
+    def __init__(self, figures: QueueFigures, clock: IReactorTime) -> None:
+        self.setName("queue-history")
+        self._figures = figures
+        self._past: dict[str, Recent[QueuePoint]] = {}
+        self._loop = LoopingCall(self._note)
+        self._loop.clock = clock
+
+    def startService(self) -> None:
+        super().startService()
+        self._loop.start(1.0).addErrback(lambda failure: self.log.failure("the charts of the queues stopped", failure))
+
+    def stopService(self) -> None:
+        super().stopService()
+        if self._loop.running:
+            self._loop.stop()
+
+    def of(self, name: str, seconds: float | None) -> dict[str, Any]:
+        """The past of a queue: how many seconds ago each point was, and its values, the oldest point first.
+
+        :param seconds: the time span, which ends now; None: the last ten minutes.
+        """
+        points = list(self._past[name].within(seconds)) if name in self._past else []
+        now = self._figures.of(name).seconds
+        fields = enumerate(QueuePoint._fields)
+        columns = {field.replace("_", "-"): [point[row] for point in points] for row, field in fields}
+        times = columns.pop("seconds")
+        return {"queue": name, "seconds-ago": [round(now - time, 3) for time in times], **columns}
+
+    def _note(self) -> None:
+        names = self._figures.broker.queue_names[:MAX_CHARTED]
+        self._past = {name: self._past.get(name) or Recent(_DENSE) for name in names}
+        for name, past in self._past.items():
+            past.add(queue_point(self._figures, name))
 
 
 class QueueLog(Service):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
+from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.broker import Broker
 
 #: The error of requests that end because the program stops.
@@ -16,16 +18,20 @@ class QueueHub:
 
     After each change of the broker :meth:`turn_ended` must be called; the queue ports do so at the end of each turn.
 
+    :param fair_share: that of the queue ports: deadlines are judged after the peers that asked for a turn before.
     :ivar is_closed: whether no further requests are accepted until the program stops.
     """
 
-    def __init__(self, broker: Broker, clock: IReactorTime) -> None:
+    def __init__(self, broker: Broker, clock: IReactorTime, fair_share: FairShare) -> None:
         self.broker = broker
         self._clock = clock
+        self._fair_share = fair_share
         self._now = clock.seconds()
-        self._expiry: IDelayedCall | None = None
+        self._expiry: PatientCall | None = None
+        self._expiry_seconds = 0.0
+        self._is_due = False
         self._drained: Deferred[None] | None = None
-        self._give_up: IDelayedCall | None = None
+        self._give_up: PatientCall | None = None
         self.is_closed = False
 
     @property
@@ -45,11 +51,13 @@ class QueueHub:
         """After a change: schedule the broker's next deadline, and end the draining when no job remains."""
         deadline = self.broker.next_deadline()
         # A call that comes too early does nothing and schedules the next: cheaper than moving it for each job.
-        if self._expiry is not None and (deadline is None or deadline < self._expiry.getTime()):
+        if self._expiry is not None and (deadline is None or deadline < self._expiry_seconds):
             self._expiry.cancel()
             self._expiry = None
-        if self._expiry is None and deadline is not None:
-            self._expiry = self._clock.callLater(max(0.0, deadline - self._clock.seconds()), self._expire)
+        if self._expiry is None and deadline is not None and not self._is_due:
+            # Reports that wait at the sockets are read before a deadline is judged, also after a pause of the process.
+            self._expiry = PatientCall(self._clock, max(0.0, deadline - self._clock.seconds()), self._expire)
+            self._expiry_seconds = deadline
         if self._drained is not None and self.broker.is_idle:
             self._end_draining(self._drained)
 
@@ -62,7 +70,7 @@ class QueueHub:
         self.is_closed = True
         drained: Deferred[None] = Deferred()
         self._drained = drained
-        self._give_up = self._clock.callLater(seconds, self.give_up)
+        self._give_up = PatientCall(self._clock, seconds, self.give_up)
         self.broker.control.close(GOING_DOWN, self.now())
         self.turn_ended()
         return drained
@@ -82,7 +90,14 @@ class QueueHub:
             self._give_up = None
         drained.callback(None)
 
-    def _expire(self) -> None:
-        self._expiry = None
+    def take_turn(self) -> bool:
+        """Let the broker judge what is due (called by the fair share)."""
+        self._is_due = False
         self.broker.expire(self.now())
         self.turn_ended()
+        return False
+
+    def _expire(self) -> None:
+        self._expiry = None
+        self._is_due = True
+        self._fair_share.request_turn(self)

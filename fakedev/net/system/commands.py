@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import GroupWatchdog, ProcessGroups
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
 
@@ -69,7 +70,7 @@ class CommandRun(ProcessProtocol):
     ended: Deferred[Report] = field(default_factory=Deferred, init=False)
     _leader: int = 0
     _began_seconds: float = 0.0
-    _calls: list[IDelayedCall] = field(default_factory=list)
+    _calls: list[IDelayedCall | PatientCall] = field(default_factory=list)
     _is_stopping: bool = False
     _is_killed: bool = False
     _hit_limit: bool = False
@@ -96,7 +97,8 @@ class CommandRun(ProcessProtocol):
         self._leader = cast(IProcessTransport, self.transport).pid
         self._began_seconds = self._clock.seconds()
         if self._limit_seconds:
-            self._later(self._limit_seconds, self._reach_limit)
+            # A command that has ended during a pause of this process is noticed before its limit is judged.
+            self._calls.append(PatientCall(self._clock, self._limit_seconds, self._reach_limit))
 
     def processEnded(self, reason: Failure) -> None:
         """The command has ended; other processes of its group may still run."""
@@ -163,6 +165,8 @@ class ProcessRunner:
     :raises CannotRun: when it is not found.
     """
 
+    log = Logger()
+
     def __init__(
         self,
         reactor: Any,
@@ -196,6 +200,7 @@ class ProcessRunner:
         path = words[0]
         self.check(path)
         run = CommandRun(path, limit_seconds, self._kill_after_seconds, self._reactor, self._groups)
+        self._watchdog.start()
         # setsid makes a new group and then becomes the command, with the same process id.
         arguments = [self._setsid, *words]
         try:
@@ -205,6 +210,7 @@ class ProcessRunner:
         except OSError as error:
             raise CannotRun(f"cannot start {path}: {error.strerror}") from None
         self._watchdog.add(process.pid)
+        self.log.debug("{command} runs as process {pid}", command=path, pid=process.pid)
         run.ended.addCallback(self._forget, process.pid)
         return run
 

@@ -36,6 +36,7 @@ class LineFile:
     """Adds lines to a file that only its owner may read, and that no other process writes at the same time.
 
     When a line cannot be written as a whole, none of it stays, the log has one error, and no more lines are written.
+    Several lines may be written at once; those that are complete stay.
 
     :param what: what the file is, in messages: ``record``.
     :param head: the first line of a new file; a file that is not empty is refused then. None: lines are added to an
@@ -70,7 +71,7 @@ class LineFile:
             raise reason if isinstance(reason, CannotWrite) else CannotWrite(path, reason) from None
 
     def write(self, line: bytes) -> None:
-        """Add a line; it is in the file when this returns, unless there is a problem."""
+        """Add a line, or several; it is in the file when this returns, unless there is a problem."""
         if self.problem or self._descriptor < 0:
             return
         try:
@@ -100,6 +101,7 @@ class LineFile:
             while rest:  # a disk that is nearly full takes a part
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
+            self.size += line.rfind(b"\n", 0, len(line) - len(rest)) + 1
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
-from twisted.internet import defer, endpoints
+from twisted.internet import defer, endpoints, tcp
 from twisted.internet.base import ReactorBase
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
@@ -18,6 +18,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from fakedev.net.system.descriptors import SPARE, SPARE_OF_LINE_PORTS, CarefulPort, DescriptorShortage
 from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
 from fakedev.spec.listen_address import ListenAddress
 
@@ -52,7 +53,7 @@ class CannotStart(Exception, SystemExit):
 class ListeningService(Service):
     """Listens on one address from the start to the stop of the application.
 
-    :param make_folder: make the folder of a UNIX socket, for this user alone, when it is missing.
+    :param make_folder: make the folder of a UNIX socket, only for this user, when it is missing.
     :ivar failure: why listening failed, once it has.
     """
 
@@ -175,6 +176,13 @@ class ListeningService(Service):
         self._make_transport = getattr(port, "transport", None)
         if self._make_transport is not None:
             port.transport = self._accept  # Twisted's documented hook
+        if isinstance(port, tcp.Port):
+            shortage = self.parent.shortage if isinstance(self.parent, Listeners) else DescriptorShortage()
+            make_room = getattr(self.factory, "make_room", None)  # a line port closes its longest silent peer
+            if make_room is None:
+                CarefulPort(port, self._reactor, shortage, bool, SPARE)
+            else:
+                CarefulPort(port, self._reactor, shortage, make_room, SPARE_OF_LINE_PORTS)
 
     def _accept(self, *args: Any) -> Any:
         assert self._make_transport is not None
@@ -211,6 +219,8 @@ class Listeners(MultiService):
     """All addresses of the application: when one cannot be used, the program ends with code 1 and one clear line.
 
     Start it before the reactor runs, as twistd does: the reactor would catch the exception.
+
+    :ivar shortage: whether the ports lack file descriptors.
     """
 
     log = Logger()
@@ -218,6 +228,7 @@ class Listeners(MultiService):
     def __init__(self, services: Iterable[ListeningService] = ()) -> None:
         super().__init__()
         self.setName("listeners")
+        self.shortage = DescriptorShortage()
         for service in services:
             service.setServiceParent(self)
 

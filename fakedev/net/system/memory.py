@@ -1,16 +1,13 @@
-"""The limits of a large process: open descriptors, freed memory that it keeps, and old objects that the garbage
-collector skips.
-"""
+"""The memory of a large process: freed memory that it keeps, and old objects that the garbage collector skips."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from twisted.logger import Logger
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 #: mallopt's M_TRIM_THRESHOLD (malloc.h of the GNU C library).
 _TRIM_THRESHOLD: Final = -1
@@ -21,31 +18,10 @@ _OLDEST: Final = 2
 _COLLECTIONS: Final = 3
 #: At least this many objects are frozen before all are examined again: about 50 MB.
 MIN_FROZEN_OBJECTS: Final = 500_000
+#: How long after the end of a peak its memory is returned.
+_AFTER_PEAK_SECONDS: Final = 1.0
 #: The process keeps up to this much freed memory: two pages of 10,000 devices.
 KEPT_BYTES: Final = 256 * 1024 * 1024
-
-_log = Logger()
-
-
-def raise_descriptor_limit() -> int:
-    """Raise this process's soft limit of descriptors to the hard limit, and return the limit that holds now.
-
-    Each connection needs a descriptor, and the usual soft limit is 1024.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError) as reason:
-            # Some systems report a hard limit that they do not grant.
-            _log.warn(
-                "the limit of {soft} open descriptors cannot be raised to {hard}: {reason}",
-                soft=soft, hard=hard, reason=str(reason),
-            )  # fmt: skip
-            return soft
-    _log.debug("up to {limit} descriptors may be open (it was {soft})", limit=hard, soft=soft)
-    return hard
-
 
 def keep_freed_memory() -> bool:
     """Let the C library keep freed memory; getting it back costs a page of 10,000 devices up to half its time.
@@ -57,6 +33,54 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
+
+
+def return_freed_memory() -> None:
+    """Let the C library return all freed memory to the system: about 5 ms for each 100 MB, so only after a peak."""
+    try:
+        malloc_trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return
+    malloc_trim(0)
+
+
+class AfterPeak:
+    """Returns freed memory to the system after a peak.
+
+    The C library keeps freed memory below memory that is in use, however much that is. So what a peak took would stay
+    with the process. Usual pages of usual ticks are no peak: their memory is used again.
+
+    :param give_back: returns the memory.
+    """
+
+    def __init__(self, clock: IReactorTime, give_back: Callable[[], None] = return_freed_memory) -> None:
+        self._clock = clock
+        self._give_back = give_back
+        self._bytes = self._peak = 0
+        self._call: IDelayedCall | None = None
+        self._is_stopped = False
+
+    def note(self, held_bytes: int) -> None:
+        """So much is in use now."""
+        self._bytes = held_bytes
+        self._peak = max(self._peak, held_bytes)
+        is_over = self._peak > KEPT_BYTES and held_bytes <= self._peak // 2
+        if is_over and self._call is None and not self._is_stopped:
+            # A little later: the connections that held it are being closed.
+            self._call = self._clock.callLater(_AFTER_PEAK_SECONDS, self._is_over)
+
+    def stop(self) -> None:
+        """Return nothing more."""
+        self._is_stopped = True
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _is_over(self) -> None:
+        self._call = None
+        if self._bytes <= self._peak // 2:
+            self._give_back()
+            self._peak = self._bytes
 
 
 class CollectorSettings:

@@ -99,8 +99,9 @@ class _Ended(ProcessProtocol):
 class GroupWatchdog:
     """Kills process groups when this program has ended without ending them itself: by SIGKILL, or by a crash.
 
-    A small process reads from a pipe which groups run; the end of the pipe is the end of this program. The process
-    starts with the first group, in a session of its own, so that no signal to this program's group reaches it.
+    A small process reads from a pipe which groups run; the end of the pipe is the end of this program. It has a session
+    of its own, so that no signal to this program's group reaches it. A program that is killed in the few microseconds
+    between the start of a group and :meth:`add` leaves that group behind.
     """
 
     log = Logger()
@@ -112,13 +113,15 @@ class GroupWatchdog:
         self._process: Any = None
         self._leaders: set[int] = set()
 
+    def start(self) -> None:
+        """Start the process if it does not run; call this before a group is started."""
+        if self._pipe < 0:
+            self._start()
+
     def add(self, leader: int) -> None:
         """This group runs."""
         self._leaders.add(leader)
-        if self._pipe < 0:
-            self._start()
-        else:
-            self._tell(f"+ {leader}\n")
+        self._tell(f"+ {leader}\n")
 
     def remove(self, leader: int) -> None:
         """This group has ended: another one may get its number."""
@@ -155,7 +158,7 @@ class GroupWatchdog:
                 self._process.signalProcess("KILL")
 
     def _give_up(self, pipe: int) -> None:
-        """The next group starts a new process."""
+        """The next :meth:`start` starts a new process."""
         if self._pipe == pipe:
             os.close(pipe)
             self._pipe = -1

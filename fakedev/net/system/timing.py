@@ -1,8 +1,18 @@
-"""Small helpers for clocks and callbacks: seconds that never go back, and a callback that does nothing."""
+"""Small helpers for clocks and callbacks: seconds that never go back, a timer that judges a silent peer only after
+waiting input was read, and a callback that does nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from twisted.internet.interfaces import IReactorTime
+
+#: A timer that fires this much too late was delayed by a pause (of the process or the machine), not by usual work.
+PAUSE_SECONDS: Final = 1.0
+#: After a pause a peer has this long for what it would have sent or read meanwhile.
+GRACE_SECONDS: Final = 1.0
 
 
 class SteadySeconds:
@@ -16,6 +26,53 @@ class SteadySeconds:
         """The seconds."""
         self._last = max(self._last, self._clock.seconds())
         return self._last
+
+
+class PatientCall:
+    """A delayed call that judges a silent peer, as callLater's: one that fires gives waiting input a chance first.
+
+    In each turn the reactor calls what is due before it reads. So a due call waits for one more turn, in which
+    everything that waits at the sockets is read; after a pause it waits for GRACE_SECONDS before that. Whoever receives
+    the input cancels or resets the call as usual.
+
+    :param seconds: until the callback is due.
+    """
+
+    __slots__ = ("_call", "_callback", "_clock", "_due", "_had_grace", "_is_last_turn")
+
+    def __init__(self, clock: IReactorTime, seconds: float, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._callback = callback
+        self._due = clock.seconds() + seconds
+        self._had_grace = self._is_last_turn = False
+        self._call = clock.callLater(seconds, self._fire)
+
+    def active(self) -> bool:
+        """Whether the callback was neither called nor cancelled."""
+        return self._call.active()
+
+    def cancel(self) -> None:
+        """Do not call back; only while active."""
+        self._call.cancel()
+
+    def reset(self, seconds: float) -> None:
+        """Call back ``seconds`` from now; only while active."""
+        self._due = self._clock.seconds() + seconds
+        self._had_grace = False
+        if self._is_last_turn:
+            self._is_last_turn = False
+            self._call.cancel()
+            self._call = self._clock.callLater(seconds, self._fire)
+        else:
+            self._call.reset(seconds)
+
+    def _fire(self) -> None:
+        if self._clock.seconds() - self._due > PAUSE_SECONDS and not self._had_grace:
+            self._had_grace = True
+            self._call = self._clock.callLater(GRACE_SECONDS, self._fire)
+        else:
+            self._is_last_turn = True
+            self._call = self._clock.callLater(0, self._callback)
 
 
 def no_op(*_: object) -> None:

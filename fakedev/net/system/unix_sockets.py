@@ -56,7 +56,7 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
 
     A socket on which no program answers is left from an earlier run, and is removed.
 
-    :param make_folder: make the folder, for this user alone, when it is missing.
+    :param make_folder: make the folder, only for this user, when it is missing.
     :raises SocketPathError: when the path cannot be used.
     """
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:

@@ -9,6 +9,7 @@ from functools import partial
 from html import escape
 from typing import Any, Final
 
+from fakedev.net.http.access_guard import refusal_of_page
 from fakedev.net.http.api import argument, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
@@ -58,13 +59,16 @@ class LoadPage(GuardedResource):
             raise HttpError(400, "type must be plain, json or html", "bad-argument", "type")
         return self._answer_in(self, Form(text), argument(request, "plan"), request)
 
-    def refuse_change(self, allowed: str, way: str) -> None:
-        """Refuse a GET that would change something, where GET must not.
+    def refuse_change(self, request: GuardedRequest, allowed: str, way: str) -> None:
+        """Refuse a GET that would change something, where GET must not or this request must not.
 
-        :raises HttpError: 405, with the request that is allowed.
+        :raises HttpError: 405, with the request that is allowed; 403 for requests of foreign web pages.
         """
         if not self.changes:
             raise HttpError(405, f"GET changes nothing here: {_WAY}{way}", headers=[("Allow", allowed)])
+        refusal = refusal_of_page(request.head.headers)
+        if refusal is not None:
+            raise HttpError(refusal.status, refusal.reason)
 
 
 def _rate(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
@@ -85,7 +89,7 @@ def _parallel(page: LoadPage, form: Form, plan: str, request: GuardedRequest, *,
     parallel = page.tester.parallel(plan)
     if text:
         reset = '"reset": true, ' if resets else ""
-        page.refuse_change("GET, HEAD", f'{{{reset}"parallel": N}}')
+        page.refuse_change(request, "GET, HEAD", f'{{{reset}"parallel": N}}')
         if not _WHOLE.fullmatch(text):
             raise HttpError(400, "value must be a whole number", "bad-argument", "value")
         if resets:
@@ -95,9 +99,9 @@ def _parallel(page: LoadPage, form: Form, plan: str, request: GuardedRequest, *,
 
 
 def _reset(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
-    page.refuse_change("", '{"reset": true}')
+    page.refuse_change(request, "", '{"reset": true}')
     page.tester.reset()
-    return result(form, "Reseted", "the statistics begin anew")
+    return result(form, "Reseted", "the statistics start again from zero")
 
 
 def _statistics(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:

@@ -29,7 +29,7 @@ class CannotScale(Exception):
 
 
 class Backends:
-    """The backends of the queue; as they are here, backends that run elsewhere, of which nothing is known."""
+    """The backends of the queue. This class stands for backends that others start; nothing is known of them."""
 
     async def become(self, count: int) -> None:
         """Change the number of backends.
@@ -103,7 +103,7 @@ class CommandedBackends(Backends):
             self._run = run = self._runner.start(words, 0.0)
         except CannotRun as reason:
             raise CannotScale(str(reason)) from None
-        # A Deferred of this wait alone: cancelling the wait must not cancel the run's.
+        # A Deferred only of this wait: cancelling the wait must not cancel the run's.
         waiter: Deferred[int] = Deferred()
 
         def ended(report: Report) -> Report:
@@ -171,7 +171,7 @@ class CountedBackends(Backends):
             raise CannotScale("the frontend does not tell how many backends there are") from None
 
     async def _queue_statistics(self) -> bytes:
-        """The line that the frontend answers, asked on a connection of its own."""
+        """The line that the frontend answers on a separate connection."""
         answer: Deferred[bytes] = Deferred()
 
         def received(line: bytes) -> None:

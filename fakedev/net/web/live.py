@@ -1,43 +1,27 @@
-"""The live view of the web page: one frame for all viewers, sent to each as fast as it reads.
-
-Frames hold small arrays in the order of the devices, not an object for each device.
-"""
+"""The live view of the web page: one frame for all viewers, sent to each as fast as it reads."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 from twisted.application.service import Service
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from fakedev import __version__
-from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Body
 from fakedev.net.http.sending import Outgoing
-from fakedev.net.queues.figures import QueueFigures
-from fakedev.net.tester.service import LoadTester
-from fakedev.sim.charts import HEALTH, health, rounded, summary
-from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.fleet import PoolSpec
+from fakedev.net.web.frames import FrameSource, fleet_outline
 
-#: Queues, and plans of load, in a frame.
-MAX_ROWS: Final = 100
 #: Viewers at once; further ones are answered 503.
 MAX_VIEWERS: Final = 64
 CONTENT_TYPE: Final = "text/event-stream"
 #: How often the view looks for a new tick: frames are made at most as often.
 _BEAT_SECONDS: Final = 0.25
-#: The longest time between two frames, also when the clock stands.
+#: The longest time between two frames, also when the clock is stopped.
 _STILL_SECONDS: Final = 1.0
 #: The number of the last frame of viewers that have the outline of an old fleet.
 _OUTDATED: Final = -2
@@ -125,100 +109,6 @@ class LiveView(Service):
         self._frame = _event("tick", self._source.frame())
         self._shown = tick, now
         self.frames += 1
-
-
-@dataclass
-class FrameSource:
-    """Makes frames of the present state.
-
-    :param queues: None for none.
-    :param tester: None when there are no plans of load.
-    """
-
-    fleet: Fleet
-    _ticker: Ticker
-    _queues: QueueFigures | None
-    _tester: LoadTester | None
-
-    def frame(self) -> dict[str, Any]:
-        """The values of the event ``tick``, see doc/http.md."""
-        fleet, state = self.fleet, self.fleet.state
-        level = shown_level(fleet)
-        frame: dict[str, Any] = {
-            "tick": state.tick,
-            "seconds": state.seconds,
-            "due-seconds": state.wall_seconds,
-            "speed": self._ticker.speed,
-            "trouble": self._ticker.trouble(),
-            "fleet": [None if math.isnan(value) else round(value, 4) for value in summary(level)],
-            "workloads": len(fleet.workloads.by_id),
-            "usage": rounded(level, "usage_ratio", 100.0),
-            "temperature": rounded(level, "temperature_celsius"),
-            "power": rounded(level, "power_watts"),
-            "health": health(level),
-        }
-        if self._queues is not None:
-            frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MAX_ROWS]]
-        if self._tester is not None:
-            frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MAX_ROWS]]
-        return frame
-
-
-def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
-    """The values of the event ``fleet``, see doc/http.md: nodes and devices in the order of the arrays of frames."""
-    places = {id(pool): place for place, pool in enumerate(fleet.roster.pools)}
-    divided = divided_into(fleet.roster)
-    return {
-        "version": version,
-        "simulated": True,
-        "tick-seconds": fleet.spec.tick_seconds,
-        "health": HEALTH,
-        "pools": [
-            [pool.name, pool.device_type.name, pool.devices_per_node, _limit(fleet, pool)]
-            for pool in fleet.roster.pools
-        ],
-        "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
-        **({"divided": divided} if divided.any() else {}),
-    }
-
-
-def divided_into(roster: Roster) -> NDArray[np.int64]:
-    """The number of instances of each shown device, 0 for a whole device: shape (devices,)."""
-    parts = roster.parts
-    count = np.bincount(parts.owners[~parts.is_tile], minlength=parts.device_count)
-    return count[roster.shown_devices]
-
-
-def _limit(fleet: Fleet, pool: PoolSpec) -> float | None:
-    """The power limit of the first device of a pool; None where its type has none, or the pool has no node here."""
-    level = fleet.state.levels["device"]
-    first = next((node.first for node in fleet.roster.shown if node.pool is pool), None)
-    if first is None or not level.has("power_limit_watts", first):
-        return None
-    return float(level.arrays["power_limit_watts"][first])
-
-
-def shown_level(fleet: Fleet) -> Level:
-    """The state of the devices of shown nodes; a shard may simulate others as well."""
-    level = fleet.state.levels["device"]
-    if len(fleet.roster.shown) == len(fleet.roster.nodes):
-        return level
-    devices = fleet.roster.shown_devices
-    arrays = {name: each[devices] for name, each in level.arrays.items()}
-    present = {name: each[devices] for name, each in level.present.items()}
-    return Level(len(devices), arrays, present)
-
-
-def _queue(figures: QueueFigures, name: str) -> list[Any]:
-    seconds, now, counted = figures.of(name)
-    rates = counted.arrivals_per_second(seconds), counted.services_per_second(seconds)
-    return [name, now.waiting, now.running, now.workers_idle, now.workers_busy, *(round(rate, 3) for rate in rates)]
-
-
-def _plan(tester: LoadTester, name: str) -> list[Any]:
-    driver, statistics = tester.drivers[name], tester.statistics(name)
-    rate = round(statistics.rate_now(tester.now), 3)
-    return [name, driver.parallel, statistics.outstanding, rate, statistics.successes, statistics.failed]
 
 
 def _event(name: str, values: dict[str, Any]) -> Body:

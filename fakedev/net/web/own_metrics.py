@@ -71,7 +71,7 @@ def tick_metrics(ticker: Ticker, tick: Callable[[], int]) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
     )
-    yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed by an error of ours.", ticker.failures)
+    yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed with an internal error.", ticker.failures)
     yield GaugeMetricFamily("fakedev_tick_lag_seconds", "How late the last tick began.", ticker.lag_seconds)
     durations = HistogramMetricFamily("fakedev_tick_duration_seconds", "How long ticks took.", labels=[])
     add_histogram(durations, [], ticker.durations)
@@ -118,6 +118,22 @@ def file_metrics(problems: Callable[[], Mapping[str, str]]) -> Iterable[Metric]:
     text = "1: the file could not be written, and has ended; /health and the log say why."
     failed = {name: int(bool(problem)) for name, problem in problems().items()}
     yield labelled(GaugeMetricFamily, "fakedev_file_failed", text, "file", failed)
+
+
+def port_metrics(closed: Mapping[str, Mapping[str, int]], postponed: Callable[[], int]) -> Iterable[Metric]:
+    """Connections that the line ports have closed by themselves, and new ones that must wait on any port.
+
+    :param closed: their numbers by reason, by port.
+    :param postponed: returns how often a port did not accept for lack of descriptors.
+    """
+    text = "Connections that a line port closed; silent: for a new one; full: new ones without room; else the error."
+    family = CounterMetricFamily("fakedev_line_connections_closed", text, labels=["port", "reason"])
+    for port, by_reason in closed.items():
+        for reason in sorted({"denied", "full", "silent", *by_reason}):
+            family.add_metric([port, reason], by_reason.get(reason, 0))
+    yield family
+    text = "How often a port did not accept connections because no file descriptors were left."
+    yield CounterMetricFamily("fakedev_accepts_postponed", text, postponed())
 
 
 def reload_metrics(reload: ReloadStatistics) -> Iterable[Metric]:

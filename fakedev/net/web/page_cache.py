@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -172,12 +173,23 @@ class CachedPage:
         # A tick may have passed meanwhile: requests that arrived after it get the page of that tick.
         served = [waiter for tick, waiter in self._waiting if isinstance(outcome, Exception) or tick <= self._tick]
         self._waiting = [(tick, waiter) for tick, waiter in self._waiting if waiter not in served]
-        for waiter in served:
+        self._serve(deque(served), outcome)
+        self._make()
+
+    def _serve(self, waiters: deque[Deferred[Response]], outcome: Response | Exception) -> None:
+        """Answer requests for some milliseconds in each reactor turn: thousands may wait for one page."""
+        seconds = self._clock.seconds
+        until = seconds() + _TURN_SECONDS
+        while waiters:
+            waiter = waiters.popleft()
             if isinstance(outcome, Response):
                 waiter.callback(outcome)
             else:
                 waiter.errback(outcome)
-        self._make()
+            if seconds() >= until:
+                break
+        if waiters:
+            self._clock.callLater(0, self._serve, waiters, outcome)
 
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick

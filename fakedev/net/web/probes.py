@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
@@ -58,10 +58,15 @@ class Reload(GuardedResource):
         """200 when the new configuration is in use; 400 with the reasons when the old one stays."""
         if body:
             raise HttpError(400, "no body belongs here: the configuration is read from where it was read at the start")
+        asked = self._ask()
+        # A reload that has not begun is dropped when nobody waits for it any more.
+        request.notify_finish().addErrback(lambda _: asked.cancel())
         try:
-            return json_response(await self._ask())
+            return json_response(await asked)
         except ReloadFailed as failure:
             raise HttpError(503 if failure.is_ours else 400, str(failure)) from None
+        except CancelledError:
+            raise HttpError(503, "the client has left") from None
 
 
 class NotYet(GuardedResource):

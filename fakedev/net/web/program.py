@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
-from fakedev.net.queues.figures import QueueFigures
+from fakedev.net.queues.figures import QueueFigures, QueueHistory
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import OwnMetrics
@@ -26,7 +26,7 @@ class Program:
     :param file_problems: why files that are written while the program runs have ended, by what they are (``record``);
         empty texts for those that have not.
     :param history: the last ticks of all devices.
-    :param queues: the work queues; None for none.
+    :param queues, queue_history: the work queues, and their last hour; None for none.
     :param tester: the load on queues; None when there are no plans.
     """
 
@@ -42,6 +42,7 @@ class Program:
     files: PageFiles
     reload: AskReload
     queues: QueueFigures | None
+    queue_history: QueueHistory | None
     tester: LoadTester | None
 
     @property

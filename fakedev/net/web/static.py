@@ -57,8 +57,10 @@ class PageFiles:
         }
 
     def start(self) -> StaticFile:
-        """The page at ``/``."""
-        return StaticFile(*self._files["index.html"])
+        """The page at ``/``; under a Host from which it could not read the API it is an error that says so."""
+        page = StaticFile(*self._files["index.html"])
+        page.is_guarded = True
+        return page
 
     def folder(self) -> Folder:
         """/page: the other files, by name."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from html import escape
 
+import orjson
+
 from fakedev import __version__
-from fakedev.exposition.discovery import chosen_nodes, targets_of
+from fakedev.exposition.discovery import node_chooser, target_of
 from fakedev.net.api.tree import add_api
 from fakedev.net.http.api import argument, unknown_key, unknown_pool
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Folder, GuardedResource, make_tree
+from fakedev.net.http.resource import Answer, Folder, GuardedResource, make_tree
 from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.net.http.slices import Steps
 from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.metrics_page import QueueMetricsPage
@@ -102,8 +105,11 @@ class Discovery(GuardedResource):
         self._fleet = fleet
         self._pool = pool
 
-    def get(self, request: GuardedRequest) -> Response:
+    def get(self, request: GuardedRequest) -> Answer:
         """All targets, or those of ``?pool=`` and ``?shard=``; their address is the Host of this request."""
+        return request.answer_in_slices(self._steps(request))
+
+    def _steps(self, request: GuardedRequest) -> Steps:
         host = (request.header(b"host") or b"localhost").decode("latin-1")
         pool, shard = argument(request, "pool"), argument(request, "shard")
         roster = self._fleet.roster
@@ -112,10 +118,16 @@ class Discovery(GuardedResource):
             raise error
         hidden = self._fleet.page_faults.hidden()
         try:
-            nodes = chosen_nodes(roster, self._pool or pool, parse_shard(shard) if shard else None)
+            is_chosen = node_chooser(roster, self._pool or pool, parse_shard(shard) if shard else None)
         except ValueError as refusal:
             raise HttpError(400, f"shard: {refusal}") from None
-        return json_response(targets_of([node for node in nodes if node.name not in hidden], host))
+        yield
+        targets = []
+        for node in roster.shown:
+            if is_chosen(node) and node.name not in hidden:
+                targets.append(orjson.Fragment(orjson.dumps(target_of(node, host))))
+            yield
+        return json_response(targets)
 
 
 class LinksPage(GuardedResource):

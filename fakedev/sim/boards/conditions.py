@@ -30,7 +30,7 @@ class Conditions:
     :ivar highest_mhz: the core clock is locked to this at most.
     :ivar resistance: factor on the type's thermal resistance; over 1 where the cooling is worse.
     :ivar braked: 1 where the host's power brake halves the clock.
-    :ivar fan_stopped: 1 where the fan stands still.
+    :ivar fan_stopped: 1 where the fan has stopped.
     :ivar hung: 1 where the device hangs.
     :ivar lost: 1 or more where the device is lost; WITH_NODE or more where its node is down and nothing reports it.
     :ivar pcie_share, fabric_share: remaining share of the capacity of PCIe and of the links to other devices.

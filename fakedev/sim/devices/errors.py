@@ -1,6 +1,6 @@
 """The errors that devices report from tick to tick, and what lost devices still show.
 
-Error codes and pending repairs stay until a reset. A lost device shows its last error; its counters stand still.
+Error codes and pending repairs stay until a reset. A lost device shows its last error; its counters stop.
 """
 
 from __future__ import annotations

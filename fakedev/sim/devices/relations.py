@@ -227,7 +227,7 @@ class Relations:
     def _board_quantities(
         self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None
     ) -> Mapping[str, Floats]:
-        """The quantities of the boards with dynamics, of these alone."""
+        """The quantities of the boards with dynamics, and of no other devices."""
         if self._boards is None:
             return {}
         past = None

@@ -280,7 +280,7 @@ def _names(names: list[str]) -> list[str]:
         if not 1 <= len(digits) <= _MAX_DIGITS:
             found.append(name)
             continue
-        # 07 and 7 are two nodes: numbers that begin with 0 have ranges of their own for each length.
+        # 07 and 7 are two nodes: numbers that begin with 0 have separate ranges for each length.
         width = len(digits) if digits[0] == "0" and digits != "0" else 0
         numbered.setdefault((prefix, width), []).append(int(digits))
     for (prefix, width), numbers in numbered.items():

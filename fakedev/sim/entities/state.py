@@ -87,7 +87,7 @@ class LazyArrays(Mapping[str, Values]):
 
 def overlaid(below: Mapping[str, Values]) -> MutableMapping[str, Values]:
     """A mutable view of arrays: a change computes no lazy array, and does not change ``below``."""
-    # ChainMap changes the first of its maps alone, so the second need not be one that can be changed.
+    # ChainMap changes only the first of its maps, so the second need not be one that can be changed.
     return dict(below) if isinstance(below, dict) else ChainMap({}, below)  # type: ignore[arg-type]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import uniform
-from fakedev.sim.entities.state import Positions
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.faults.effects import Act, Target
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules
 from fakedev.sim.faults.tick import FaultTick
@@ -29,6 +29,13 @@ class _Tick(NamedTuple):
     held: Positions
     recovered: Positions
     is_over: bool
+
+
+class NearFaults(NamedTuple):
+    """The faults that affect a unit now, and those of the changes of the last tick that concern it."""
+
+    now: list[Fault]
+    changed: list[Fault]
 
 
 class Faults:
@@ -76,15 +83,17 @@ class Faults:
         """Add a fault, which starts with the next tick or at its start time."""
         self.by_id[fault.fault_id] = fault
 
-    def clear(self, fault_id: str) -> None:
-        """End a fault with the next tick.
+    def clear(self, fault_ids: Sequence[str]) -> None:
+        """End faults with the next tick.
 
-        :raises Refused: when there is none of that id.
+        :raises Refused: when one of them does not exist or is cleared already; then none is cleared.
         """
-        fault = self.by_id.get(fault_id)
-        if fault is None or fault.is_cleared:
-            raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
-        fault.is_cleared = True
+        for fault_id in fault_ids:
+            fault = self.by_id.get(fault_id)
+            if fault is None or fault.is_cleared:
+                raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
+        for fault_id in fault_ids:
+            self.by_id[fault_id].is_cleared = True
 
     def clear_if_there(self, fault_id: str) -> None:
         """End a fault with the next tick, if it still exists."""
@@ -179,7 +188,7 @@ class Faults:
             self.changes.append(Change(fault, "eased", recovered))
 
     def stale(self) -> frozenset[int]:
-        """The devices that keep the labels of pods whose work is over."""
+        """The devices that keep the labels of pods whose work has ended."""
         stale = [fault for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
         found = [self.parts.with_parts(fault.concerned).tolist() for fault in stale]
         return frozenset(unit for units in found for unit in units)
@@ -190,11 +199,20 @@ class Faults:
 
     # -- the faults that cause what devices show -------------------------------------------------------
 
-    def behind(self, quantity: str, unit: int) -> list[Fault]:
-        """The faults that may explain a quantity of a device or part, or its change in the last tick."""
-        found = [fault for fault in self.by_id.values() if self._concerns(fault.concerned, unit)]
-        found += [fault for fault, _, units in self.changes if self._concerns(units, unit)]
-        kinds = {fault.fault_id: fault for fault in found if fault.moves(quantity)}
+    def near(self, unit: int) -> NearFaults:
+        """The faults that affect a device or part now, or did in the last tick."""
+        every, changes = list(self.by_id.values()), self.changes
+        now = self._which([fault.devices for fault in every], unit, [fault.on for fault in every])
+        changed = self._which([change.devices for change in changes], unit)
+        return NearFaults([every[place] for place in now], [changes[place].fault for place in changed])
+
+    def behind(self, quantity: str, unit: int, near: NearFaults | None = None) -> list[Fault]:
+        """The faults that may explain a quantity of a device or part, or its change in the last tick.
+
+        :param near: the faults of the unit, for callers that need them for several quantities.
+        """
+        near = near or self.near(unit)
+        kinds = {fault.fault_id: fault for fault in (*near.now, *near.changed) if fault.moves(quantity)}
         return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
 
     def units_by_cause(self, quantity: str, units: Positions) -> list[Positions]:
@@ -212,15 +230,26 @@ class Faults:
         ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])
         return [ordered[each] for each in np.argsort(firsts).tolist()]
 
-    def of_exporters(self, quantity: str, unit: int) -> list[Fault]:
+    def of_exporters(self, quantity: str, near: NearFaults) -> list[Fault]:
         """The exporter faults that change or hide a quantity of a device or part."""
         return [
             fault
-            for fault in self.active(Scope.SERIES)
-            if self._concerns(fault.concerned, unit) and (fault.metric is None or fault.metric.quantity == quantity)
+            for fault in near.now
+            if fault.kind.scope is Scope.SERIES and (fault.metric is None or fault.metric.quantity == quantity)
             and fault.kind.takes_metric
         ]
 
-    def _concerns(self, concerned: Positions, unit: int) -> bool:
-        """Whether some units include a unit or its device."""
-        return unit in concerned or self.parts.owner(unit) in concerned
+    def _which(self, many: Sequence[Positions], unit: int, on: Sequence[Mask] | None = None) -> list[int]:
+        """Which of many sets of units include a unit or its device, in order: one calculation for thousands of faults.
+
+        :param on: the members of each set that count; None for all.
+        """
+        if not many:
+            return []
+        joined = np.concatenate(many)
+        found = np.flatnonzero((joined == unit) | (joined == self.parts.owner(unit)))
+        if on is not None:
+            found = found[np.concatenate(on)[found]]
+        ends = np.cumsum([len(units) for units in many])
+        places: list[int] = np.unique(np.searchsorted(ends, found, side="right")).tolist()
+        return places

@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FaultRules:
-    """Makes faults of their specifications; it depends on a fleet's specification alone.
+    """Makes faults of their specifications; it depends only on a fleet's specification.
 
     :param keys: random keys of the units (devices and parts): shape (units,).
     :param present: units with each quantity, shape (units,).

@@ -1,6 +1,6 @@
 """Effects of faults on the devices of a fleet in one tick: arrays by name, created when a fault needs them.
 
-Lasting effects become the conditions of the devices; the others concern this tick alone.
+Lasting effects become the conditions of the devices; the others concern only this tick.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LASTING: Final[Mapping[str, float]] = {
     "pcie_width": np.nan,
     "pcie_generation": np.nan,
 }
-#: Effects in the tick alone, likewise.
+#: Effects only in the tick, likewise.
 _MOMENTARY: Final[Mapping[str, float]] = {
     "idled": 0.0,  # the board does no work
     "reset": 0.0,
@@ -103,7 +103,7 @@ class FaultTick:
         return self._arrays[name]
 
     def of_devices(self) -> FaultTick:
-        """The effects on devices alone."""
+        """Only the effects on devices."""
         if not self._parts.count:
             return self
         parts, count = self._parts, self._parts.device_count

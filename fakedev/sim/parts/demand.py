@@ -41,7 +41,7 @@ def part_share(parts: Parts, quantity: str, of_memory: Floats) -> Floats | float
 def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
     """The capacity of devices and parts for workloads.
 
-    Each part can use the whole PCIe link. An instance cannot hang alone; a tile hangs its board.
+    Each part can use the whole PCIe link. A fault cannot hang a single instance; a tile hangs its board.
 
     :param devices: the capacity of undivided devices.
     """

@@ -1,6 +1,6 @@
 """The parts' own quantities, from the demand on each part.
 
-Engines, memory bandwidth and memory of a part follow from the work on it alone, as those of a whole device do, in
+Engines, memory bandwidth and memory of a part follow only from the work on it, as those of a whole device do, in
 proportion to its share of the device. A part shows its device's clocks, power, temperatures, links and errors; the
 device's clock limits its work.
 """
@@ -180,7 +180,7 @@ class PartRelations:
         return self._parts.part_level(devices, carried)
 
     def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
-        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost alone.
+        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost by themselves.
 
         :param with_board: parts that are lost with their devices; None for none.
         """
@@ -191,7 +191,7 @@ class PartRelations:
         return hidden
 
     def _lost(self, devices: Level, alone: Mask | None) -> Mask | None:
-        """The lost parts, alone or with their devices, shape (P,); None for none.
+        """The lost parts, with or without their devices, shape (P,); None for none.
 
         :param alone: units that are lost by faults; None for none.
         """
@@ -220,7 +220,7 @@ class PartRelations:
         return own, drawn
 
     def _with_dynamics(self, asked: Demand, devices: Level) -> tuple[Mapping[str, Floats], Drawn | None]:
-        """The quantities of parts of boards with dynamics, of these alone."""
+        """The quantities of the parts of boards with dynamics, and of no others."""
         if self._engines is None or self._boards is None:
             return {}, None
         of_devices = {name: devices.arrays[name][self._parts.owners] for name in ("work_clock_ratio", "hung")}

@@ -1,6 +1,6 @@
 """Churn: workloads that start on nodes at random, without a request, and end after some time.
 
-The arrivals are drawn for each node and tick and depend on seed, names and tick alone: there is no event for them, and
+The arrivals are drawn for each node and tick and depend only on seed, names and tick: there is no event for them, and
 a shard draws the same for its nodes as the whole fleet. An arrival takes devices without a pod, as a scheduler would
 assign them; if a node has too few of them, the arrival is dropped.
 """

@@ -1,6 +1,6 @@
 """The workloads and faults that the configuration starts, and their ids.
 
-Ids are keys of randomness. They depend on the configuration alone, so they are the same in every shard.
+Ids are keys of randomness. They depend only on the configuration, so they are the same in every shard.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Endings:
 
 
 def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[tuple[int, str]]:
-    """The workloads that crossed a limit of their own, in the table's order.
+    """The workloads that crossed their own limits, in the table's order.
 
     Each is a position in the table, with the metric of the first such limit of its list, as the workload named it.
 

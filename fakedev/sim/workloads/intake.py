@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -32,6 +32,9 @@ class Intake:
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._verdicts: list[Verdict] = []
+        #: Stopped workloads with the reason. Their verdicts are made in the tick: a stop of thousands has no time.
+        self._stopped: list[tuple[list[Workload], str]] = []
+        self._stopped_count = 0
         self._reserved = 0
         self._faults_of: dict[str, list[str]] = {}
         self._attribution, self._admission = attribution, admission
@@ -39,9 +42,10 @@ class Intake:
     def reindex(self, moves: FleetReindex, attribution: Attribution, admission: Admission) -> None:
         """Use the new positions of the units (devices and parts), and admit workloads by the new configuration."""
         self._attribution, self._admission = attribution, admission
-        if self._verdicts:
-            followed = moves.units.each_followed([each.devices for each in self._verdicts])
-            self._verdicts = [replace(each, devices=at) for each, at in zip(self._verdicts, followed, strict=True)]
+        verdicts = self.take_verdicts()
+        if verdicts:
+            followed = moves.units.each_followed([each.devices for each in verdicts])
+            self._verdicts = [replace(each, devices=at) for each, at in zip(verdicts, followed, strict=True)]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False
@@ -97,44 +101,51 @@ class Intake:
 
     @property
     def _count(self) -> int:
-        return len(self._workloads.by_id) + len(self._verdicts) + self._reserved
+        return len(self._workloads.by_id) + len(self._verdicts) + self._stopped_count + self._reserved
 
     def reserve(self, count: int) -> None:
         """Keep room for workloads that a reload will start; 0: it has started them."""
         self._reserved = count
 
-    def stop(self, workload_id: str, reason: str) -> None:
-        """End a workload before the next tick, with a verdict.
+    def stop(self, workload_ids: Sequence[str], reason: str) -> None:
+        """End workloads before the next tick, with a verdict for each.
 
-        :raises Refused: if there is no such workload, or it is stopped already.
+        :raises Refused: if one does not exist, or is stopped already; then none is stopped.
         """
-        workload = self._known(workload_id)
-        if self.is_ending(workload_id):
-            raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
-        self._verdicts.append(workload.verdict(0, reason))
-        self._remove(workload_id)
+        workloads = self._known(workload_ids)
+        if not self._ending.isdisjoint(workload_ids):
+            stopped = next(each for each in workload_ids if each in self._ending)
+            raise Refused("unknown-name", f"workload {stopped!r} is stopped already", "id")
+        self._stopped.append((workloads, reason))
+        self._stopped_count += len(workloads)
+        self._remove(workload_ids)
 
-    def drop(self, workload_id: str) -> None:
-        """End a workload before the next tick, without a verdict.
+    def drop(self, workload_ids: Sequence[str]) -> None:
+        """End workloads before the next tick, without a verdict.
 
-        :raises Refused: if there is no such workload.
+        :raises Refused: if one does not exist; then none is ended.
         """
-        self._known(workload_id)
-        self._remove(workload_id)
+        self._known(workload_ids)
+        self._remove(workload_ids)
 
-    def _known(self, workload_id: str) -> Workload:
-        workload = self._workloads.by_id.get(workload_id)
-        if workload is None:
-            raise Refused("unknown-name", f"no workload {workload_id!r}", "id")
-        return workload
+    def _known(self, workload_ids: Sequence[str]) -> list[Workload]:
+        by_id = self._workloads.by_id
+        try:
+            return [by_id[workload_id] for workload_id in workload_ids]
+        except KeyError as unknown:
+            raise Refused("unknown-name", f"no workload {unknown.args[0]!r}", "id") from None
 
-    def _remove(self, workload_id: str) -> None:
-        if self._starting.pop(workload_id, None) is not None:
-            # It never ran: no tick has seen it, so that it can be removed now.
-            self._clear_faults_of(workload_id)
-            self._workloads.forget(workload_id)
+    def _remove(self, workload_ids: Sequence[str]) -> None:
+        if self._starting:
+            never_ran = [each for each in workload_ids if self._starting.pop(each, None) is not None]
+            # No tick has seen them, so that they can be removed now.
+            for workload_id in never_ran:
+                self._clear_faults_of(workload_id)
+                self._workloads.forget(workload_id)
+            self._ending.update(workload_ids)
+            self._ending.difference_update(never_ran)
         else:
-            self._ending.add(workload_id)
+            self._ending.update(workload_ids)
 
     def end(self, workload_ids: Iterable[str]) -> None:
         """End running workloads whose verdicts are reported already."""
@@ -156,7 +167,7 @@ class Intake:
         stale = self._faults.stale()
         ending = sorted(self._ending)
         self._attribution.remove([self._workloads.by_id[workload_id] for workload_id in ending], stale)
-        for workload_id in ending:
+        for workload_id in self._ending.intersection(self._faults_of):
             self._clear_faults_of(workload_id)
         self._attribution.add(started)
         self._workloads.change(started, self._ending, tick, now_seconds)
@@ -164,13 +175,19 @@ class Intake:
 
     def take_verdicts(self) -> list[Verdict]:
         """The verdicts that are not reported yet; after this call they count as reported."""
-        verdicts, self._verdicts = self._verdicts, []
+        verdicts = [each.verdict(0, reason) for workloads, reason in self._stopped for each in workloads]
+        verdicts += self._verdicts
+        self._verdicts, self._stopped, self._stopped_count = [], [], 0
         return verdicts
 
     @property
     def starting_count(self) -> int:
         """The number of workloads that start before the next tick."""
         return len(self._starting)
+
+    def not_ending(self, workload_ids: Iterable[str]) -> list[str]:
+        """Those of some workloads that do not end before the next tick."""
+        return [each for each in workload_ids if each not in self._ending]
 
     def is_ending(self, workload_id: str) -> bool:
         """Whether a workload ends before the next tick."""

@@ -105,8 +105,12 @@ class Attribution:
             self._remove_owners([(workload, device) for workload in self._lingering.pop(device)])
 
     def _holds(self, workloads: Iterable[Workload]) -> list[Hold]:
-        held = self._roster.parts.held
-        return [(each, device) for each in workloads if each.spec.pod for device in held(each.devices).tolist()]
+        with_pod = [each for each in workloads if each.spec.pod]
+        if not with_pod:
+            return []
+        held = [self._roster.parts.held(each.devices) for each in with_pod]
+        owners = [each for each, units in zip(with_pod, held, strict=True) for _ in range(len(units))]
+        return list(zip(owners, np.concatenate(held).tolist(), strict=True))
 
     def copy_to(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> None:
         """Copy the owners to an empty attribution of the same devices at new positions.
@@ -135,25 +139,28 @@ class Attribution:
                 self._holders[device] = {workload.workload_id: workload}
             else:
                 holders[workload.workload_id] = workload
-        self._changed(holds, firsts)
+        self._changed([device for _, device in holds], firsts)
 
     def _remove_owners(self, holds: Sequence[Hold]) -> None:
-        firsts = []
+        # By device: a dict is slow to find its first element after many of the elements before it were deleted.
+        gone: dict[int, list[str]] = {}
         for workload, device in holds:
+            gone.setdefault(device, []).append(workload.workload_id)
+        firsts = []
+        for device, ids in gone.items():
             holders = self._holders[device] or {}
-            firsts.append(next(iter(holders)) == workload.workload_id)
-            del holders[workload.workload_id]
-            if not holders:
-                self._holders[device] = None
-        self._changed(holds, firsts)
+            firsts.append(next(iter(holders)) in ids)
+            for workload_id in ids:
+                del holders[workload_id]
+            self._holders[device] = dict(holders) if len(ids) > 1 and holders else holders or None
+        self._changed(list(gone), firsts)
 
-    def _changed(self, holds: Sequence[Hold], firsts: Sequence[bool]) -> None:
+    def _changed(self, devices: Sequence[int], firsts: Sequence[bool]) -> None:
         """Change the versions of the nodes of some devices.
 
-        :param firsts: for each hold, whether its workload is or was the first owner of the device.
+        :param firsts: for each device, whether its first owner changes.
         """
-        devices = np.array([device for _, device in holds], dtype=np.int64)
-        nodes = self._roster.node_positions(devices).tolist()
+        nodes = self._roster.node_positions(np.array(devices, dtype=np.int64)).tolist()
         for place, is_first in dict.fromkeys(zip(nodes, firsts, strict=True)):
             (self._versions if is_first else self._shared_versions).change(self._roster.nodes[place])
 

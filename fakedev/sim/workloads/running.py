@@ -254,14 +254,26 @@ class Workloads:
             found.setdefault(self.table.ids[self.table.owner[pair]], int(self.table.device[pair]))
         return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
 
-    def load_percents(self) -> dict[str, float]:
-        """Each running workload's mean load in the last tick, without fluctuation, by id."""
-        return dict(zip(self.table.ids.tolist(), self.table.load.tolist(), strict=True))
+    def rows_of(self, ids: Collection[str]) -> dict[str, int]:
+        """The rows of some workloads in the table, by id, without those that do not run yet."""
+        wanted = frozenset(ids)
+        return {each: row for row, each in enumerate(self.table.ids.tolist()) if each in wanted}
 
-    def work_left(self) -> dict[str, float]:
-        """Remaining seconds at the highest clock, by id, of the running workloads whose profile is work."""
+    def load_percents(self, rows: Mapping[str, int]) -> dict[str, float]:
+        """The mean load of workloads in the last tick, without fluctuation, by id.
+
+        :param rows: from :meth:`rows_of`.
+        """
+        return dict(zip(rows, self.table.load[list(rows.values())].tolist(), strict=True))
+
+    def work_left(self, rows: Mapping[str, int]) -> dict[str, float]:
+        """Remaining seconds at the highest clock, by id, of those workloads whose profile is work.
+
+        :param rows: from :meth:`rows_of`.
+        """
         table = self.table
-        places = np.flatnonzero(table.is_work)
+        places = np.array(list(rows.values()), dtype=np.int64)
+        places = places[table.is_work[places]]
         left = (table.work[places] - table.done[places]) / table.speed[places]
         return dict(zip(table.ids[places].tolist(), left.tolist(), strict=True))
 
@@ -299,8 +311,9 @@ class Workloads:
         is_done = table.is_work & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
         verdicts = []
-        for position in over.tolist():
-            workload = self.by_id[table.ids[position]]
-            code, text = (0, "OK") if is_done[position] else workload.end_seconds[1:]
+        for workload_id, is_work_done in zip(table.ids[over].tolist(), is_done[over].tolist(), strict=True):
+            workload = self.by_id[workload_id]
+            is_ok = is_work_done or not workload.has_time_limit
+            code, text = (0, "OK") if is_ok else workload.end_seconds[1:]
             verdicts.append(workload.verdict(code, text))
         return verdicts

@@ -73,6 +73,11 @@ class Workload:
         return min(period * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
 
     @property
+    def has_time_limit(self) -> bool:
+        """Whether it may end before its profile or its work is done."""
+        return bool(self.spec.ttl_seconds or self.spec.run_time_limit_seconds)
+
+    @property
     def end_seconds(self) -> Ending:
         """The earliest known end; the end of work is unknown, because it depends on the clocks."""
         spec = self.spec

@@ -59,7 +59,7 @@ def test_each_option(arguments: list[str], expected: dict[str, Any]) -> None:
 
 
 def test_the_command() -> None:
-    """What follows the options is the command's, options of its own too."""
+    """What follows the options belongs to the command, also options."""
     given = settings("-limit", "2.5", "-ignore", "/bin/a", "-x", "--", "FILENAME")
     assert given.command == BackendCommand(("/bin/a", "-x", "--", "FILENAME"), True, 2.5)
 

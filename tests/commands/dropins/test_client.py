@@ -61,7 +61,7 @@ def test_a_run_with_a_verdict() -> None:
 
 
 def test_more_now_than_at_most() -> None:
-    """When nobody said what is the most, it is what is asked for."""
+    """When no maximum is given, it is the requested number."""
     assert order_of("-req-now", "8").plans[0].load == ClosedLoad(8, 8)
 
 
@@ -106,7 +106,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_on_a_terminal() -> None:
-    """One line, written anew; it stays when it is over."""
+    """One line, written again each time; it stays at the end."""
     stream = Terminal()
     line = ProgressLine(stream)
     line.tell("a long text")

@@ -1,4 +1,4 @@
-"""fakedev-dcgm-exporter: the flags and variables of two exporters' manifests, and what they stand for."""
+"""fakedev-dcgm-exporter: the flags and variables of two exporters' manifests, and what they mean."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_beside_the_metrics() -> None:
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """And no more."""
+    """Only the version is printed."""
     assert main(["--version"]) == 0
     assert re.fullmatch(r"fakedev-dcgm-exporter version \S+ \(simulated\)\n", capsys.readouterr().out)
 

@@ -94,7 +94,7 @@ def test_a_lost_connection_is_an_error(said: bytes, text: str) -> None:
 
 
 def test_a_last_line_needs_no_newline() -> None:
-    """A verdict whose newline never came is one all the same once the connection is closed."""
+    """A verdict without a newline is still one when the connection is closed."""
     reader = AnswerReader()
     reader.feed(OK + ENDED.rstrip())
     assert reader.finish() == Verdict(0, "OK")

@@ -42,7 +42,7 @@ def test_one_message_for_both_servers(
 
 
 def test_the_message_is_compact() -> None:
-    """Just these bytes: zeros and empty fields are left out, but for the repeat, whose 0 has a meaning."""
+    """Just these bytes: zeros and empty fields are left out, but for the repeat, where 0 has a meaning."""
     assert order("-devnames", "card0", "-repeat", "0").message == (
         b'{"op":"run","id":1,"name":"Workload","repeat":0,"profile":[{"load":98,"fluctuation":1}],"devices":["card0"]}\n'
     )

@@ -98,7 +98,7 @@ def test_activities_are_held_to_the_servers_rules(activity: str, part: str) -> N
 
 
 def test_fields_of_the_file_win() -> None:
-    """Names in any letter case; what the file says wins, what it does not say stands."""
+    """Names in any letter case; the values of the file win, options that it does not give remain."""
     text = '{"NAME": "f", "repeat": 3, "profile": [{"Load": 10, "SECONDS": 5}], "Devices": ["card7"]}'
     asked = order("-name", "o", "-pod", "p", "-json", "w.json", texts={"w.json": text})
     assert asked.workload == WorkloadSpec("f", ("card7",), (Activity(10, 0, 5),), 3, pod="p")
@@ -126,7 +126,7 @@ def test_devices_of_the_file_need_no_match() -> None:
 
 
 def test_unknown_keys_are_remarked() -> None:
-    """A key that means nothing is told and does no harm, at the top and in an activity."""
+    """An unknown key is reported and does no harm, at the top and in an activity."""
     text = '{"Nmae": "x", "Profile": [{"Load": 5, "Power": 3}]}'
     asked = order("-json", "w.json", texts={"w.json": text})
     assert asked.remarks == ("w.json: 'Nmae' means nothing here", "w.json: 'Power (activity 1)' means nothing here")
@@ -210,7 +210,7 @@ def test_device_index_from_the_matches(expression: str, paths: list[str], expect
     ],
 )
 def test_expressions_that_give_no_index(arguments: list[str], part: str) -> None:
-    """Each way to get it wrong is told; an optional group that was not there gives no index."""
+    """Each mistake is reported; an optional group that did not match gives no index."""
     files = {"/dev/dri/card*": ["/dev/dri/card", "/dev/dri/card0"]}
     text = refusal(*arguments, files=files)
     assert text.startswith("-devregex")
@@ -262,7 +262,7 @@ def test_limits_and_run_time() -> None:
     ],
 )
 def test_values_that_cannot_be_used(arguments: list[str], part: str) -> None:
-    """The option at fault is told with the reason."""
+    """The error has the wrong option and the reason."""
     assert part in refusal(*arguments)
 
 

@@ -105,7 +105,7 @@ def test_kinds_of_work() -> None:
     ],
 )  # fmt: skip
 def test_a_key_too_many(added: str, expected: list[str]) -> None:
-    """Each fault of a coefficient has its line, and all are told at once."""
+    """Each mistake in a coefficient has its line, and all are reported together."""
     assert problems(TEXT, {"dev.yaml": f"{DEVICE}  {added}\n"}) == expected
 
 

@@ -47,7 +47,7 @@ def problems(folder: Path, counters: str, more: str = "") -> list[str]:
 
 
 def test_families_and_labels(tmp_path: Path) -> None:
-    """Names, types and texts are the file's, the order is the fields', labels stand where the base has its own."""
+    """Names, types and texts are the file's, the order is the fields', labels are where the base has its own."""
     identity, _ = made(tmp_path)
     assert [(family.name, family.kind, family.help) for family in identity.families] == [
         ("dcgm_gpu_temp", "gauge", "GPU temperature (in C)."),
@@ -131,7 +131,7 @@ def test_versions_differ_as_they_should() -> None:
 
 
 def test_paths_begin_at_the_file_that_names_them(tmp_path: Path) -> None:
-    """Wherever the configuration is: counters beside the identity, and what it is based on."""
+    """For every place of the configuration: counters beside the identity, and what it is based on."""
     (tmp_path / "sub" / "deeper").mkdir(parents=True)
     (tmp_path / "sub" / "deeper" / "mine.yaml").write_text("name: mine\nbased-on: ../base.yaml\ncounters: mine.csv\n")
     (tmp_path / "sub" / "deeper" / "mine.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Mine.\n")
@@ -156,7 +156,7 @@ def test_paths_begin_at_the_file_that_names_them(tmp_path: Path) -> None:
 
 
 def test_based_on_itself_by_a_longer_way(tmp_path: Path) -> None:
-    """A circle of files is told, not followed."""
+    """A circle of files is an error, and is not followed."""
     (tmp_path / "a.yaml").write_text("name: a\nbased-on: sub/b.yaml\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b.yaml").write_text("name: b\nbased-on: ../a.yaml\n")

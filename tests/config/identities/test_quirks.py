@@ -1,4 +1,4 @@
-"""Quirks of exporters by name, and whose a shared device is."""
+"""Quirks of exporters by name, and which pod owns a shared device."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_each_quirk_names_its_issue() -> None:
 
 
 def test_attribution(tmp_path: Path) -> None:
-    """Of two pods on a GPU the exporter shows the first; an honest page says nobody; alone it is the one's."""
+    """Of two pods on a GPU the exporter shows the first; an honest page shows none; a single pod is always shown."""
     pods = ("first", "second")
     vendors, honest = (page(tmp_path, "", more, pods) for more in (", attribution: as-vendor", ", attribution: honest"))
     assert re.findall(r'DCGM_FI_DEV_GPU_UTIL\{.*pod="(\w+)"', vendors) == ["first"]

@@ -49,7 +49,7 @@ def test_plain_scalars_stay_as_they_are_written(text: str) -> None:
 
 
 def test_every_node_knows_its_line() -> None:
-    """Lines count from 1, in YAML and in JSON, whatever ends them."""
+    """Lines count from 1, in YAML and in JSON, with all kinds of line ends."""
     for text, file in (("\na:\n  - x\n  -\n    b: y\n", "f.yaml"), ('\n{"a":\r\n["x",\n\n\t{"b": "y"}]}', "f.json")):
         node = parsed(text, file)
         assert isinstance(node, Table)
@@ -123,7 +123,7 @@ def test_json_is_accepted_only_if_the_standard_library_does(text: str) -> None:
     ],
 )
 def test_json_faults(text: str, problem: str) -> None:
-    """What is no JSON is said with its line."""
+    """Invalid JSON is an error with its line."""
     assert faults(text, "f.json") == [problem]
 
 
@@ -144,7 +144,7 @@ def test_json_faults(text: str, problem: str) -> None:
     ],
 )  # fmt: skip
 def test_yaml_faults(text: str, problem: str) -> None:
-    """YAML that is not read here is said with its line."""
+    """YAML that is not supported is an error with its line."""
     assert faults(text) == [problem]
 
 
@@ -178,7 +178,7 @@ def test_aliases_count_with_their_depth() -> None:
 
 
 def test_anchors_and_merges() -> None:
-    """Aliases stand for what they name; << brings in what is not given."""
+    """Aliases mean what they name; << adds the keys that are not given."""
     text = "base: &base {x: 1, y: 2}\none: *base\ntwo: {<<: *base, y: 3}\nthree:\n  <<: [{z: 0}, *base]\n  z: 9"
     assert plain(parsed(text)) == {
         "base": {"x": "1", "y": "2"},

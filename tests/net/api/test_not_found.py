@@ -22,7 +22,7 @@ queues:
 tester:
   plans: [{queue: sleep, parallel: 1}]
 """
-#: Paths below /api/v1, the part at fault, and what is said.
+#: Paths below /api/v1, the wrong part, and the error text.
 MISSING = [
     ("devices/dgx-9/0", "node", "no node 'dgx-9'; did you mean dgx-1?"),
     ("devices/dgx-9", "node", "no node 'dgx-9'; did you mean dgx-1?"),
@@ -57,8 +57,8 @@ MISSING = [
     (
         "devises",
         "resource",
-        "no resource 'devises': there are clock, devices, fault-kinds, faults, history, identities, journal, nodes, "
-        "queues, stream, tester, workloads",
+        "no resource 'devises': there are clock, devices, fault-kinds, faults, find, history, identities, journal, "
+        "nodes, queues, stream, tester, workloads",
     ),
 ]
 #: What is below a resource that has nothing below it.
@@ -75,10 +75,12 @@ KEYS = {
     "queues": "limit, offset",
     "tester": "limit, offset",
     "tester/sleep": "limit, offset",
+    **dict.fromkeys(("history", "devices/mig-0/0/history", "queues/sleep/history"), "seconds"),
+    "find": "text",
     **dict.fromkeys(
         (
-            *("fault-kinds", "identities", "clock", "history", "stream", "nodes/dgx-0", "queues/sleep"),
-            *("devices/mig-0/0", "devices/mig-0/0/1", "devices/mig-0/0/parts", "devices/mig-0/0/history"),
+            *("fault-kinds", "identities", "clock", "stream", "nodes/dgx-0", "queues/sleep"),
+            *("devices/mig-0/0", "devices/mig-0/0/1", "devices/mig-0/0/parts"),
             *("devices/dgx-0/0/link", "devices/dgx-0/0/link/3", "tester/sleep/timeline"),
         ),
         "",
@@ -102,7 +104,7 @@ def error_of(app: MemoryApplication, path: str, status: int, method: str = "GET"
 
 
 def test_names(app: MemoryApplication) -> None:
-    """404 that says which name is unknown, and what there is; whatever the method is."""
+    """404 that says which name is unknown, and which names exist; for every method."""
     for path, where, message in MISSING:
         error = error_of(app, path, 404)
         assert error == {"code": "unknown-name", "message": message, "where": where}, path
@@ -111,7 +113,7 @@ def test_names(app: MemoryApplication) -> None:
 
 
 def test_paths(app: MemoryApplication) -> None:
-    """404 that names the path, where nothing has a name of its own."""
+    """404 that names the path, where no item has a name."""
     for path in NOTHING:
         error = error_of(app, path, 404)
         assert error == {"code": "not-found", "message": f"nothing is at /api/v1/{path}", "where": ""}
@@ -137,10 +139,10 @@ def test_nodes_of_other_shards() -> None:
 
 
 def test_keys_of_queries(app: MemoryApplication) -> None:
-    """400 that names the key that nobody would look at, and those that there are, on every resource."""
+    """400 that names the unknown key, and the known ones, on every resource."""
     for path, known in KEYS.items():
         error = error_of(app, f"{path}?{'offset=0&' if 'offset' in known else ''}colour=red", 400)
-        text = f"there are {known}" if known else "nothing can be chosen here"
+        text = f"there {'are' if ',' in known else 'is'} {known}" if known else "nothing can be chosen here"
         expected = f"unknown key 'colour' in the query: {text}"
         assert error == {"code": "bad-argument", "message": expected, "where": "colour"}, path
     message = error_of(app, "journal?knid=xid", 400)["message"]

@@ -146,7 +146,7 @@ def test_post_when_full(app: MemoryApplication, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_delete(app: MemoryApplication) -> None:
-    """By id one, by name all; its peer is told; then it is unknown."""
+    """By id one, by name all; its peer is notified; then it is unknown."""
     peer = app.connect()
     peer.say("run same devices=a/0 profile=10")
     start(app, name="same")
@@ -280,16 +280,16 @@ def test_identities(app: MemoryApplication) -> None:
 
 
 def test_clock(app: MemoryApplication) -> None:
-    """Where it stands, and how fast it goes."""
+    """Its time and its speed."""
     app.tick(3)
     assert app.json("/api/v1/clock") == {
         "tick": 3, "tick-seconds": 1.0, "seconds": 3.0, "speed": 1.0, "epoch-seconds": 1800000000.0,
-        "due-seconds": 1800000003.0,
+        "due-seconds": 1800000003.0, "advance": None,
     }  # fmt: skip
 
 
 def test_advance() -> None:
-    """Answered when the clock has got there; a part of a tick counts as a whole one; the page is of that time."""
+    """Answered when the clock is there; a part of a tick counts as a whole one; the page is of that time."""
     with application(STANDING) as app:
         app.tick(10)
         assert app.json("/api/v1/clock")["tick"] == 0
@@ -313,11 +313,12 @@ def test_advance_that_cannot_be(app: MemoryApplication) -> None:
 
 
 def test_two_advances_at_once(app: MemoryApplication) -> None:
-    """The second is told 503; the first one's answer comes when the clock has got there; pages are served meanwhile."""
+    """The second gets 503; the first one is answered when the clock is there; pages are served meanwhile."""
     app.slow_down()
     peer = app.http()
     body = b'{"advance": "1m"}'
     assert peer.send(b"POST /api/v1/clock HTTP/1.1\r\nHost: x.localhost\r\nContent-Length: 17\r\n\r\n" + body) == b""
+    app.reactor.turn()
     failed(app.ask("POST", "/api/v1/clock", {"advance": "1s"}), 503, "busy", "duration")
     between = int(app.get("/metrics").headers["x-fakedev-tick"])
     assert 0 < between < 60
@@ -328,15 +329,38 @@ def test_two_advances_at_once(app: MemoryApplication) -> None:
     assert json.loads(answer.body)["tick"] == 60
 
 
-def test_who_leaves_during_an_advance(app: MemoryApplication) -> None:
-    """The clock gets there all the same."""
+def test_a_client_that_leaves_ends_its_advance(app: MemoryApplication) -> None:
+    """The clock stops at the tick that it has reached; the next advance is accepted."""
     app.slow_down()
     peer = app.http()
     peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')
+    app.reactor.turn()
+    assert app.json("/api/v1/clock")["advance"] == {"first-tick": 0, "target-tick": 60}
     peer.leave()
     for _ in range(40):
         app.reactor.turn()
-    assert app.fleet.state.tick == 60
+    assert 0 < app.fleet.state.tick < 10
+    assert app.json("/api/v1/clock")["advance"] is None
+
+
+def test_control_of_the_clock(app: MemoryApplication) -> None:
+    """PATCH changes the speed, and stops an advance: its own client gets the tick that was reached."""
+    answer = app.ask("PATCH", "/api/v1/clock", {"speed": 0})
+    assert (answer.status, json.loads(answer.body)["speed"]) == (200, 0)
+    app.tick(3)
+    assert app.fleet.state.tick == 0
+    app.slow_down()
+    peer = app.http()
+    peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')
+    app.reactor.turn()
+    assert app.ask("PATCH", "/api/v1/clock", {"advance": None, "speed": 2}).status == 200
+    for _ in range(5):
+        app.reactor.turn()
+    peer.read()
+    assert b'"speed":2' in peer.transport.value()
+    assert app.fleet.state.tick < 10
+    for body in ({}, {"advance": 5}, {"sped": 1}, {"speed": "fast"}, {"speed": True}, {"speed": -1}, {"speed": None}):
+        assert app.ask("PATCH", "/api/v1/clock", body).status == 400, body
 
 
 def test_a_path_of_the_whole_catalog() -> None:

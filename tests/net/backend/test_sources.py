@@ -150,7 +150,7 @@ class TestBareSource(TalkCase):
             assert "without an answer" in self.fault(asked, FrontendLost)
 
     def test_a_frontend_that_leaves_during_a_run(self) -> None:
-        """Nobody waits for the result: the job is withdrawn."""
+        """No client waits for the result: the job is withdrawn."""
         job, wire = self.taken()
         told: list[str] = []
         job.watch(lambda: told.append("withdrawn"))
@@ -159,14 +159,14 @@ class TestBareSource(TalkCase):
         self.fault(self.finish(job, GOOD), FrontendLost)
 
     def test_a_job_cannot_be_given_back(self) -> None:
-        """Its client is told why there is no result."""
+        """Its client receives the reason why there is no result."""
         job, wire = self.taken()
         success_result_of(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends", 2.5)))
         result = json.loads(wire.writes[1])
         assert (result["Error"], result["Retcode"], result["Runtime"]) == ("the backend ends", 1, 2.5)
 
     def test_leaving_in_the_middle_of_an_answer(self) -> None:
-        """A frontend that hangs is waited for no longer than a moment, wherever it hangs."""
+        """A frontend that hangs is waited for only a moment, at every point where it hangs."""
         for part in (None, b"", work(["1"])[:20]):
             self.source = self.make_source()
             asked = self.take()
@@ -232,7 +232,7 @@ class TestLinesSource(TalkCase):
         return job, wire
 
     def test_a_conversation(self) -> None:
-        """Who it is, what it wants, how it went; and the same connection for what follows."""
+        """Its identity, its request and its result; then the same connection is used again."""
         asked = self.take(2.5)
         wire = self.reactor.accept()
         hello = {"op": "hello", "id": 1, "pod": "p", "node": "n", "device": ""}
@@ -295,7 +295,7 @@ class TestLinesSource(TalkCase):
         assert [(said["op"], said.get("device")) for said in self.heard(wire)] == [("hello", "card0"), ("take", None)]
 
     def test_a_withdrawn_job(self) -> None:
-        """The news concern the job that is held, and no other; its result is not sent."""
+        """The notification concerns the job that is held, and no other; its result is not sent."""
         job, wire = self.taken()
         wire.say(b'{"event":"withdrawn","job":6,"reason":"cancelled"}\n')
         assert job.withdrawn == ""
@@ -328,7 +328,7 @@ class TestLinesSource(TalkCase):
             assert part in self.fault(asked, kind)
 
     def test_a_lost_connection_is_made_anew(self) -> None:
-        """Whatever it was lost in: waiting, running, telling the result."""
+        """In every state: waiting, running, sending the result."""
         asked = self.take()
         self.reactor.accept().end(ConnectionLost())
         self.fault(asked, FrontendLost)

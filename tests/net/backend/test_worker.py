@@ -86,7 +86,7 @@ class TestBackendWorker(WorkerCase):
         assert source.said == [("take", 0.0), ("take", 2.0), ("take", 4.0)]
 
     def test_requests_that_cannot_be_run(self) -> None:
-        """The client is told; the backend goes on. A device file that turns up is used."""
+        """The client gets the error; the backend continues. A device file that appears later is used."""
         source = ScriptedSource(["FILENAME"], ["FILENAME"], None)
         runs = starter(self.runs)
 
@@ -144,7 +144,7 @@ class TestBackendWorker(WorkerCase):
         assert source.said == [("take", 0.0), ("take", 0.0)]
 
     def test_leaving_while_nothing_runs(self) -> None:
-        """A wait ends at once, whatever it was for."""
+        """Every kind of wait ends at once."""
         for script, options in (([None], {"backoff": 5.0}), ([FrontendLost("gone")], {"reconnect": 60.0})):
             source = ScriptedSource(*script)
             worker, ended = self.begin(source, **options)
@@ -166,7 +166,7 @@ class TestBackendWorker(WorkerCase):
         assert source.said == [("take", 0.0), "leave", ("finish", GOOD)]
 
     def test_a_job_that_outlasts_the_grace_period_is_given_back(self) -> None:
-        """After its run has ended, so that nobody else begins it before."""
+        """After its run has ended, so that no other backend starts it before."""
         source = ScriptedSource(["1"])
         worker, ended = self.begin(source)
         worker.leave()
@@ -213,7 +213,7 @@ class TestOneRun(WorkerCase):
             assert success_result_of(ended).exit_code == code
 
     def test_what_cannot_be_run(self) -> None:
-        """The reason is told."""
+        """The error has the reason."""
         _, ended = self.one_run("/bin/a", "FILENAME")
         assert "no device file" in success_result_of(ended).reason
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from twisted.internet.task import Clock
 
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.sim.journal import JournalEntry
@@ -27,9 +27,9 @@ def ticks(path: Path) -> list[int]:
 def test_it_is_turned_over(tmp_path: Path) -> None:
     """Files are never longer than they may be, nor more; the newest has no number."""
     path = tmp_path / "journal"
-    journal = JournalFile(str(path), 220, 3)
+    journal = JournalFile(str(path), 220, 3, Clock())
     for tick in range(9):
-        journal.write(entry(tick))
+        journal.write([entry(tick)])
     assert [ticks(tmp_path / name) for name in ("journal.2", "journal.1", "journal")] == [[4, 5], [6, 7], [8]]
     assert sorted(os.listdir(tmp_path)) == ["journal", "journal.1", "journal.2"]
     assert all(each.stat().st_size <= 220 for each in tmp_path.iterdir())
@@ -39,9 +39,9 @@ def test_it_is_turned_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [1, 2])
 def test_few_files(tmp_path: Path, keep: int) -> None:
     """One file is emptied."""
-    journal = JournalFile(str(tmp_path / "journal"), 120, keep)
+    journal = JournalFile(str(tmp_path / "journal"), 120, keep, Clock())
     for tick in range(4):
-        journal.write(entry(tick))
+        journal.write([entry(tick)])
     assert len(os.listdir(tmp_path)) == keep
     assert ticks(tmp_path / "journal") == [3]
 
@@ -50,10 +50,10 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
     """What is there stays; after the end nothing is written."""
     path = tmp_path / "journal"
     for tick in range(2):
-        journal = JournalFile(str(path), 1000, 2)
-        journal.write(entry(tick))
+        journal = JournalFile(str(path), 1000, 2, Clock())
+        journal.write([entry(tick)])
         journal.stopService()
-        journal.write(entry(9))
+        journal.write([entry(9)])
     assert ticks(path) == [0, 1]
 
 
@@ -93,9 +93,9 @@ def test_devices_of_a_large_fleet(tmp_path: Path) -> None:
 
 def test_a_line_that_is_too_long(tmp_path: Path) -> None:
     """It goes without its devices: the file is never longer than it may be."""
-    journal = JournalFile(str(tmp_path / "journal"), 150, 2)
-    journal.write(replace(entry(1), devices="dgx-0/0"))
-    journal.write(replace(entry(2), devices=",".join(["dgx-0/0"] * 20)))
+    journal = JournalFile(str(tmp_path / "journal"), 150, 2, Clock())
+    journal.write([entry(1)._replace(devices="dgx-0/0")])
+    journal.write([entry(2)._replace(devices=",".join(["dgx-0/0"] * 20))])
     told = [json.loads((tmp_path / name).read_text())["devices"] for name in ("journal.1", "journal")]
     assert told == [["dgx-0/0"], None]
 

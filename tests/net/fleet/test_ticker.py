@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogEvent, LogLevel
 
 from fakedev.config.load import load
@@ -27,7 +29,7 @@ def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
 
 
 class WatchedFleet(Fleet):
-    """A fleet whose ticks take time, or fail, as a test says."""
+    """A fleet with ticks that take time, or fail, as a test wants."""
 
     def __init__(self, clock: AppReactor, events: list[Stamped], tick_seconds: float = 1.0, speed: float = 1.0) -> None:
         self.clock = clock
@@ -38,7 +40,7 @@ class WatchedFleet(Fleet):
     def advance(self) -> list[Verdict]:
         self.clock.rightNow += self.cost_seconds
         if self.fails:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
         return super().advance()
 
 
@@ -131,7 +133,7 @@ class TestTicker:
         assert self.ticker.missed == 0
 
     def test_more_than_ten_seconds_behind(self) -> None:
-        """What is further behind is dropped and counted, and the clock goes on from now."""
+        """Older ticks are dropped and counted, and the clock continues from now."""
         self.clock.rightNow += 60.25
         assert self.ticker.trouble() == "the next tick is 59 s overdue"
         self.clock.turn()
@@ -152,7 +154,7 @@ class TestTicker:
         assert (self.tick, self.ticker.missed) == (10, 0)
 
     def test_the_wall_clock_is_set_back(self) -> None:
-        """Ticks go on, and their wall times with the new clock."""
+        """Ticks continue, and their wall times with the new clock."""
         self.clock.advance(3)
         self.clock.rightNow += 1.0
         (call,) = self.clock.getDelayedCalls()
@@ -171,7 +173,7 @@ class TestTicker:
     # -- by hand ------------------------------------------------------------------------------------------
 
     def test_speed_0_stands(self) -> None:
-        """No tick, no call, no trouble, until somebody moves the clock."""
+        """No tick, no call, no error, until the clock is moved."""
         self.begin(speed=0)
         self.clock.advance(1000)
         assert (self.tick, self.clock.getDelayedCalls(), self.ticker.trouble()) == (0, [], None)
@@ -211,7 +213,7 @@ class TestTicker:
         assert self.changes() == ["start", "advance by 3600 ticks", "advanced"]
 
     def test_the_clock_goes_on_after_an_advance(self) -> None:
-        """The next tick is due one tick after its end, whatever was due meanwhile."""
+        """The next tick is due one tick after its end, even if others were due meanwhile."""
         self.clock.advance(0.75)
         self.fleet.cost_seconds = 0.001
         done = self.ticker.advance(1000)
@@ -225,7 +227,7 @@ class TestTicker:
         assert self.ticker.lag_seconds == pytest.approx(0.01)
 
     def test_a_stop_ends_an_advance_where_it_is(self) -> None:
-        """Whoever waits is told the tick that was reached."""
+        """The caller that waits gets the tick that was reached."""
         self.fleet.cost_seconds = 0.005
         done: Deferred[int] = self.ticker.advance(1000)
         self.ticker.stopService()
@@ -234,10 +236,64 @@ class TestTicker:
         self.clock.advance(10)
         assert self.tick == 2
 
+    def test_an_advance_that_is_stopped_or_abandoned(self) -> None:
+        """It shows its target; stopped it ends where it is, with its answer; cancelled it ends without one."""
+        self.fleet.cost_seconds = 0.005
+        done: Deferred[int] = self.ticker.advance(1000)
+        assert self.ticker.advancing == (0, 1000)
+        assert self.ticker.stop_advance()
+        self.clock.turn()
+        assert success_result_of(done) == self.tick == 2
+        assert self.ticker.advancing is None
+        assert not self.ticker.stop_advance()
+        abandoned: Deferred[int] = self.ticker.advance(1000)
+        abandoned.cancel()
+        failure_result_of(abandoned, CancelledError)
+        self.clock.turn()
+        assert (self.tick, self.ticker.advancing) == (4, None)
+        assert success_result_of(self.ticker.advance(1)) == 5
+
+    # -- speed ---------------------------------------------------------------------------------------------
+
+    def test_another_speed(self) -> None:
+        """The next tick is due by the new speed, counted from now; the record has the change."""
+        self.clock.advance(1)
+        self.ticker.set_speed(4)
+        for _ in range(8):
+            self.clock.advance(0.25)
+        assert (self.tick, self.ticker.missed) == (9, 0)
+        self.ticker.set_speed(0)
+        self.clock.advance(100)
+        assert (self.tick, self.ticker.trouble()) == (9, None)
+        self.ticker.set_speed(1)
+        self.clock.advance(1)
+        assert (self.tick, self.ticker.lag_seconds) == (10, 0)
+        assert self.changes() == ["start", "speed 4", "speed 0", "speed 1"]
+        for speed in (-1, 10_001, math.nan, math.inf):
+            with pytest.raises(Refused, match="speed: must be 0 to 10000"):
+                self.ticker.set_speed(speed)
+        assert self.ticker.speed == 1
+
+    def test_another_speed_during_an_advance(self) -> None:
+        """The advance continues; the speed counts from its end."""
+        self.fleet.cost_seconds = 0.001
+        done = self.ticker.advance(1000)
+        self.ticker.set_speed(2)
+        while not done.called:
+            self.clock.turn()
+        assert success_result_of(done) == 1000
+        self.fleet.cost_seconds = 0.0
+        self.clock.advance(0.5)
+        assert self.tick == 1001
+        self.ticker.set_speed(0)
+        assert success_result_of(self.ticker.advance(5)) == 1006
+        self.clock.advance(50)
+        assert self.tick == 1006
+
     # -- failures and verdicts -----------------------------------------------------------------------------
 
     def test_a_tick_that_raises_does_not_end_the_clock(self, logged_errors: LoggedErrors) -> None:
-        """It is logged and counted, health tells it, and the clock goes on when the fault is gone."""
+        """It is logged and counted, health reports it, and the clock continues when the error is gone."""
         self.clock.advance(1)
         self.fleet.fails = True
         self.clock.advance(1)
@@ -279,7 +335,7 @@ class TestTicker:
         """A fault in telling costs no tick."""
 
         def failing(verdicts: list[Verdict]) -> None:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
 
         self.ticker = Ticker(self.fleet, 0, self.clock, failing)
         self.ticker.startService()

@@ -30,7 +30,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), peer.closed) == (b"1", True)
 
     def test_0_when_stopped(self) -> None:
-        """By somebody else."""
+        """By another peer."""
         peer = self.send(bare(Repeat=0))
         self.app.tick(100)
         assert not peer.heard()
@@ -45,7 +45,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), self.workloads) == (b"", ["x"])
 
     def test_invalid(self) -> None:
-        """Everything that cannot be is told 1 and closed; nothing of it is left, and others go on."""
+        """Every invalid object gets 1 and is disconnected; nothing of it remains, and others continue."""
         good = self.send(bare(Name="good", Repeat=0))
         invalid = [
             b"{}",
@@ -107,7 +107,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), peer.closed) == (b"1", True)
 
     def test_half_an_object_then_silence(self) -> None:
-        """Told 1 after 10 s, however the bytes trickle; nobody else is delayed."""
+        """It gets 1 after 10 s, however the bytes trickle; no other peer is delayed."""
         peer = self.send(ORIGINAL[:100])
         for byte in ORIGINAL[100:109]:
             self.app.tick()
@@ -124,7 +124,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), peer.closed) == (b"0", True)
 
     def test_a_second_object_while_it_runs(self) -> None:
-        """A connection carries one: told 1, and the first is gone."""
+        """A connection carries one: it gets 1, and the first is gone."""
         peer = self.send(bare(Repeat=0))
         self.app.tick()
         peer.send(bare())

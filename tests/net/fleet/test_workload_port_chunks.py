@@ -1,4 +1,4 @@
-"""Sessions at the workload port are answered alike in whatever pieces they come."""
+"""Sessions at the workload port get the same answers in pieces of any size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def session(*segments: bytes) -> tuple[bytes, bool]:
 
 @pytest.mark.parametrize("way", SESSIONS)
 def test_byte_by_byte(way: str) -> None:
-    """A session that comes byte by byte gets the same answers."""
+    """A session that arrives byte by byte gets the same answers."""
     said = SESSIONS[way]
     whole = session(said)
     assert whole[0]
@@ -51,7 +51,7 @@ def test_byte_by_byte(way: str) -> None:
 @settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_in_any_segments(way: str, data: st.DataObject) -> None:
-    """Wherever it is cut."""
+    """It is cut at every place."""
     said = SESSIONS[way]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(said)), max_size=6)))
     segments = [said[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(said)], strict=True)]

@@ -6,10 +6,10 @@ from tests.support.workload_ports import WorkloadPortCase, bare
 
 
 class TestLife(WorkloadPortCase):
-    """A workload lives as long as its connection, unless it is said otherwise."""
+    """A workload lives as long as its connection, unless it is detached."""
 
     def test_dropped_with_its_connection(self) -> None:
-        """With the next tick it is gone, and nobody is told."""
+        """It is gone with the next tick, without a notification."""
         peer = self.app.connect()
         peer.say("run x devices=a/0 profile=50", "run y devices=a/0 profile=50 detach")
         third = self.app.connect()
@@ -59,13 +59,13 @@ class TestLife(WorkloadPortCase):
         assert peer.closed
 
     def test_end_of_input_while_an_advance_is_waited_for(self) -> None:
-        """The peer that asked by `nc -N` has its answer when the clock has got there."""
+        """The peer that asked by `nc -N` has its answer when the clock has reached the time."""
         self.peer.send(b"advance 60s\n")
         self.peer.end_input()
         assert self.peer.lines() == ["ok tick 60 seconds 60"]
 
     def test_end_of_input_of_a_bare_peer(self) -> None:
-        """Inside its object it is told 1; while its workload runs it has left."""
+        """Inside its object it gets 1; while its workload runs it counts as gone."""
         peer = self.app.connect()
         peer.send(bare()[:50])
         peer.end_input()
@@ -91,7 +91,7 @@ class TestLife(WorkloadPortCase):
         assert b"never" not in self.app.get("/metrics").body
 
     def test_a_stop_in_the_tick_of_a_drop(self) -> None:
-        """Whatever the order, once is enough, and nothing fails."""
+        """In every order, once is enough, and nothing fails."""
         peer = self.app.connect()
         peer.say("run x devices=a/0 profile=98")
         self.app.tick()

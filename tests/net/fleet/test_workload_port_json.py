@@ -120,7 +120,7 @@ class TestJson(WorkloadPortCase):
             assert self.peer.ask(op="advance", duration=duration)["error"]["code"] == "bad-argument"
 
     def test_an_advance_that_takes_long(self) -> None:
-        """Who asks for another is told busy; a request without waiting overtakes; the answer comes when it is there."""
+        """A second one gets busy; a request without waiting overtakes; the answer comes when the clock is there."""
         clock = self.app.reactor
         self.app.slow_down()
         self.peer.send(b'{"op":"advance","duration":"20s","id":1}\n{"op":"advance","duration":"1s","id":2}\n')

@@ -14,7 +14,7 @@ class TestWords(WorkloadPortCase):
     """For people and netcat."""
 
     def test_run(self) -> None:
-        """Answered with an id at once, told when it is over."""
+        """Answered with an id at once, notified when it ends."""
         assert self.peer.say("run train devices=a/0 profile=98:1:3") == ["ok w2"]
         assert self.peer.say("run other devices=a/1 profile=98") == ["ok w3"]
         self.app.tick(2)
@@ -76,7 +76,7 @@ class TestWords(WorkloadPortCase):
         assert f"profile: {steps}" in self.peer.say("show w3")
 
     def test_ended_by_limits(self) -> None:
-        """By one of its own, and by the memory of its device."""
+        """By the workload's own limit, and by the memory of its device."""
         self.peer.say("run own devices=a/0 profile=10 use=memory:ramp(0,9GiB):0:9 limit=memory:2147483648")
         self.peer.say("run first devices=a/1 profile=10 use=memory:60GiB")
         self.app.tick(2)
@@ -187,7 +187,7 @@ class TestWords(WorkloadPortCase):
         assert self.peer.say("run z devices=a/0 profile=10")[0].startswith("ok w")
 
     def test_stop(self) -> None:
-        """By id one, by name all; their peers are told with the next tick."""
+        """By id one, by name all; their peers are notified with the next tick."""
         other = self.app.connect()
         other.say("run same devices=a/0 profile=10", "run same devices=a/1 profile=10", "run third devices=a profile=1")
         self.peer.say("run same devices=b/0 profile=10")
@@ -201,7 +201,7 @@ class TestWords(WorkloadPortCase):
         assert self.error("stop", "bad-argument").startswith("workload: missing; usage: stop ID|NAME")
 
     def test_stop_before_it_ran(self) -> None:
-        """It is told all the same, and never seen on a page."""
+        """Its end is still notified, and no page ever shows it."""
         self.peer.say("run x devices=a/0 profile=50 pod=never")
         assert self.peer.say("stop x") == ["ok stopped 1"]
         assert self.error("stop x", "unknown-name") == "no workload 'x'"
@@ -256,7 +256,7 @@ class TestWords(WorkloadPortCase):
         assert self.error("devices card0", "bad-argument").startswith("device 'card0' is on 2 nodes")
 
     def test_advance(self) -> None:
-        """Answered when the clock has got there; workloads that end on the way are told before."""
+        """Answered when the clock has reached the time; workloads that end on the way are notified before."""
         self.peer.say("run x devices=a/0 profile=10:0:60")
         assert self.peer.say("advance 15m", "list") == ["ended x 0 OK", "ok tick 900 seconds 900", "ok 0 lines"]
         assert self.error("advance", "bad-argument").startswith("duration: missing")

@@ -18,7 +18,7 @@ LARGE = b"".join(b"metric_%d 1.0\n" % number for number in range(20_000))
 
 @given(st.lists(st.integers(0, 3 * PIECE), max_size=5))
 def test_pieces(lengths: list[int]) -> None:
-    """Whatever it is made of, a body holds the same bytes in pieces of at most 64 KiB, and not many of them."""
+    """For all kinds of content, a body holds the same bytes in pieces of at most 64 KiB, and not many of them."""
     chunks = [bytes([number]) * length for number, length in enumerate(lengths)]
     body = Body(*chunks)
     assert bytes(body) == b"".join(chunks)
@@ -51,7 +51,7 @@ def test_small_gzip(data: bytes) -> None:
 
 
 def test_large_gzip_is_shared() -> None:
-    """A large body is compressed once, in a thread, for all who ask before, while and after that is done."""
+    """A large body is compressed once, in a thread, for all requests before, during and after that."""
     threads = Threads()
     body = Body(LARGE)
     got: list[Body] = []
@@ -72,7 +72,7 @@ def test_large_gzip_is_shared() -> None:
 
 
 def test_failed_gzip() -> None:
-    """When compression fails all who wait are told, and the next one may try again."""
+    """When compression fails all waiting requests fail, and the next one may try again."""
     threads = Threads()
     body = Body(LARGE)
     failures: list[Failure] = []

@@ -41,7 +41,7 @@ def test_headers_of_an_answer() -> None:
 
 
 def test_pipelined_requests() -> None:
-    """Requests sent at once are answered in order, wherever the segments end, also after a body."""
+    """Requests sent at once are answered in order, in segments of any length, also after a body."""
     text = GET + POST + GET.replace(b"page", b"none") + b"\r\n" + CHUNKED + GET
     for cut in range(1, len(text)):
         found = answers(Peer(site()).send(text[:cut], text[cut:]))
@@ -100,7 +100,7 @@ def test_bad_heads(text: bytes, status: int) -> None:
 
 
 def test_drop_in_limits() -> None:
-    """Ports that stand in for the originals take 4 KiB of head in all."""
+    """Ports that replace the originals accept 4 KiB of head in all."""
     guarded = GuardedSite(site().resource, Clock(), limits=DROP_IN_LIMITS)
     lines = b"Name: value\r\n" * 320
     assert Peer(site()).ask(GET[:-2] + lines + b"\r\n").status == 200
@@ -111,7 +111,7 @@ def test_drop_in_limits() -> None:
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"DELETE"])
 @pytest.mark.parametrize("field", [b"Content-Length: 1000000000", b"Transfer-Encoding: chunked"])
 def test_body_where_none_belongs(method: bytes, field: bytes) -> None:
-    """A body on GET and its like is refused by the headers alone, and does nothing; a length of 0 is no body."""
+    """A body on GET, HEAD or DELETE is refused after the headers, and does nothing; a length of 0 is no body."""
     echo = Echo()
     peer = Peer(site(echo=echo))
     text = method + b" /echo HTTP/1.1\r\nHost: localhost\r\n" + field + b"\r\n\r\n"
@@ -137,7 +137,7 @@ def test_body_where_none_belongs(method: bytes, field: bytes) -> None:
     ],
 )
 def test_bodies_refused_unread(text: bytes, status: int) -> None:
-    """A body that is too long, or that nobody wants, is refused before it is sent."""
+    """A body that is too long, or that no resource reads, is refused before it is sent."""
     peer = Peer(site())
     (answer,) = answers(peer.send(text))
     assert (answer.status, answer.headers["connection"]) == (status, "close")
@@ -154,7 +154,7 @@ def test_largest_body() -> None:
 
 
 def test_expect_continue() -> None:
-    """A client that asks before it sends its body is told to go on, or is refused without it."""
+    """A client that asks before it sends its body gets 100 Continue, or is refused without it."""
     head = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     peer = Peer(site())
     assert peer.send(head % 5) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -177,7 +177,7 @@ def test_end_of_input() -> None:
 
 @pytest.mark.parametrize("text", [GET[:20], POST[:-1], CHUNKED[:-1]])
 def test_end_of_input_in_a_request(text: bytes) -> None:
-    """A request that will never be complete is told so."""
+    """A request that will never be complete gets an error."""
     peer = Peer(site())
     peer.send(text)
     peer.end_input()
@@ -200,7 +200,7 @@ def test_refusal_lingers() -> None:
 
 
 def test_too_many_connections() -> None:
-    """A connection beyond the limit is told 503; when one has gone there is room again."""
+    """A connection beyond the limit gets 503; when one has closed there is room again."""
     guarded = limited(Clock(), max_connections=2)
     first, _second, third = Peer(guarded), Peer(guarded), Peer(guarded)
     third.read()

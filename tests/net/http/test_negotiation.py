@@ -77,7 +77,7 @@ def test_format(header: str | None, openmetrics: bool) -> None:
 
 
 def test_escaping() -> None:
-    """An escaping that leaves our names alone is confirmed, another one is not."""
+    """An escaping that does not change our names is confirmed, another one is not."""
     for escaping in ("allow-utf-8", "underscores", "values"):
         chosen = choose_exposition(f"{OPEN};escaping={escaping}".encode())
         assert chosen.content_type == f"{OPENMETRICS.content_type}; escaping={escaping}"
@@ -89,7 +89,7 @@ def test_escaping() -> None:
 
 @given(st.binary(max_size=60) | st.text("text/plain,;q=.01*application-openmetrics ", max_size=60).map(str.encode))
 def test_any_header_gets_an_answer(header: bytes) -> None:
-    """No header whatever makes negotiation fail, and text is the answer unless OpenMetrics is named."""
+    """No header makes negotiation fail, and text is the answer unless OpenMetrics is named."""
     accepts_gzip(header)
     chosen = choose_exposition(header)
     assert chosen.content_type.isprintable()

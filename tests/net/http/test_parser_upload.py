@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,17 @@ def test_what_follows_is_given_back() -> None:
         (b"10001\r\n", 413),
         (b"ffffffffffffffffffff\r\n", 413),
         (b"8000\r\n" + b"a" * 0x8000 + b"\r\n8001\r\n", 413),
+        (b" 1\r\n", 400),
+        (b"1 \r\n", 400),
+        (b"+1\r\n", 400),
+        (b"1_0\r\n", 400),
+        (b"1\na\r\n", 400),
+        (b"1;x\ny\r\na\r\n", 400),
+        (b"1;x\ry\r\na\r\n", 400),
+        (b"1;x\r\r\na\r\n", 400),
+        (b"1;x\n", 400),
+        (b"0;\x00\r\n\r\n", 400),
+        (b"0\r\nA: b\nC: d\r\n\r\n", 400),
         (b"0\r\n" + b"a" * 5000, 400),
         (b"0\r\n" + b"a: b\r\n" * 2000, 431),
     ],
@@ -65,3 +78,31 @@ def test_bad_chunks(wire: bytes, status: int) -> None:
     with pytest.raises(BadRequest) as caught:
         ChunkedUpload(LIMIT).feed(wire)
     assert caught.value.status == status
+
+
+def test_small_chunks_take_linear_time() -> None:
+    """Chunks of one byte: what was read is not copied again for each of them."""
+
+    class Counted(bytes):
+        """Bytes that count what is copied when they are cut."""
+
+        copied = 0
+
+        def __getitem__(self, which: Any) -> Any:
+            found = bytes.__getitem__(self, which)
+            return self._count(found) if isinstance(found, bytes) else found
+
+        def __radd__(self, before: bytes) -> Counted:
+            return Counted(before + bytes(self))
+
+        def partition(self, at: Any) -> Any:
+            return tuple(self._count(part) for part in bytes.partition(self, at))
+
+        def _count(self, found: bytes) -> Counted:
+            Counted.copied += len(found)
+            return Counted(found)
+
+    wire = encode([b"x"] * 4000)
+    upload = ChunkedUpload(LIMIT)
+    assert upload.feed(Counted(wire)) == b"" and upload.value() == b"x" * 4000
+    assert Counted.copied < 2 * len(wire)

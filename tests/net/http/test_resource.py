@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import Body, HttpError, Response, json_response
 from fakedev.net.http.site import GuardedSite
@@ -55,11 +55,11 @@ def test_allow_names_all() -> None:
 
 def test_options_of_everything() -> None:
     """``OPTIONS *`` is no way around."""
-    assert Peer(make_site()).ask(b"OPTIONS * HTTP/1.1\r\n\r\n").status == 404
+    assert Peer(make_site()).ask(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").status == 404
 
 
 def test_head() -> None:
-    """HEAD gives the headers of GET and no body, and the connection goes on in order."""
+    """HEAD gives the headers of GET and no body, and the connection continues in order."""
     site = make_site(page=page(Response(200, b"content", "text/x")))
     got = Peer(site).ask(text("GET", "/page"))
     peer = Peer(site)
@@ -126,18 +126,19 @@ def test_changes() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
 def test_guard_of_changes(method: str) -> None:
-    """Changes from foreign pages, by foreign names or without the token are refused; reading is not."""
+    """Changes from foreign pages, by foreign names or without the token are refused; reading a page is not."""
     echo = Echo()
-    site = GuardedSite(Folder(echo=echo), Clock(), changes=ChangeGuard(["sim.example"], token="T"))
+    site = GuardedSite(Folder(echo=echo), Clock(), guard=AccessGuard(["sim.example"], token="T"))
     foreign = text(method, "/echo", "Origin: http://evil.example", "Authorization: Bearer T")
     assert Peer(site).ask(foreign).status == 403
-    assert Peer(site).ask(foreign.replace(b"localhost", b"evil.example")).status == 403
+    assert Peer(site).ask(text(method, "/echo").replace(b"localhost", b"evil.example")).status == 403
     refused = Peer(site).ask(text(method, "/echo"))
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert Peer(site).ask(text("GET", "/echo", "Origin: http://evil.example")).body == b"0"
     good = text(method, "/echo", "Authorization: Bearer T").replace(b"localhost", b"sim.example:1")
     assert Peer(site).ask(good).status in (201, 204)
-    assert len(echo.changes) == 1
+    assert Peer(site).ask(good.replace(b"sim.example", b"evil.example")).status in (201, 204)
+    assert len(echo.changes) == 2
 
 
 def test_unix_socket() -> None:
@@ -259,7 +260,7 @@ class TestCounting:
         assert len(logged_errors.take(OSError)) == 2
 
     def test_http_error(self) -> None:
-        """HttpError is an answer, not a failure of ours; the API has it as JSON with code and place."""
+        """HttpError is an answer, not an internal error; the API sends it as JSON with code and place."""
 
         async def later(request: Any) -> Response:
             return fail(request)

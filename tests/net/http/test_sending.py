@@ -30,7 +30,7 @@ def body(size: int = 10) -> tuple[bytes, ...]:
 
 
 class TestHeldAnswers:
-    """Who is dropped when."""
+    """Which connections are dropped, and when."""
 
     def test_a_body_counts_once(self) -> None:
         """However many read it; it is let go with the last of them."""
@@ -44,7 +44,7 @@ class TestHeldAnswers:
         assert readers.dropped == []
 
     def test_readers_of_the_oldest_are_dropped(self) -> None:
-        """As many as needed, and of a body all; those of newer ones, and of it that makes it too much, go on."""
+        """As many as needed, and all of one body; those of newer bodies, and of the newest, continue."""
         readers = Readers(100)
         first, second = body(), body()
         for name, pieces in (("a", first), ("b", second), ("c", first)):
@@ -68,7 +68,7 @@ class TestHeldAnswers:
         assert readers.dropped == ["0"]
 
     def test_large_pages(self) -> None:
-        """Some pages of the newest's size are always allowed, whatever that is."""
+        """Some pages of the newest's size are always allowed, for any size."""
         readers = Readers(20)
         for number in range(MAX_TIMES):
             readers.begin(str(number), body(1000))

@@ -135,7 +135,7 @@ def test_peer_that_stops_reading_while_closing() -> None:
 
 
 def test_reading_ahead_is_bounded() -> None:
-    """While one request is answered, some more are read; then the transport is paused, and goes on later."""
+    """While one request is answered, some more are read; then the transport is paused, and resumed later."""
     waiting: Deferred[Response] = Deferred()
     peer = Peer(site(slow=Page(lambda _: waiting)))
     peer.send(GET.replace(b"page", b"slow"))
@@ -145,6 +145,37 @@ def test_reading_ahead_is_bounded() -> None:
     peer.read()
     assert peer.transport.producerState == "producing"
     assert 16 * 1024 / len(GET) < len(answers(peer.transport.value())) < 32 * 1024 / len(GET)
+
+
+@pytest.mark.parametrize("text", [GET, POST, CHUNKED])
+@pytest.mark.parametrize("seen", [1, 21, -1])
+def test_input_that_waited_during_a_pause(text: bytes, seen: int) -> None:
+    """The process stops for half a minute, and the rest of a request arrives meanwhile: it is answered, not late."""
+    clock = Clock()
+    peer = Peer(site(clock))
+    peer.send(text[:seen])
+    clock.advance(30)  # the reactor calls what is due before it reads
+    peer.read()
+    assert peer.transport.value() == b""
+    (answer,) = answers(peer.send(text[seen:]))
+    assert answer.status in (200, 201) and not peer.closed
+
+
+def test_pause_without_input() -> None:
+    """After a pause a silent peer has another second, not more; and so has a peer that reads nothing."""
+    clock = Clock()
+    silent, lazy = Peer(site(clock)), Peer(site(clock))
+    silent.send(GET[:-1])
+    lazy.transport.reading = False
+    lazy.send(GET)
+    clock.advance(30)
+    assert not silent.closed and not lazy.transport.disconnected
+    clock.advance(0.9)
+    assert not silent.closed and not lazy.transport.disconnected
+    clock.advance(0.1)
+    silent.read()
+    assert answers(silent.transport.value())[0].status == 408 and silent.closed
+    assert lazy.transport.disconnected
 
 
 def test_no_timers_are_left() -> None:

@@ -54,7 +54,7 @@ def test_every_cut_has_the_same_outcome(stream):
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | st.text('{}"op:list\n \\', max_size=40).map(str.encode), st.sets(st.integers(0, 60)))
 def test_any_bytes_have_the_same_outcome_in_any_pieces(stream, cuts):
-    """So it is for bytes that mean little, and nothing of them is a fault of ours."""
+    """Also for random bytes, and none of them causes an internal error."""
     places = [0, *sorted(cut for cut in cuts if 0 < cut < len(stream)), len(stream)]
     whole = outcome([stream])
     assert outcome([stream[a:b] for a, b in itertools.pairwise(places)]) == whole
@@ -98,7 +98,7 @@ class TestWords:
     def test_help(self):
         """Every verb of the grammar, or one."""
         self.peer.dataReceived(b"help\n")
-        assert self.told().startswith("ok 13 lines\nrun NAME")
+        assert self.told().startswith("ok 14 lines\nrun NAME")
         self.peer.dataReceived(b"help stop\n")
         assert "stop ID|NAME" in self.told()
         self.peer.dataReceived(b"help stp\n")
@@ -114,7 +114,7 @@ class TestWords:
         assert (self.peer.asked, self.peer.left) == ([], 1)
 
     def test_the_longest_line(self):
-        """65536 bytes are a line; one more is told too-long, and closed."""
+        """65536 bytes are a line; one more is answered with too-long, and the connection is closed."""
         self.peer.dataReceived(b"stop " + b"x" * (MAX_BYTES - 5) + b"\n")
         assert self.told().startswith("error unknown-name")
         self.peer.dataReceived(b"list\nstop " + b"x" * (MAX_BYTES - 4))
@@ -128,14 +128,14 @@ class TestWords:
         assert self.peer.asked == []
 
     def test_news(self):
-        """Lines of their own."""
+        """Notifications are separate lines."""
         self.peer.dataReceived(b"list\n")
         self.told()
         self.peer.notify(Notification("ended x 0 OK\n", {"event": "ended"}))
         assert self.told() == "ended x 0 OK\\n\n"
 
     def test_our_fault(self, logged_errors):
-        """The peer is told internal and closed, and the log has it."""
+        """The peer receives internal and is disconnected, and the log has the error."""
         self.peer.dataReceived(b"show crash\nlist\n")
         assert self.told().startswith("error internal ")
         assert self.transport.disconnecting
@@ -198,7 +198,7 @@ class TestJsonLines:
         assert told[1]["error"] == {"code": "unknown-name", "message": "workload: no 'x'"}
 
     def test_the_first_is_answered_at_its_brace(self):
-        """It needs no newline, and may go over several lines."""
+        """It needs no newline, and may span several lines."""
         self.peer.dataReceived(b'{\n\t"op": "list",\n\t"id": 1\n}')
         assert self.told() == [{"id": 1, "ok": True, "lines": ["one", "two"]}]
 
@@ -220,7 +220,7 @@ class TestJsonLines:
         assert [answer["error"]["code"] for answer in self.told()] == ["full"]
 
     def test_news(self):
-        """Objects of their own, without an id."""
+        """Notifications are separate objects, without an id."""
         self.peer.dataReceived(b'{"op":"list","id":1}\n')
         self.told()
         self.peer.notify(Notification("x", {"event": "ended", "code": 0}))
@@ -254,7 +254,7 @@ class TestBare:
         assert not self.transport.disconnecting
 
     def test_what_cannot_be_used_is_told_1(self):
-        """Whatever is wrong, one digit and the close."""
+        """Every mistake gets one digit and the close."""
         for message in (b'{"Name":1}', b"{x}", BARE + b"x", BARE + BARE, b"{" + b" " * MAX_BYTES):
             peer, transport = connect(make_factory())
             peer.dataReceived(message)

@@ -55,7 +55,7 @@ class TestEndOfInput:
         assert self.transport.value() == b"ok run\n"
 
     def test_a_bare_peer_that_leaves(self):
-        """Its half object is told 1; after a whole one it has left."""
+        """Its half object is answered with 1; after a whole one it counts as gone."""
         self.peer.dataReceived(BARE[:20])
         self.peer.readConnectionLost()
         assert (self.transport.value(), self.transport.disconnecting) == (b"1", True)
@@ -66,7 +66,7 @@ class TestEndOfInput:
         assert (transport.value(), transport.disconnecting, peer.left) == (b"", True, 1)
 
     def test_a_lost_connection(self):
-        """The port is told once, and the factory forgets the peer."""
+        """The port is notified once, and the factory forgets the peer."""
         self.peer.dataReceived(b"list\nli")
         self.peer.connectionLost(Failure(ConnectionLost()))
         assert (self.peer.left, self.factory.peers) == (1, set())
@@ -76,7 +76,7 @@ class TestEndOfInput:
         assert self.factory.clock.getDelayedCalls() == []
 
     def test_what_was_sent_before_leaving_is_done(self):
-        """Who says much, ends, and is gone at once, is heard to the end."""
+        """All input of a peer that sends much, ends its input and disconnects at once is read."""
         self.peer.dataReceived(b"stop x\n" * 1000)
         self.peer.readConnectionLost()
         self.peer.connectionLost(Failure(ConnectionDone()))

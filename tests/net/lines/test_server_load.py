@@ -1,4 +1,4 @@
-"""Peers that send much, or do not read: they are bounded, and disturb nobody."""
+"""Peers that send much, or do not read: they are bounded, and disturb no other peer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from fakedev.wire.replies import Notification, Reply
 from tests.support.line_peers import TurnClock, connect, connect_descriptor, make_factory
 
 LISTED = b"ok 2 lines\none\ntwo\n"
+
+
+def spends(clock, seconds):
+    """Serves requests, each in so many seconds."""
+
+    def request_received(request):
+        clock.rightNow += seconds
+        return Reply()
+
+    return request_received
 
 
 class Worker:
@@ -36,7 +46,7 @@ class Worker:
 
 
 class TestTurns:
-    """Who may work when."""
+    """Turns: when which peer may work."""
 
     def setup_method(self):
         self.clock = TurnClock()
@@ -44,13 +54,13 @@ class TestTurns:
         self.taken = []
 
     def test_at_once_when_there_is_time(self):
-        """A peer alone does not wait, and leaves no timer behind."""
+        """A single peer does not wait, and leaves no timer behind."""
         self.fair_share.request_turn(Worker("a", 1, self.taken))
         assert self.taken == ["a"]
         assert self.clock.getDelayedCalls() == []
 
     def test_slices_alternate(self):
-        """Who has much to do lets the others in between."""
+        """A peer with much work lets the others have turns in between."""
         for name, slices in (("a", 4), ("b", 2), ("c", 1)):
             self.fair_share.request_turn(Worker(name, slices, self.taken))
         for expected in ("abc", "abcab", "abcaba", "abcabaa"):
@@ -59,12 +69,23 @@ class TestTurns:
         assert self.clock.getDelayedCalls() == []
 
     def test_short_work_before_long(self):
-        """Who asks comes before those who are not done; these have one turn at least."""
+        """New requests come before unfinished ones; these have at least one turn."""
         for name in "abc":
             self.fair_share.request_turn(Worker(name, 9, self.taken, self.clock, seconds=0.004))
         for name in "xyzuvw":
             self.fair_share.request_turn(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcxyza", "abcxyzauvwb", "abcxyzauvwbcab"):
+            assert "".join(self.taken) == expected
+            self.clock.turn()
+
+    def test_much_work_from_the_start(self):
+        """Who says so has its turns after all others, as those that are not done."""
+        for name in "abcd":
+            worker = Worker(name, 9, self.taken, self.clock, seconds=0.004)
+            self.fair_share.request_turn(worker, is_long=True)
+        for name in "xyzuvw":
+            self.fair_share.request_turn(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+        for expected in ("axy", "axyzuva", "axyzuvawbc", "axyzuvawbcdab"):
             assert "".join(self.taken) == expected
             self.clock.turn()
 
@@ -87,7 +108,7 @@ class TestTurns:
         self.clock.advance(0)
         assert self.taken == ["outer", "inner"]
 
-    def test_a_fault_stops_nobody_else(self, logged_errors):
+    def test_a_fault_stops_no_other_peer(self, logged_errors):
         """It is logged."""
         self.fair_share.request_turn(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
         assert len(logged_errors.take(ZeroDivisionError)) == 1
@@ -116,6 +137,29 @@ class TestFlood:
         assert flooded.value().count(b"error unknown-verb") == 80_000
         assert flooded.producerState == "producing"
         assert clock.getDelayedCalls() == []
+
+    def test_a_slice_ends_by_time(self):
+        """Messages that take long end it after 5 ms, wherever its bytes end."""
+        clock = TurnClock()
+        peer, transport = connect(make_factory(clock))
+        peer.request_received = spends(clock, 0.002)
+        peer.dataReceived(b"list\n" * 100)
+        for served in (3, 6, 9):
+            assert transport.value().count(b"ok") == served
+            clock.turn()
+
+    def test_a_newcomer_among_many(self):
+        """300 peers with much to do arrive together: a short message is served in the next turn of the reactor."""
+        clock = TurnClock()
+        factory = make_factory(clock)
+        for _ in range(300):
+            peer, _ = connect(factory)
+            peer.request_received = spends(clock, 0.001)
+            peer.dataReceived(b"list\n" * 2000)
+        newcomer, transport = connect(factory)
+        newcomer.dataReceived(b"list\n")
+        clock.turn()
+        assert transport.value() == LISTED
 
     def test_blank_lines_count(self):
         """Lines without anything are work too."""
@@ -172,7 +216,7 @@ class TestDoesNotRead:
         assert self.clock.getDelayedCalls() == []
 
     def test_news_to_who_does_not_read(self):
-        """What nobody asked for may wait up to the bound; then the connection is cut."""
+        """Notifications may wait up to the limit; then the connection is cut."""
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"list\n")
         sent = 0
@@ -220,7 +264,7 @@ class TestDoesNotRead:
 
 
 class TestLinger:
-    """Who is closed while it still sends sees why."""
+    """A peer that is disconnected while it still sends gets the reason."""
 
     def setup_method(self):
         self.clock = Clock()
@@ -272,7 +316,7 @@ class TestAnswer:
         assert not transport.writing
 
     def test_in_order_wherever_the_peer_stops(self):
-        """What it does not take at once comes before what is said later."""
+        """What it does not take immediately comes before later messages."""
         for room in range(2 * len(LISTED) + 1):
             peer, transport = connect_descriptor(make_factory(Clock()), room)
             peer.dataReceived(b"list\n")

@@ -27,7 +27,7 @@ class TestTime:
         assert self.clock.getDelayedCalls() == []
 
     def trickle(self, data, seconds):
-        """Send the bytes one by one."""
+        """Send each byte separately."""
         for byte in data:
             self.peer.dataReceived(bytes([byte]))
             self.clock.advance(seconds)
@@ -49,6 +49,32 @@ class TestTime:
         self.clock.advance(1)
         assert self.transport.disconnecting
 
+    def test_a_pause_of_the_process(self):
+        """What arrived meanwhile is read before the time is judged; what did not has a moment more."""
+        self.peer.dataReceived(b"li")
+        other, other_transport = connect(self.factory)
+        other.dataReceived(b"li")
+        self.clock.advance(40)
+        self.peer.dataReceived(b"st\n")
+        self.clock.advance(1)
+        assert self.transport.value().startswith(b"ok")
+        assert other_transport.value() == b"error too-long a message must be complete within 10 s\n"
+
+    def test_input_that_waits_for_its_turn(self):
+        """Others have used up the time of this turn: what has arrived is served before the time is judged."""
+        self.peer.dataReceived(b"li")
+        self.clock.rightNow = 9.99
+        self.factory.fair_share._spent = 1.0
+        busy = self.factory.fair_share._call = self.clock.callLater(0.02, self.factory.fair_share._next_turn)
+        self.peer.dataReceived(b"st\n")
+        self.clock.rightNow = 10.0
+        self.clock.advance(0)
+        assert busy.active()
+        assert self.transport.value() == b""
+        self.clock.advance(0.5)
+        assert self.transport.value().startswith(b"ok")
+        assert not self.transport.disconnecting
+
     def test_white_space_after_an_object_is_no_message(self):
         """A JSON peer whose workload runs may have sent a space, or no newline."""
         self.peer.dataReceived(b'{"op":"list"} ')
@@ -58,7 +84,7 @@ class TestTime:
         assert not self.transport.disconnecting
 
     def test_half_an_object_then_silence(self):
-        """A bare peer is told 1, a JSON peer an object."""
+        """A bare peer receives 1, a JSON peer an object."""
         self.peer.dataReceived(BARE[:10])
         self.clock.advance(10)
         assert (self.transport.value(), self.transport.disconnecting) == (b"1", True)
@@ -85,14 +111,14 @@ class TestTime:
 
 
 class TestIdleAnswer:
-    """The original's rule: who stops inside its first message is told 1 after 150 ms."""
+    """The original's rule: a peer that stops inside its first message receives 1 after 150 ms."""
 
     def setup_method(self):
         self.clock = Clock()
         self.peer, self.transport = connect(make_factory(self.clock, idle_answer_seconds=0.150))
 
     def test_half_an_object(self):
-        """It is told 1, and closed."""
+        """It receives 1, and is disconnected."""
         self.peer.dataReceived(BARE[:-1])
         self.clock.advance(0.149)
         assert self.transport.value() == b""
@@ -115,7 +141,7 @@ class TestIdleAnswer:
         assert not self.transport.disconnecting
 
     def test_silence_and_words(self):
-        """Who said nothing may stay, and so may who has said a line."""
+        """A peer that sent nothing may stay, and so may one that sent a line."""
         self.clock.advance(3600)
         self.peer.dataReceived(b"list\nli")
         self.clock.advance(9)

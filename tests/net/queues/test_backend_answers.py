@@ -6,6 +6,7 @@ import json
 
 from twisted.internet.task import Clock
 
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
@@ -21,7 +22,7 @@ class TestBackendAnswer:
     def setup_method(self) -> None:
         """Both ports of one broker."""
         clock = Clock()
-        hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), clock.seconds()), clock)
+        hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), clock.seconds()), clock, FairShare(clock))
         self.client, self.client_transport = connect(QueueClientFactory(hub, clock))
         self.backend, self.backend_transport = connect(QueueBackendFactory(hub, clock))
 
@@ -32,20 +33,20 @@ class TestBackendAnswer:
         return self.backend_transport.value().decode()
 
     def put(self, count: int) -> None:
-        """Some requests of which the client is told when they are over."""
+        """Put some requests; the client is notified when they end."""
         for number in range(count):
             message = {"op": "put", "id": number, "queue": "sleep", "answer": "accepted"}
             self.client.dataReceived(json.dumps(message).encode() + b"\n")
         self.client_transport.clear()
 
     def told(self) -> tuple[str, int, str, float]:
-        """Outcome, exit code, error and time limit of the one request that the client was told of."""
+        """Outcome, exit code, error and time limit of the one request in the client's notification."""
         (line,) = self.client_transport.value().splitlines()
         news = json.loads(line)
         return news["outcome"], news["exit-code"], news["error"], news["timeout-seconds"]
 
     def test_what_a_failure_is(self):
-        """By what is said of it; nothing that is said with fail is a success."""
+        """The report decides; no report by fail is a success."""
         for said, outcome, told in (
             ("1 no such file", "failure", ("failure", 1, "no such file", 0)),
             ("3", "failure", ("failure", 3, "exit code 3", 0)),
@@ -68,7 +69,7 @@ class TestBackendAnswer:
         assert self.ask("take sleep count=1000").partition("\n")[0] == "ok 16 lines"
 
     def test_a_reason_that_is_kept_is_short(self):
-        """Buried jobs keep theirs for as long as they lie there."""
+        """Buried jobs keep theirs for as long as they are buried."""
         self.put(1)
         self.ask("take sleep")
         assert self.ask("bury 1 " + "x" * 1025) == "error bad-argument reason: is longer than 1024 characters\n"
@@ -76,7 +77,7 @@ class TestBackendAnswer:
         assert " reason=" + "x" * 100 + "... --" in self.ask("list sleep")
 
     def test_hands_that_are_full_in_the_middle_of_an_answer(self):
-        """What was taken until then is told; the next one is refused."""
+        """The jobs taken until then are answered; the next one is refused."""
         self.put(MAX_PER_OWNER)
         self.client, self.client_transport = connect(self.client.factory)
         self.put(10)

@@ -52,7 +52,7 @@ class TestBareClient:
         self.client = self.ports.client()
 
     def refused(self, message: bytes, error: str) -> None:
-        """A new client that sends this is told the error in an answer of its own, and closed."""
+        """A new client that sends this gets the error in one answer, and is disconnected."""
         client = self.ports.client()
         client.send(message)
         (written,) = client.transport.writes
@@ -110,7 +110,7 @@ class TestBareClient:
         assert self.ports.broker.statistics("sleep").disconnects == 2
 
     def test_it_leaves_while_its_job_runs(self):
-        """The bare backend is not told; its result is dropped, and counted nowhere."""
+        """The bare backend is not notified; its result is dropped, and counted nowhere."""
         backend = self.ports.backend()
         self.client.send(REQUEST)
         backend.send(ASK)
@@ -171,7 +171,7 @@ class TestBareBackend:
             assert self.client_told(client)["Error"] == "the backend disconnected before the run ended"
 
     def test_results(self):
-        """What the original's backend may say of a run, and what the client is told."""
+        """What the original's backend may report about a run, and what the client receives."""
         for fields, outcome, told in (
             ({"Retcode": 3}, "failure", {"Retcode": 3, "Error": "exit code 3", "Timeout": 0}),
             ({"Error": "no FILENAME match"}, "failure", {"Retcode": 1, "Error": "no FILENAME match", "Timeout": 0}),
@@ -197,7 +197,7 @@ class TestBareBackend:
         assert json.loads(written)["Error"].startswith("\u20ac" * 100)
 
     def test_a_job_that_it_could_not_read_is_for_others(self):
-        """A shorter one behind it overtakes it; who speaks otherwise gets it."""
+        """A shorter one behind it overtakes it; a backend with another protocol gets it."""
         large, small = self.ports.client(), self.ports.client()
         large.send(json.dumps({"Queue": "sleep", "Args": ["x" * 1000]}).encode())
         small.send(REQUEST)

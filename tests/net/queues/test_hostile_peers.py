@@ -1,10 +1,11 @@
-"""Peers of the queue ports that say nothing, stop in the middle, or do not read: nobody else feels them."""
+"""Peers of the queue ports that send nothing, stop in the middle, or do not read: no other peer is affected."""
 
 from __future__ import annotations
 
 import json
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
 from fakedev.net.lines.outbox import PATIENCE_SECONDS
 from tests.support.deferreds import assert_no_result, success_result_of
@@ -48,7 +49,7 @@ class TestSilentPeers:
         assert not any(each.is_closed for each in silent)
 
     def test_half_a_message(self):
-        """The others are served; after its time it is told so, and closed."""
+        """The others are served; after its time it gets an error, and is disconnected."""
         for connection, message in ((self.ports.client(), REQUEST), (self.ports.backend(), ASK)):
             connection.send(message[:-1])
             self.assert_served()
@@ -70,7 +71,7 @@ class TestSilentPeers:
         self.assert_served()
 
     def test_a_backend_that_hangs(self):
-        """With its limit and the grace over its client is told, without it."""
+        """When its limit and the grace period have passed, its client gets a result without it."""
         client, backend = self.ports.client(), self.ports.backend()
         client.send(REQUEST)
         backend.send(ASK)
@@ -106,7 +107,7 @@ class TestDeafPeers:
         assert self.ports.clock.getDelayedCalls() == []
 
     def test_a_client_that_does_not_read_its_results(self):
-        """Results that it would not take are bounded; the backend goes on."""
+        """Results that it does not read are bounded; the backend continues."""
         transport, backend = deaf(self.ports), self.ports.backend()
         transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n' * 1000)
         while self.ports.broker.snapshot("sleep", 0).waiting < 1000:
@@ -174,7 +175,7 @@ class TestDrain:
         assert self.ports.clock.getDelayedCalls() == []
 
     def test_what_runs_too_long_is_ended(self):
-        """Both sides are told."""
+        """Both sides receive a message."""
         self.client.told()
         self.ports.clock.advance(20)
         success_result_of(self.drained)
@@ -191,7 +192,7 @@ class TestTime:
     """The reactor's calls for the rules."""
 
     def test_no_timer_outlives_its_reason(self):
-        """Whatever set it: limits, waits, pauses."""
+        """For all that set it: limits, waits, pauses."""
         ports = QueuePorts()
         client, backend = ports.client(), ports.backend()
         client.say("put sleep limit=1m")
@@ -215,7 +216,7 @@ class TestTime:
         assert first.told() == b"ok empty\n"
 
     def test_the_time_of_the_system_goes_back(self):
-        """The rules see it stand still, and nothing fails."""
+        """For the rules the time stops, and nothing fails."""
         ports = QueuePorts()
         client, backend = ports.client(), ports.backend()
         ports.clock.advance(100)
@@ -224,3 +225,67 @@ class TestTime:
         backend.say("take sleep")
         backend.say("done 1 0")
         assert b"run-seconds=0 wait-seconds=0" in client.told()
+
+
+class TestPause:
+    """What has arrived when a deadline is due is served first, also after the process stood still."""
+
+    def setup_method(self) -> None:
+        """A client whose job a backend has for at most 2 + 5 seconds."""
+        self.ports = QueuePorts()
+        self.client, self.backend = self.ports.client(), self.ports.backend()
+        assert self.client.say("put sleep 1 limit=2s") == ["ok 1"]
+        assert self.backend.say("take sleep") == ["ok 1 limit-seconds=2 attempt=1 1"]
+
+    def test_a_report_after_a_pause(self) -> None:
+        """A job that was finished meanwhile is no time-out."""
+        self.ports.clock.advance(30)
+        assert self.backend.say("done 1 0") == ["ok success"]
+        self.ports.clock.advance(60)
+        assert self.ports.counted() == {"success": 1}
+
+    def test_no_report_after_a_pause(self) -> None:
+        """The time-out comes a moment later."""
+        self.ports.clock.advance(30)
+        assert self.ports.counted() == {}
+        self.ports.clock.advance(1)
+        assert self.ports.counted() == {"timeout": 1}
+
+    def test_a_take_that_waits(self) -> None:
+        """A request that waits at the socket is handed out before the wait is over."""
+        waiting = self.ports.backend()
+        assert waiting.say("take other wait=3s") == []
+        self.ports.clock.advance(30)
+        assert self.client.say("put other x") == ["ok 2"]
+        assert waiting.told() == b"ok 2 limit-seconds=0 attempt=1 x\n"
+
+    def test_a_report_in_the_turn_of_the_deadline(self) -> None:
+        """The reactor calls what is due before it reads."""
+        clock = self.ports.clock
+        clock.rightNow = 7.0
+        turn(clock)
+        assert self.backend.say("done 1 0") == ["ok success"]
+        turn(clock)
+        assert self.ports.counted() == {"success": 1}
+
+    def test_a_report_that_waits_for_its_turn(self) -> None:
+        """Others have used up the time of this turn: the report has arrived and is served later."""
+        clock = self.ports.clock
+        clock.rightNow = 7.0
+        turn(clock)
+        self.ports.clients.fair_share._spent = 1.0
+        self.backend.send(b"done 1 0\n")
+        assert self.backend.told() == b""
+        for _ in range(4):
+            turn(clock)
+        assert self.backend.told() == b"ok success\n"
+        assert self.ports.counted() == {"success": 1}
+
+
+def turn(clock: Clock) -> None:
+    """Run the calls that are due now; those that they make are for the next turn."""
+    for call in [call for call in clock.calls if call.getTime() <= clock.seconds()]:
+        if call.active():
+            clock.calls.remove(call)
+            call.called = 1
+            call.func(*call.args, **call.kw)

@@ -1,4 +1,4 @@
-"""What is said on the ports of the work queue in JSON lines, as doc/protocol-queue.txt has it."""
+"""Messages on the ports of the work queue in JSON lines, as in doc/protocol-queue.txt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSCRIPTS = {
         b: {"id":2,"ok":true,"outcome":"success"}
         c: {"id":1,"ok":true,"job":1,"outcome":"success","exit-code":0,"error":"","timeout-seconds":0,"run-seconds":0.5,"wait-seconds":2,"pod":"p","node":"n","device":"card0"}
     """,
-    "put: the end as news": """
+    "put: the end as a notification": """
         c> {"op":"put","id":"x","queue":"sleep","answer":"accepted"}
         c: {"id":"x","ok":true,"job":1}
         b> {"op":"take","queue":"sleep"}
@@ -29,7 +29,7 @@ TRANSCRIPTS = {
         b: {"ok":true,"outcome":"failure"}
         c: {"event":"ended","job":1,"outcome":"failure","exit-code":2,"error":"no","timeout-seconds":0,"run-seconds":0,"wait-seconds":0,"pod":"","node":"","device":""}
     """,
-    "put: what cannot be": """
+    "put: wrong arguments": """
         c> {"op":"put","id":1,"queue":"nope"}
         c: {"id":1,"ok":false,"error":{"code":"unknown-name","message":"Unknown 'nope' queue"}}
         c> {"op":"put","id":2,"queue":"sleep","args":"0.5"}

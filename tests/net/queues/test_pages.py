@@ -14,7 +14,7 @@ from tests.support.application import MemoryApplication, application
 from tests.support.http_wire import answers
 from tests.support.paths import ORIGINALS
 
-#: A clock that stands, so that nothing else moves.
+#: A stopped clock, so that nothing else changes.
 QUEUES = """
 version: 1
 fleet: {speed: 0}

@@ -1,4 +1,4 @@
-"""What is said on the ports of the work queue in words, verb by verb, as doc/protocol-queue.txt has it."""
+"""Messages on the ports of the work queue in words, verb by verb, as in doc/protocol-queue.txt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSCRIPTS = {
         b: ok success
         c: ended 1 success exit-code=0 timeout-seconds=0 run-seconds=3 wait-seconds=2
     """,
-    "put: arguments, limit and what cannot be": """
+    "put: arguments, limit and mistakes": """
         c> put sleep "a b" '' -- NAME=VALUE limit=1
         c: ok 1
         c> put sleep limit=1m30s x
@@ -48,7 +48,7 @@ TRANSCRIPTS = {
         c> take sleep
         c: error unknown-verb no verb 'take'; help lists the verbs
     """,
-    "put: answered when it is over; what is said after it waits": """
+    "put: answered when it has ended; later requests wait": """
         c> put sleep answer=ended
         c> list
         b> hello node=n1 pod=p1 device=card0

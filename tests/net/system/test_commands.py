@@ -42,7 +42,7 @@ class TestProcessRunner:
             kill_after_seconds=3.0,
             groups=self.groups,
             setsid="/usr/bin/setsid",
-            watchdog=self.watchdog,  # type: ignore[arg-type]  # has its two methods
+            watchdog=self.watchdog,  # type: ignore[arg-type]  # has its methods
             **options,
         )
         return runner.start([SH, "-c", "x y"], limit_seconds)
@@ -66,7 +66,7 @@ class TestProcessRunner:
                 assert os.path.samestat(os.fstat(descriptors[number]), null)
 
     def test_the_end_of_a_command(self) -> None:
-        """Its exit code, or the signal that somebody else sent it, and the time that it ran."""
+        """Its exit code, or the signal that another process sent, and the time that it ran."""
         for ending, code, error in (
             ({}, 0, ""),
             ({"code": 3}, 3, "/bin/sh ended with exit code 3"),
@@ -81,7 +81,7 @@ class TestProcessRunner:
         assert self.clock.getDelayedCalls() == []
 
     def test_the_time_limit(self) -> None:
-        """SIGTERM at the limit; whatever the command makes of it, the outcome is a time-out."""
+        """SIGTERM at the limit; however the command reacts, the outcome is a time-out."""
         for code in (0, 7):
             run = self.start(2.0)
             process = self.clock.spawned[-1]
@@ -95,6 +95,17 @@ class TestProcessRunner:
             assert outcome_of(report) == Outcome.TIMEOUT
             assert (report.exit_code, report.timeout_seconds) == (124, 2.0)
             assert self.clock.getDelayedCalls() == []
+
+    def test_a_pause_of_this_process(self) -> None:
+        """A command that ended meanwhile has kept its limit; one that runs on has not."""
+        runs = [self.start(2.0) for _ in range(2)]
+        ended, process = self.clock.spawned[-2:]
+        self.clock.advance(30)
+        assert self.groups.sent == []
+        ended.end(0)
+        assert outcome_of(success_result_of(runs[0].ended)) == Outcome.SUCCESS
+        self.clock.advance(1)
+        assert self.groups.sent == [("all", process.pid, TERM)]
 
     def test_a_command_that_ignores_sigterm(self) -> None:
         """SIGKILL comes after the grace period."""
@@ -150,8 +161,8 @@ class TestProcessRunner:
         assert self.groups.sent == [("rest", process.pid, TERM), ("rest", process.pid, KILL)]
         success_result_of(run.ended)
 
-    def test_a_rest_that_hangs_in_the_kernel_holds_nobody(self) -> None:
-        """SIGKILL is the last thing that can be done; then the result is told."""
+    def test_a_rest_that_hangs_in_the_kernel_delays_no_result(self) -> None:
+        """SIGKILL is the last thing that can be done; then the result is reported."""
         run = self.start()
         self.groups.rest.add(self.clock.spawned[0].pid)
         self.groups.deaf = (TERM, KILL)
@@ -189,7 +200,13 @@ class TestProcessRunner:
             ([str(plain)], {}, "not executable"),
             ([SH], {"folder": "/no/such"}, "the working directory /no/such is not there"),
         ):
-            runner = ProcessRunner(self.clock, kill_after_seconds=3.0, groups=self.groups, **options)
+            runner = ProcessRunner(
+                self.clock,
+                kill_after_seconds=3.0,
+                groups=self.groups,
+                watchdog=self.watchdog,  # type: ignore[arg-type]  # has its methods
+                **options,
+            )
             with pytest.raises(CannotRun, match=part):
                 runner.start(words, 0.0)
         self.clock.refusal = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -202,7 +219,7 @@ class TestSleepRun:
     """The built-in command."""
 
     def test_its_endings(self) -> None:
-        """By itself, at its limit, and stopped."""
+        """It exits, reaches its limit, or is stopped."""
         clock = SpawningClock()
         for seconds, limit, after, outcome, error in (
             (1.5, 0.0, 1.5, Outcome.SUCCESS, ""),

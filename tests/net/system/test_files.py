@@ -114,3 +114,14 @@ def test_a_path_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     replace_file("report.json", "text", 0o644)
     assert mode_of(tmp_path / "report.json") == 0o644
+
+
+def test_complete_lines_of_a_write_stay(tmp_path: Path) -> None:
+    """Several lines in one write, of which the disk has room for some."""
+    path = tmp_path / "file"
+    file = LineFile("journal", str(path))
+    with file_size_limit(12):
+        file.write(b"one\ntwo\nthree\n")
+    file.close()
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert file.size == 8

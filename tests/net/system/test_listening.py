@@ -98,7 +98,7 @@ class TestMemory:
         success_result_of(service.stopService())
 
     def test_clear_errors(self) -> None:
-        """Each reason is said in words, with the address."""
+        """Each error has the reason in words, and the address."""
         refused = OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         for reason, text in (
@@ -155,7 +155,7 @@ class TestMemory:
         logged_errors.take_critical()
 
     def test_stopping_while_an_endpoint_is_not_ready(self, log_events: list[LogEvent]) -> None:
-        """The endpoint is cancelled; nothing is logged and the reactor is left alone."""
+        """The endpoint is cancelled; nothing is logged and the reactor is not touched."""
         waiting: defer.Deferred[Any] = defer.Deferred()
         service = ListeningService(Where(kind="endpoint"), factory(), self.reactor)
         service.endpoint_of = lambda *_: _SlowEndpoint(waiting)

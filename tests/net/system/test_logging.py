@@ -1,4 +1,4 @@
-"""The log: one line an entry whatever a peer sends, repeats counted, levels, JSON, and its place under twistd."""
+"""The log: one line an entry for all that a peer sends, repeats counted, levels, JSON, and its place under twistd."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def failed(reason: Exception) -> Failure:
 
 
 class Unprintable(Exception):
-    """An exception whose text cannot be made."""
+    """An exception that fails to give its text."""
 
     def __str__(self) -> str:
         raise ValueError("no text")
@@ -92,7 +92,7 @@ class TestLine:
         assert len(entry["peer"]) < 4100
 
     def test_tracebacks(self) -> None:
-        """In text on indented lines of their own, in JSON a field."""
+        """In text on separate indented lines, in JSON a field."""
         failure = failed(ValueError("bad\nworse"))
         lines = text_line(event("it broke", LogLevel.critical, log_failure=failure)).splitlines()
         assert "critical it broke" in lines[0]
@@ -120,7 +120,7 @@ class TestLine:
 
 @given(st.text(), st.text())
 def test_any_text_stays_on_its_line(peer: str, other: str) -> None:
-    """Whatever a peer sends, an entry is one line, in both forms, and JSON stays JSON."""
+    """For all that a peer sends, an entry is one line, in both forms, and JSON stays JSON."""
     entry = event("{peer} said {other}", peer=peer, other=other)
     text = text_line(entry)
     assert len(text.splitlines()) == 1
@@ -153,7 +153,7 @@ class TestRepeat:
         assert self.texts[4:] == ["info  later left"]
 
     def test_kinds_are_apart(self) -> None:
-        """Another format, logger, level or kind of failure has a count of its own."""
+        """Another format, logger, level or kind of failure has a separate count."""
         for _ in range(4):
             self.limit(event("a"))
             self.limit(event("b"))
@@ -172,14 +172,14 @@ class TestRepeat:
         assert len(self.texts) == 15
 
     def test_debug_is_never_cut(self) -> None:
-        """Who asks for everything gets everything."""
+        """With level debug everything is logged."""
         for _ in range(50):
             self.limit(event("a", LogLevel.debug))
             self.limit(event("b", log_unlimited=True))
         assert len(self.texts) == 100
 
     def test_the_end_of_the_program(self) -> None:
-        """What was left out is said before the log ends."""
+        """The number of omitted lines is logged before the log ends."""
         for _ in range(5):
             self.limit(event("a"))
         self.limit.flush()
@@ -188,7 +188,7 @@ class TestRepeat:
         assert len(self.texts) == 4
 
     def test_texts_as_formats_do_not_fill_the_memory(self) -> None:
-        """Somebody who logs texts as formats makes many kinds: the old ones are forgotten."""
+        """Texts logged as formats make many kinds: the old ones are forgotten."""
         for number in range(3 * MAX_KINDS):
             self.limit(event(f"text {number}"))
         assert len(self.texts) == 3 * MAX_KINDS
@@ -206,7 +206,7 @@ class TestLevel:
     """What is written at which level."""
 
     def written(self, level: str, *events: dict[str, Any]) -> list[str]:
-        """The words of the lines that come out at a level."""
+        """The texts of the lines that are written at a level."""
         stream = io.StringIO()
         lines = LogLines(stream, level)
         for one in events:
@@ -230,7 +230,7 @@ class TestLevel:
         assert self.written("debug", *events) == ["debug", "warn", "critical"] * 2
 
     def test_a_closed_stream_is_no_reason_to_fail(self) -> None:
-        """Whoever read the log may leave."""
+        """The reader of the log may close it."""
         stream = io.StringIO()
         lines = LogLines(stream)
         stream.close()

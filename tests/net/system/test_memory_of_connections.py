@@ -33,7 +33,7 @@ _PORTS = (
     ],
 )
 def test_a_connection_that_is_over(port: int, said: bytes) -> None:
-    """Nothing is left that only the collector of garbage would find, whatever it was in the middle of."""
+    """Nothing remains that only the garbage collector would find, in every state of the connection."""
     with application(_PORTS) as app:
         (listening,) = [each for each in app.reactor.ports if getattr(each.getHost(), "port", 0) == port]
         gc.disable()

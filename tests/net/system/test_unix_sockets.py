@@ -1,4 +1,4 @@
-"""UNIX sockets: whose path is taken over, with which rights, and what is left at the end."""
+"""UNIX sockets: which paths are taken over, with which rights, and what remains at the end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_free_path_is_left_as_it_is(path: str) -> None:
 
 
 def test_the_socket_of_a_dead_program_is_removed(path: str) -> None:
-    """A socket that nobody answers on is cleared away."""
+    """A socket without a server is removed."""
     listening_socket(path).close()
     assert os.path.lexists(path)
     prepare_path(path)
@@ -84,7 +84,7 @@ def test_a_datagram_socket_is_in_use(path: str) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link", "dangling"])
 def test_what_is_no_socket_is_never_removed(path: str, kind: str) -> None:
-    """A typing error in the configuration costs nobody a file."""
+    """A typing error in the configuration deletes no file."""
     if kind == "file":
         Path(path).write_text("precious")
     elif kind == "folder":
@@ -180,14 +180,14 @@ def test_a_socket_of_another_user_stays(path: str) -> None:
     assert os.path.lexists(path)
 
 
-def test_a_socket_in_an_open_folder_is_as_its_owner_wants(tmp_path: Path) -> None:
+def test_a_socket_in_an_open_folder_is_allowed(tmp_path: Path) -> None:
     """A path under /tmp or in a shared volume is no reason to refuse."""
     tmp_path.chmod(0o777)
     prepare_path(str(tmp_path / "s.sock"), make_folder=True)
 
 
 def test_groups_by_name_and_number() -> None:
-    """A group is given as people write it; one that is not there is said so."""
+    """A group is given by name or number; an unknown one is an error."""
     assert group_number("0") == 0
     assert group_number("root") == 0
     with pytest.raises(SocketPathError, match="no group 'no-such-group'"):
@@ -195,7 +195,7 @@ def test_groups_by_name_and_number() -> None:
 
 
 def test_only_our_own_socket_file_is_removed(path: str) -> None:
-    """A file that has taken the name since is somebody else's."""
+    """A file that has got the name since belongs to another program."""
     Path(path).write_text("")
     mark = FileMark.of(path)
     os.rename(path, path + ".old")  # keeps its inode in use, so that the next file has another
@@ -234,7 +234,7 @@ class _WatchedPort(OwnedUnixPort):
 
 @pytest.fixture
 def short_path(short_folder: Path) -> str:
-    """A path that is short wherever the tests keep their other files."""
+    """A path that is short even if the tests keep their other files deep in a tree."""
     return str(short_folder / "s.sock")
 
 
@@ -264,7 +264,7 @@ async def listen(short_path: str) -> AsyncIterator[Listen]:
 async def test_the_socket_never_has_wider_rights_than_asked(
     listen: Callable[..., OwnedUnixPort], short_path: str
 ) -> None:
-    """When the socket can first be connected to it is the owner's alone; then it has what was asked."""
+    """When the socket first accepts connections only its owner may connect; then it gets the requested rights."""
     for mode in (0o600, 0o660, 0o666):
         port = listen(mode, os.getegid())
         assert port.socket.mode_at_listen == 0o600

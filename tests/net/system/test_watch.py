@@ -1,4 +1,4 @@
-"""Following files: told once for each change, however it comes about."""
+"""Following files: one report for each change, in whichever way it is made."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Followed:
         return succeed(None)
 
     def happens(self) -> int:
-        """Something happens in a folder; how many changes were told since."""
+        """Handle events of a folder; return how many changes were reported since."""
         before = self.changes
         self.watchers[-1].told()
         self.watchers[-1].told()
@@ -77,7 +77,7 @@ def test_changes(main: Path) -> None:
 
 
 def test_a_file_that_is_removed_first(main: Path) -> None:
-    """Nothing is told until it is there again."""
+    """No change is reported until it exists again."""
     followed = Followed(main)
     main.unlink()
     assert followed.happens() == 0
@@ -129,7 +129,7 @@ def test_folders_that_cannot_be_watched(main: Path) -> None:
 
 
 def test_the_end(main: Path) -> None:
-    """Nothing is watched or told any more, and no call is left."""
+    """Nothing is watched or reported any more, and no delayed call remains."""
     followed = Followed(main)
     main.write_text("12")
     followed.watchers[-1].told()

@@ -1,4 +1,4 @@
-"""The tester's HTTP: the original's paths on a port of their own, and the service's tree, where GET changes nothing."""
+"""The tester's HTTP: the original's paths on a separate port, and the service's tree, where GET changes nothing."""
 
 from __future__ import annotations
 
@@ -121,6 +121,16 @@ class TestOriginal(PageCase):
             assert self.get(f"/parallel?type=plain&value={value}") == f"{expected}\n"
             assert len(self.ways["sleep"].under_way) == int(expected)
 
+    def test_other_web_pages_change_nothing(self) -> None:
+        """A picture in another web page is a GET without an Origin; the original's scripts send neither header."""
+        self.run_some()
+        for header in ("Sec-Fetch-Site: cross-site", "Origin: http://other.example"):
+            for path in ("/parallel?value=4", "/parallelism?value=4", "/reset"):
+                text = f"GET {path} HTTP/1.1\r\nHost: tester.example\r\n{header}\r\n\r\n"
+                assert Peer(self.own).ask(text.encode()).status == 403
+        assert self.tester.total.successes == 3 and self.get("/parallel?type=plain") == "1\n"
+        assert Peer(self.own).ask(b"GET /reset HTTP/1.1\r\nHost: tester.example\r\n\r\n").status == 200
+
     def test_parallel_keeps_the_statistics_and_parallelism_resets_them(self) -> None:
         """As their documents say."""
         self.run_some()
@@ -158,7 +168,7 @@ class TestOriginal(PageCase):
             assert "&lt;script&gt;" in page
 
     def test_many_nodes_come_in_parts(self) -> None:
-        """A hundred at a time, so that a large fleet holds up nobody; shares are of all answers."""
+        """A hundred at a time, so that a large fleet delays no other request; shares are of all answers."""
         way = self.ways["sleep"]
         for number in range(200):
             way.answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number:03}", pod=f"p{number:03}", device="d"))
@@ -232,7 +242,7 @@ class TestService(PageCase):
         assert self.tester.parallel() == 1
 
     def test_plans_and_their_statistics(self) -> None:
-        """All together, and one by one."""
+        """All together, and each separately."""
         self.run_some()
         found = json.loads(self.ask(self.service, "GET /api/v1/tester").body)
         assert [(plan["plan"], plan["model"]) for plan in found["plans"]] == [("sleep", "closed"), ("open", "open")]

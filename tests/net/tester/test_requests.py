@@ -83,7 +83,7 @@ class FakeConnector:
 
 
 class Recorder:
-    """An asker that notes what it is told."""
+    """An asker that records the answers."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -101,7 +101,7 @@ class Recorder:
         self.told.append("reconnected")
 
     def heard(self) -> list[Any]:
-        """What was told since this was asked last."""
+        """The answers since the last call."""
         told, self.told = self.told, []
         return told
 
@@ -125,7 +125,7 @@ class TestLine:
         return [json.loads(line) for line in self.connector.wires[-1].sent().splitlines()]
 
     def test_a_request_and_its_end(self) -> None:
-        """Put, accepted, ended: the answer has all that the frontend told."""
+        """Put, accepted, ended: the answer has all that the frontend sent."""
         self.way.send(7)
         assert self.lines() == [
             {"op": "put", "id": 7, "queue": "sleep", "args": ["0.5"], "answer": "accepted", "limit": 2.5}
@@ -139,7 +139,7 @@ class TestLine:
         assert self.asker.heard() == [(7, answer)]
 
     def test_answers_in_any_pieces(self) -> None:
-        """Each byte by itself is enough."""
+        """It works in pieces of one byte."""
         self.way.send(1)
         text = b'{"id":1,"ok":true,"job":5}\n{"event":"ended","job":5,"outcome":"success","exit-code":0}\n'
         for place in range(len(text)):
@@ -154,7 +154,7 @@ class TestLine:
         assert (number, answer.outcome, answer.error) == (1, Outcome.REFUSED, "full: the queue is full")
 
     def test_taking_back(self) -> None:
-        """Cancels by the job's number, at once or as soon as it is known; and nothing is told of it any more."""
+        """Cancels by the job's number, immediately or as soon as it is known; nothing more is reported of it."""
         for number in (1, 2):
             self.way.send(number)
         self.say(id=1, ok=True, job=11)
@@ -230,7 +230,7 @@ class TestLine:
         assert answer.outcome == Outcome.LOST
 
     def test_stopping(self) -> None:
-        """Closes at once, also while it connects or waits to; nothing is told."""
+        """Closes at once, also while it connects or waits to; nothing is reported."""
         self.way.send(1)
         self.way.stop()
         assert self.connector.wires[-1].disconnected
@@ -261,7 +261,7 @@ class TestBare:
         self.asker.heard()
 
     def test_the_bytes_of_the_original(self) -> None:
-        """Request and answer as they were captured; each byte by itself; then the connection is closed."""
+        """Request and answer as captured, in pieces of one byte; then the connection is closed."""
         self.way.send(1)
         assert self.connector.wires[-1].sent() == REQUEST
         for place in range(len(ANSWER)):
@@ -284,7 +284,7 @@ class TestBare:
         assert [number for number, _ in self.asker.heard()] == [2, 1]
 
     def test_a_frontend_that_goes(self) -> None:
-        """Requests under way are lost, and so is the one that finds nobody; then it is looked for."""
+        """Requests under way are lost, and so is one without a frontend; then it connects again."""
         self.way.send(1)
         self.connector.wires[-1].lose()
         self.connector.is_there = False
@@ -298,7 +298,7 @@ class TestBare:
         assert self.way.can_start
 
     def test_taking_back(self) -> None:
-        """Closes the connection, also one that is being made; nothing is told."""
+        """Closes the connection, also one that is being made; nothing is reported."""
         self.way.send(1)
         self.way.cancel_request(1)
         assert self.connector.wires[-1].disconnected
@@ -308,7 +308,7 @@ class TestBare:
         assert self.asker.heard() == []
 
     def test_what_is_no_frontend(self) -> None:
-        """Is told as what it is."""
+        """The outcome and the reason say what it is."""
         for text, outcome, reason in (
             (b"error busy too many connections\n", Outcome.REFUSED, "busy"),
             (b"HTTP/1.1 400 Bad Request\n", Outcome.LOST, "not an answer of a queue's frontend"),
@@ -321,7 +321,7 @@ class TestBare:
             assert reason in answer.error
 
     def test_stopping(self) -> None:
-        """Closes all at once; nothing is told."""
+        """Closes all at once; nothing is reported."""
         self.way.send(1)
         self.connector.is_slow = True
         self.way.send(2)

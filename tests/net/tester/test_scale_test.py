@@ -72,7 +72,7 @@ class Servers:
         """The frontend is there."""
 
     def stop(self) -> None:
-        """Nothing is told any more."""
+        """Report nothing more."""
         for call in self._calls.values():
             call.cancel()
         self._calls = {}
@@ -182,7 +182,7 @@ def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[s
 
 
 class FakeStarter:
-    """Starts nothing; notes what it is told."""
+    """Starts nothing; records its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -230,7 +230,7 @@ class TestCounting:
         return f'{{"ok":true,"queues":[{{"queue":"sleep","workers-idle":{idle},"workers-busy":{busy}}}]}}\n'
 
     def test_waiting_until_all_are_there(self) -> None:
-        """Idle or busy; whoever starts them is told first."""
+        """Idle or busy; the starter is called first."""
         self.begin()
         self.answer(self.queue(0, 1))
         assert_no_result(self.waiting)
@@ -250,7 +250,7 @@ class TestCounting:
         assert str(reason) == "after 60 s the frontend knows of 3 backends, not 2"
 
     def test_one_that_could_not_stay(self) -> None:
-        """Nobody waits for a backend that has ended."""
+        """The test does not wait for a backend that has ended."""
         self.begin()
         self.starter.fault = "a backend has ended: exit code 2"
         self.answer(self.queue(0, 1))

@@ -117,7 +117,7 @@ class TestLoadTester:
         assert self.tester.total.pending == 0
 
     def test_thousands_begin_and_are_taken_back_in_parts(self) -> None:
-        """In as many reactor turns as it takes, so that nobody else waits; no time passes."""
+        """In as many reactor turns as needed, so that nothing else waits; no time passes."""
         self.start(replace(CLOSED, load=ClosedLoad(1, 10_000)))
         way = self.ways["closed"]
         self.tester.set_parallel(1000)
@@ -191,7 +191,7 @@ class TestLoadTester:
         assert found[2].started_count == found[0].started_count + found[1].started_count
 
     def test_which_plan_is_meant(self) -> None:
-        """The only one whose number can be set needs no name; else it is asked for."""
+        """A name is needed only when the number of several plans can be set."""
         self.start(CLOSED, OPEN)
         assert self.tester.parallel() == 3
         for name, reason in (("other", "no plan 'other'; there is closed, open"), ("open", "of the open model")):
@@ -219,7 +219,7 @@ class TestLoadTester:
         assert (total.outstanding, total.pending, total.completed) == (3, 3, 3)
 
     def test_the_system_time_is_set_back(self) -> None:
-        """For the tester it stands still until it has caught up; nothing is negative."""
+        """The tester's time stops until it has caught up; nothing is negative."""
         self.start(CLOSED)
         self.clock.advance(5.0)
         assert self.tester.now == 1005.0
@@ -272,7 +272,7 @@ class TestLoadTester:
         success_result_of(over)
 
     def test_stopping_does_not_wait(self) -> None:
-        """What was under way stays pending, and the time of the statistics stands still."""
+        """Requests under way stay pending, and the time of the statistics stops."""
         self.start(CLOSED)
         self.clock.advance(4.0)
         self.tester.stopService()

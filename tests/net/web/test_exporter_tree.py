@@ -1,4 +1,4 @@
-"""Several identities over one state, at paths of their own, and pages that hold their numbers for some time."""
+"""Several identities over one state, at separate paths, and pages that hold their numbers for some time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_device_two_identities() -> None:
 
 
 def test_pages_that_hold() -> None:
-    """They show the last tick at a multiple of their time, whether somebody looked then or not."""
+    """They show the last tick at a multiple of their time, with or without a request at that time."""
     with application(CONFIGURATION) as app:
         shown = []
         for ticks in (7, 24, 30):
@@ -79,7 +79,7 @@ def test_paths_that_cannot_be(path: str, reason: str) -> None:
 
 
 def test_an_identity_that_holds(tmp_path) -> None:
-    """As its file says, wherever it is shown."""
+    """As its file says, at every place where it is shown."""
     (tmp_path / "slow.yaml").write_text("name: slow\nbased-on: dcgm\nhold: 30s\n")
     text = CONFIGURATION.replace("identity: dcgm}", f"identity: {tmp_path}/slow.yaml}}")
     with application(text) as app:

@@ -11,8 +11,9 @@ import pytest
 
 from fakedev.net.http.response import PIECE
 from fakedev.net.web.live import MAX_VIEWERS
-from fakedev.sim.charts import ABSENT, HEALTH, MAX_TICKS, MIN_TICKS, History, health, health_of, rounded, summary
+from fakedev.sim.charts import ABSENT, MAX_TICKS, MIN_TICKS, History, rounded, summary
 from fakedev.sim.entities.state import Level, State
+from fakedev.sim.health import HEALTH, health, worst_of
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
 from tests.support.http_wire import Peer
 
@@ -27,7 +28,7 @@ def app() -> Iterator[MemoryApplication]:
 
 
 def viewer(app: MemoryApplication) -> Peer:
-    """Somebody who has asked for the stream."""
+    """A viewer that has requested the stream."""
     peer = app.http()
     peer.send(GET)
     return peer
@@ -58,7 +59,7 @@ def wait(app: MemoryApplication, peers: list[Peer], seconds: float) -> None:
 
 
 def test_outline_and_frames(app: MemoryApplication) -> None:
-    """Who there is comes first; then a frame for each tick, in the order of the devices."""
+    """The list of devices comes first; then a frame for each tick, in the order of the devices."""
     app.ask("POST", "/api/v1/workloads", {"name": "x", "devices": ["b/1"], "profile": "60:0:0"})
     peer = viewer(app)
     wait(app, [peer], 3)
@@ -79,7 +80,29 @@ def test_outline_and_frames(app: MemoryApplication) -> None:
     assert last["health"] == [0] * 4
     assert last["workloads"] == 1
     assert last["fleet"][0] == pytest.approx(0.15)
+    assert last["clock"][3] > last["clock"][0] > 0
+    assert last["memory"][3] > last["memory"][0]
+    assert last["work"] == [[0], [0], [0], [1, "x"]]
     peer.leave()
+
+
+def test_health_of_a_board_is_the_worst_of_its_instances() -> None:
+    """An error of one instance is an error of its board, in the frame, in the list of devices, and of that instance."""
+    pools = "{name: p, nodes: [a], device: a100, devices-per-node: 2, mig: [3g.20gb, 1g.5gb]}"
+    text = SMALL[: SMALL.index("  pools:")] + f"  pools: [{pools}]" + SMALL[SMALL.index("\nweb:") :]
+    with application(text) as app:
+        app.ask("POST", "/api/v1/workloads", {"name": "w", "devices": ["a/1/0"], "profile": "60:0:0"})
+        app.ask("POST", "/api/v1/faults", {"kind": "xid", "devices": ["a/1/1"], "code": 31})
+        peer = viewer(app)
+        wait(app, [peer], 2)
+        last = events(peer)[-1][1]
+        assert [HEALTH[each] for each in last["health"]] == ["well", "error"]
+        assert [HEALTH[each] for each in last["instance-health"]] == ["well", "well", "well", "error"]
+        assert last["instance-usage"] == [0, 0, 60, 0]
+        assert last["work"] == [[0], [1, "w"]]
+        assert json.loads(app.ask("GET", "/api/v1/devices/a/1").body)["health"] == "error"
+        assert json.loads(app.ask("GET", "/api/v1/devices/a/0").body)["health"] == "well"
+        peer.leave()
 
 
 def test_outline_of_divided_devices() -> None:
@@ -125,7 +148,7 @@ def test_a_slow_viewer_skips_ticks(app: MemoryApplication) -> None:
 
 
 def test_large_frames() -> None:
-    """Of 10,000 devices: sent in pieces, whole to each viewer, and no more than a piece waits for one that is slow."""
+    """Of 10,000 devices: sent in pieces, whole to each viewer; at most one piece waits for a slow viewer."""
     with application(SMALL.replace("nodes: [a, b]", "nodes: 5000")) as app:
         fast, slow = viewer(app), viewer(app)
         wait(app, [fast, slow], 1)
@@ -153,7 +176,7 @@ def test_a_viewer_that_never_reads_is_dropped(app: MemoryApplication) -> None:
 
 
 def test_a_standing_clock() -> None:
-    """Once a second all the same, with the same tick: queues go on."""
+    """Still once a second, with the same tick: queues continue."""
     with application(STANDING) as app:
         peer = viewer(app)
         wait(app, [peer], 3)
@@ -162,7 +185,7 @@ def test_a_standing_clock() -> None:
 
 
 def test_bounded(app: MemoryApplication) -> None:
-    """So many viewers and no more; when one leaves the next may come."""
+    """The number of viewers is limited; when one leaves the next may connect."""
     peers = [viewer(app) for _ in range(MAX_VIEWERS)]
     answer = app.get("/api/v1/stream")
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (503, "full")
@@ -211,15 +234,29 @@ def state(tick: int, **arrays: list[float]) -> State:
 
 
 def test_history_is_a_ring() -> None:
-    """It forgets the oldest, skips ticks that it was not told of, and holds what it says at any size."""
+    """It forgets the oldest, skips ticks that it did not receive, and keeps its limit at any size."""
     history = History(state(0, usage_ratio=[0, 1]))
     assert history.size == MAX_TICKS
     for tick in range(1, MAX_TICKS + 10):
         history.note(state(tick, usage_ratio=[tick % 2, 1]))
-    assert history.times()["ticks"] == list(range(10, MAX_TICKS + 10))
-    assert history.of_device(0)["usage_ratio"][-2:] == [0, 1]
+    past = history.of_device(0)
+    assert past["ticks"] == history.of_fleet()["ticks"] == list(range(10, MAX_TICKS + 10))
+    assert past["quantities"]["usage_ratio"][-2:] == [0, 1]
     large = Level(1_000_000, {"usage_ratio": np.zeros(1_000_000)}, {})
     assert History(State(0, 0.0, 0.0, {"device": large}, 0)).size == MIN_TICKS
+
+
+def test_history_of_an_hour() -> None:
+    """Before the last ticks there is a point for every ten seconds, an hour back; the time span is exact."""
+    history = History(state(0, usage_ratio=[0, 1]))
+    for tick in range(1, 4000):
+        history.note(state(tick, usage_ratio=[tick % 7, 1]))
+    ticks = history.of_device(0, 3600.0)["ticks"]
+    dense = list(range(4000 - MAX_TICKS, 4000))
+    assert ticks == [*range(400, dense[0], 10), *dense]
+    assert history.of_fleet(3600.0)["ticks"] == ticks
+    assert history.of_fleet(60.0)["ticks"] == list(range(3939, 4000))
+    assert history.of_device(0, 3600.0)["quantities"]["usage_ratio"][:3] == [400 % 7, 410 % 7, 420 % 7]
 
 
 def test_overview() -> None:
@@ -234,7 +271,7 @@ def test_overview() -> None:
     present = {"temperature_celsius": np.array([True, True, False, True])}
     level = Level(4, arrays, present)
     assert [HEALTH[number] for number in health(level)] == ["well", "heat", "error", "lost"]
-    assert [health_of(level, place) for place in range(4)] == ["well", "heat", "error", "lost"]
+    assert [worst_of(level, [place]) for place in range(4)] == ["well", "heat", "error", "lost"]
     assert rounded(level, "power_watts").tolist() == [100, 201, ABSENT, ABSENT]
     assert rounded(level, "usage_ratio", 100).tolist() == [ABSENT] * 4
     usage, power, hottest = summary(level)

@@ -101,8 +101,8 @@ class TestOwnMetrics:
         resource = OwnMetricsResource(full(scrapes))
         resource.statistics = scrapes.page("own")
         peer = Peer(make_site(own=resource))
-        peer.send(b"GET /own HTTP/1.1\r\n\r\n", b"PUT /own HTTP/1.1\r\n\r\n")
-        answer = peer.ask(b"GET /own HTTP/1.1\r\n\r\n")
+        peer.send(b"GET /own HTTP/1.1\r\nHost: a\r\n\r\n", b"PUT /own HTTP/1.1\r\nHost: a\r\n\r\n")
+        answer = peer.ask(b"GET /own HTTP/1.1\r\nHost: a\r\n\r\n")
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         values = {(s.name, s.labels.get("code")): s.value for f in parse_text(answer.body.decode()) for s in f.samples}
         assert values["fakedev_scrapes_total", "200"] == 1

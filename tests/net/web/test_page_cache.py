@@ -47,7 +47,7 @@ workloads: {listen: [], base: [{name: base, devices: all, profile: "40:20:0"}]}
 
 
 class BusyReactor(AppReactor):
-    """A reactor whose clock moves a millisecond each time somebody looks at it, as if work took time."""
+    """A reactor whose clock moves a millisecond each time it is read, as if work took time."""
 
     def seconds(self) -> float:
         self.rightNow += 0.001
@@ -90,7 +90,7 @@ class CountingPage(Page[RosterNode]):
 
     def _failing(self) -> Iterator[bytes]:
         yield b"a piece"
-        raise RuntimeError("a fault of ours")
+        raise RuntimeError("an internal error")
 
 
 def ready(page: CachedPage) -> Response:
@@ -111,13 +111,13 @@ class TestSmallPage:
         self.page = CachedPage(lambda: self.fleet.state, AppReactor(), [self.part])
 
     def test_only_when_asked(self) -> None:
-        """Ticks that nobody looks at cost no rendering."""
+        """Ticks without requests cost no rendering."""
         for _ in range(10):
             self.fleet.advance()
         assert self.part.ticks == []
 
     def test_once_a_tick(self) -> None:
-        """All who ask in one tick get one and the same Response; the next tick has its own."""
+        """All requests in one tick get the same Response; the next tick has its own."""
         self.fleet.advance()
         first = ready(self.page)
         assert all(ready(self.page) is first for _ in range(16))
@@ -143,7 +143,7 @@ class TestSmallPage:
         assert self.part.ticks == [0, 0, 1, 0]
 
     def test_an_event_does_not_change_a_page_before_its_tick(self) -> None:
-        """Who asks before and after an event of the same tick reads the same bytes."""
+        """Requests before and after an event of the same tick get the same bytes."""
         page = self.pages.fleet_page(Selection(pool="green"))
         self.fleet.advance()
         before = bytes(ready(page).body)
@@ -172,7 +172,7 @@ class TestSmallPage:
         assert green.content_type == self.configuration.identities["green"].content_type
 
     def test_a_node_page(self) -> None:
-        """One node's devices alone, as its exporter prints it; it is kept, as every page is."""
+        """Only one node's devices, as its exporter prints it; it is cached, as every page is."""
         node = self.fleet.roster.node("b")
         assert node is not None
         page = self.pages.node_page(node)
@@ -215,7 +215,7 @@ class TestLargePage:
         return count
 
     def waiting(self) -> Deferred[Response]:
-        """Somebody who asks."""
+        """A request for the page that waits."""
         response = self.page.response()
         assert isinstance(response, Deferred)
         return response
@@ -228,8 +228,16 @@ class TestLargePage:
         assert len(body) > 5_000_000
         assert body == made_alone(self.fleet, self.configuration)
 
+    def test_many_who_wait(self) -> None:
+        """They all get the same page, some in each turn."""
+        waiters = [self.waiting() for _ in range(100)]
+        self.fair_share(waiters[0])
+        assert 0 < sum(waiter.called for waiter in waiters) < 20
+        self.fair_share(waiters[-1])
+        assert len({id(success_result_of(waiter)) for waiter in waiters}) == 1 and len(self.part.ticks) == 1
+
     def test_one_state_though_ticks_pass(self) -> None:
-        """A tick between any two pieces: still all lines are of one tick, the one that is said."""
+        """A tick between any two pieces: still all lines are of one tick, the one that is stated."""
         waiter = self.waiting()
         self.fair_share(waiter, self.fleet.advance)
         response = success_result_of(waiter)
@@ -256,19 +264,19 @@ class TestLargePage:
         assert bytes(success_result_of(second).body).count(b'pod="pod-of-mine"') > 1600
 
     def test_several_wait_for_one(self) -> None:
-        """Who asks while the page is made gets it too; it is made once."""
+        """A request while the page is made gets it too; it is made once."""
         waiters = [self.waiting()]
         for _ in range(5):
             self.reactor.turn()
             waiters.append(self.waiting())
-        self.fair_share(waiters[0])
+        self.fair_share(waiters[-1])
         responses = [success_result_of(waiter) for waiter in waiters]
         assert len(set(map(id, responses))) == 1
         assert self.part.ticks == [0]
         assert self.page.response() is responses[0]
 
-    def test_a_fault_is_told_to_all_who_wait(self) -> None:
-        """And who asks afterwards starts anew."""
+    def test_a_fault_is_reported_to_all_waiting_requests(self) -> None:
+        """And the next request starts again."""
         self.part.fails = True
         first, second = self.waiting(), self.waiting()
         self.fair_share(first)
@@ -281,7 +289,7 @@ class TestLargePage:
 
 
 class TestFollowing:
-    """The fleet goes over to other nodes while pages are kept and made."""
+    """The fleet reloads with other nodes while pages are cached and made."""
 
     def setup_method(self) -> None:
         self.configuration = configured(LARGE)
@@ -337,7 +345,7 @@ class TestFollowing:
         assert b"collectd_" in self.expected
 
     def test_a_node_that_is_gone(self) -> None:
-        """Who waits for its page is told that there is none."""
+        """Requests that wait for its page get 404."""
         node = self.fleet.roster.node("p-199")
         assert node is not None
         page = self.pages.node_page(node)

@@ -53,7 +53,8 @@ def test_query(app: MemoryApplication, path: WebPath) -> None:
         assert answer.status in (200, 405)  # the tester's page that would change something
         return
     assert answer.status == 400
-    there = f"there are {', '.join(path.query)}" if path.query else "nothing can be chosen here"
+    there = f"there {'is' if len(path.query) == 1 else 'are'} {', '.join(path.query)}"
+    there = there if path.query else "nothing can be chosen here"
     assert there in answer.body.decode()
 
 
@@ -79,6 +80,6 @@ def test_pages_of_the_tester(app: MemoryApplication) -> None:
 
 
 def test_path_of_a_name() -> None:
-    """Names stand in place of the parts in capitals."""
+    """Names replace the parts in capitals."""
     assert web_paths.LINK.at(NODE="a", INDEX=0, NUMBER=3) == "/api/v1/devices/a/0/link/3"
     assert (web_paths.LINK.fixed, web_paths.METRICS.fixed) == ("/api/v1/devices", "/metrics")

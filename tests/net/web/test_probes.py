@@ -53,7 +53,7 @@ class TestHealth:
         advance = fleet.advance
 
         def failing() -> None:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
 
         fleet.advance = failing
         self.app.tick()

@@ -18,7 +18,7 @@ SCRAPE = (
 )
 
 
-def test_a_cached_scrape_enters_eleven_files() -> None:
+def test_a_cached_scrape_enters_twelve_files() -> None:
     """From the bytes of the request to those of the answer."""
     with application(SMALL) as app:
         channel = app.factories(GuardedSite)[0].buildProtocol(None)
@@ -44,7 +44,6 @@ def test_a_cached_scrape_enters_eleven_files() -> None:
         assert transport.value()[before:].startswith(b"HTTP/1.1 200 OK\r\n")
     http = {"channel", "parser", "request", "resource", "response", "sending", "statistics"}
     assert entered == {
-        *(f"net/http/{name}.py" for name in http), "net/web/metrics_page.py", "net/web/page_cache.py",
-
-        "sim/faults/pages.py", "spec/histogram.py",
+        *(f"net/http/{name}.py" for name in http), "net/lines/fair_share.py", "net/web/metrics_page.py",
+        "net/web/page_cache.py", "sim/faults/pages.py", "spec/histogram.py",
     }  # fmt: skip

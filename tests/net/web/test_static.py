@@ -12,7 +12,7 @@ from fakedev.net.web.static import POLICY
 from fakedev.sim.journal import JOURNAL_KINDS
 from tests.support.application import MemoryApplication, application
 
-#: Everything that a file of ours names: in markup, in modules.
+#: Everything that our files refer to: in markup, in modules.
 NAMED = re.compile(r"""(?:href|src)="([^"#]+)"|from "([^"]+)"|import "([^"]+)\"""")
 FILES = {entry.name: entry.read_text() for entry in files("fakedev.page").iterdir() if not entry.name.startswith("_")}
 
@@ -44,7 +44,7 @@ def test_nothing_foreign() -> None:
 
 
 def test_policy(app: MemoryApplication) -> None:
-    """Every file forbids what does not come from here; the page has no script or style of its own in it."""
+    """Every file forbids what does not come from here; the page contains no inline script or style."""
     assert "default-src 'none'" in POLICY
     assert "unsafe" not in POLICY
     for path in ("/", "/page/app.js", "/page/layout.css"):
@@ -55,7 +55,7 @@ def test_policy(app: MemoryApplication) -> None:
 
 
 def test_unchanged(app: MemoryApplication) -> None:
-    """Who has a file is told that it is still the same; who has another one gets it."""
+    """A browser with the same file gets 304; one with another file gets the new one."""
     whole = app.get("/page/app.js")
     tag = whole.headers["etag"]
     assert whole.headers["cache-control"] == "no-cache"
@@ -66,7 +66,7 @@ def test_unchanged(app: MemoryApplication) -> None:
 
 
 def test_nothing_else_is_served(app: MemoryApplication) -> None:
-    """Not the package's own files, not what lies above."""
+    """Not the package's own files, not the folders above."""
     for path in ("", "/", "/__init__.py", "/index.html", "/..%2fnet%2fapi.py", "/%2e%2e/tap.py"):
         assert app.get(f"/page{path}").status == 404, path
 

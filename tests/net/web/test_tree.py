@@ -61,7 +61,10 @@ def test_get_and_head(app: MemoryApplication, path: str) -> None:
     head = app.ask("HEAD", path)
     assert (head.status, head.body) == (200, b"")
     if path != "/-/metrics":  # which counts
-        assert head.headers == answer.headers
+        # The items of a collection are not described for HEAD, so their length is not known.
+        is_list = path in ("/api/v1/workloads", "/api/v1/devices", "/api/v1/nodes", "/api/v1/queues", "/sd")
+        length = {"content-length": answer.headers["content-length"]} if is_list else {}
+        assert head.headers | length == answer.headers and is_list != ("content-length" in head.headers)
 
 
 @pytest.mark.parametrize("path", [*PAGES, *CONTROL])
@@ -88,7 +91,7 @@ def test_allowed_methods_where_there_are_more(app: MemoryApplication) -> None:
     """As Allow tells them."""
     for path, allowed in (
         ("/api/v1/workloads", "GET, HEAD, POST"),
-        ("/api/v1/clock", "GET, HEAD, POST"),
+        ("/api/v1/clock", "GET, HEAD, POST, PATCH"),
         ("/api/v1/workloads/w1", "GET, HEAD, DELETE"),
         ("/-/reload", "POST"),
     ):
@@ -155,7 +158,7 @@ def test_metrics(app: MemoryApplication) -> None:
 
 
 def test_pool_and_identity_of_an_endpoint(app: MemoryApplication) -> None:
-    """`pool` shows that pool alone, `identity` shows everything as that exporter; in /nodes and /sd too."""
+    """`pool` shows only that pool, `identity` shows everything as that exporter; in /nodes and /sd too."""
     blue = app.get("/metrics", place=BLUE).body
     assert b"xpum_" in blue
     assert b"DCGM" not in blue
@@ -196,8 +199,8 @@ def test_discovery(app: MemoryApplication) -> None:
     assert [target["labels"]["node"] for target in app.json("/sd?pool=blue")] == ["c"]
     unknown = app.get("/sd?pool=red")
     assert (unknown.status, unknown.body) == (404, b"no pool 'red': there are green, blue\n")
-    # HTTP/1.0 has no Host.
-    assert json.loads(app.ask("GET", "/sd", headers="").body)[0]["targets"] == ["localhost"]
+    # As a request of HTTP/1.0, which has no Host.
+    assert json.loads(app.ask("GET", "/sd", headers="Host:\r\n").body)[0]["targets"] == ["localhost"]
 
 
 def test_health_is_good(app: MemoryApplication) -> None:
@@ -316,10 +319,10 @@ def test_the_host_header_of_another_shard() -> None:
 
 
 class TestPerNode:
-    """Each node has an address of its own, on one port."""
+    """Each node has its own address, on one port."""
 
     def test_addresses(self) -> None:
-        """The first is the first node's; what is nobody's has nothing."""
+        """The first is the first node's; an address without a node has nothing."""
         text = TREE.replace('  - {listen: "127.0.0.1:9401", serve: metrics}\n', "  - per-node: 127.64.0.0/24:9410\n")
         with application(text) as app:
             (host,) = [port.getHost().host for port in app.reactor.ports if port.getHost().port == 9410]

@@ -1,4 +1,4 @@
-"""Who may change something by the web."""
+"""Permission to change something over HTTP."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def app() -> Iterator[MemoryApplication]:
     ],
 )
 def test_origin_and_host(app: MemoryApplication, headers: str, status: int) -> None:
-    """Web pages of others change nothing; curl needs nothing; reading is for all."""
+    """Web pages of others change nothing, and read nothing by a name that points here; curl needs nothing."""
     answer = app.ask(*ADVANCE, headers=headers)
     assert answer.status == status
     assert app.json("/api/v1/clock")["tick"] == (1 if status == 200 else 0)
@@ -43,7 +43,12 @@ def test_origin_and_host(app: MemoryApplication, headers: str, status: int) -> N
         assert json.loads(answer.body)["error"]["code"] == "forbidden"
         assert app.ask("DELETE", "/api/v1/workloads/x", headers=headers).status == 403
         assert app.ask("POST", "/-/reload", b"", headers=headers).status == 403
-    assert app.ask("GET", "/api/v1/clock", headers=headers).status == 200
+    is_foreign_host = "localhost" not in headers and "127" not in headers and "::1" not in headers
+    for path in ("/api/v1/clock", "/api/v1/stream", "/api/v1/devices/x/0", "/api/v1", "/api/v1/x"):
+        for method in ("GET", "HEAD") if path != "/api/v1/stream" else ("HEAD",):
+            assert (app.ask(method, path, headers=headers).status == 403) == is_foreign_host
+    for path in ("/metrics", "/nodes/a/metrics", "/sd", "/health", "/-/metrics", "/workloads/metrics"):
+        assert app.ask("GET", path, headers=headers).status == 200
 
 
 @pytest.mark.parametrize(

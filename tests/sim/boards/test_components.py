@@ -159,7 +159,7 @@ class TestHang:
 
 
 class TestHardware:
-    """What the hardware does by itself."""
+    """What the hardware does without workloads."""
 
     def test_slowdown(self) -> None:
         """From its own limit on half of the clock is gone at once; that limit is over that of the software."""
@@ -176,7 +176,7 @@ class TestHardware:
         assert found == {False, True}
 
     def test_shutdown(self) -> None:
-        """The board goes away: nothing is shown of it, its counters stand still, its workload ends; others stay."""
+        """The board goes away: nothing is shown of it, its counters stop, its workload ends; others stay."""
         fleet = board(FULL, slowdown_celsius=190, shutdown_celsius=70, resume_celsius=60)
         start(fleet, profile="100:0:0")
         start(fleet, "card1", "20:0:0")
@@ -192,7 +192,7 @@ class TestHardware:
         assert fleet.lost[0] == 1
 
     def test_the_fan(self) -> None:
-        """It follows the core temperature with a lag of its own, from its lowest to its highest speed."""
+        """It follows the core temperature with its own lag, from its lowest to its highest speed."""
         fleet = board(FULL, fan_seconds=10)
         assert shown(fleet, "fan_speed_ratio") == [0.3]
         start(fleet, profile="100:0:0")
@@ -216,7 +216,7 @@ class TestBoardsOfOneType:
     """What tells them apart."""
 
     def test_spread(self) -> None:
-        """Idle and busy power and heat differ by no more than the type says; who has what depends on no neighbour."""
+        """Idle and busy power and heat differ by no more than the type says, and depend on no neighbour."""
         wide = replace(FULL, dynamics=replace(DYNAMICS, spread=0.1, power_limit_watts=1000))
         fleet = make_fleet(pool_of(device_type=wide, devices_per_node=200))
         idle = fleet.power_watts.copy()

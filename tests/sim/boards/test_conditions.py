@@ -63,7 +63,7 @@ class Devices:
     ],
 )  # fmt: skip
 def test_a_condition(name: str, value: float, expected: dict[str, float]) -> None:
-    """It holds from the next tick on, for that board alone, until it is taken back."""
+    """It holds from the next tick on, only for that board, until it is taken back."""
     devices = Devices()
     usual = devices.after(0, *expected)
     devices.set(**{name: value})

@@ -1,6 +1,6 @@
-"""Whatever boards are in a fleet, whatever runs on them and is done to them: some things are always so.
+"""Random histories of boards, workloads and faults: some properties always hold.
 
-What they are is in tests/support/board_checks.py. The power limit is kept but for the stated overshoot, unless what the
+tests/support/board_checks.py has them. The power limit is kept but for the stated overshoot, unless what the
 work draws at the idle clock is over it already: the clock goes no lower.
 """
 

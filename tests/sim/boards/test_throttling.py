@@ -13,7 +13,7 @@ from tests.support.round_board import DYNAMICS, ROUND, board, under
 
 
 class TestWork:
-    """Workloads whose seconds are work: throttled clocks slow them."""
+    """Workloads that count seconds as work: throttled clocks slow them."""
 
     @pytest.mark.parametrize(("kind", "sensitivity"), [("compute", 1), ("memory", 0.1), ("transfer", 0)])
     def test_a_throttled_clock(self, kind: str, sensitivity: float) -> None:
@@ -28,14 +28,14 @@ class TestWork:
         assert fleet.state.tick == pytest.approx(100 / pace, abs=3)
 
     def test_a_clock_of_0(self) -> None:
-        """It goes on very slowly, and all numbers stay numbers."""
+        """It continues very slowly, and all numbers stay finite."""
         gated = replace(ROUND, ranges={**ROUND.ranges, "core_frequency_mhz": Range(0, 1300)})
         fleet = board(gated, power_limit_watts=100)
         start(fleet, profile="100:0:5", seconds_of="work")
         advance(fleet, 20)
         assert fleet.core_frequency_mhz[0] == 0
         assert fleet.usage_ratio[0] == 1
-        assert fleet.workloads.work_left() == pytest.approx({"w1": 4 - 19 * 0.001})
+        assert fleet.workloads.work_left({"w1": 0}) == pytest.approx({"w1": 4 - 19 * 0.001})
 
 
 class TestPowerLimit:
@@ -53,7 +53,7 @@ class TestPowerLimit:
         assert fleet.throttled_power_seconds.tolist() == [100, 0, 0, 0]
 
     def test_seconds_are_simulated_ones(self) -> None:
-        """Whatever a tick is."""
+        """For any length of a tick."""
         fleet = board(tick_seconds=0.25, power_limit_watts=400)
         start(fleet, profile="100:0:2.5")
         advance(fleet, 40)
@@ -68,7 +68,7 @@ class TestPowerLimit:
     @pytest.mark.parametrize("limit", [490, 400, 300, 200])
     @pytest.mark.parametrize("exponent", [2, 2.5, 3])
     def test_a_lowered_limit(self, limit: float, exponent: float) -> None:
-        """The clock goes with the share of the power that is left to the work, ^(1 / exponent), in whole steps."""
+        """The clock goes with the share of the power that remains for the work, ^(1 / exponent), in whole steps."""
         fleet = under("compute", power_limit_watts=limit, clock_power_exponent=exponent)
         wanted = 1300 * ((limit - 124) / 376) ** (1 / exponent)
         assert 0 <= wanted - fleet.core_frequency_mhz[0] < 10
@@ -159,7 +159,7 @@ class TestThermalThrottle:
         assert fleet.thermal_clock_ratio[0] == ratio
 
     def test_without_work(self) -> None:
-        """There is nothing to take: the flag is off and the seconds stand still, however hot the board is."""
+        """There is nothing to take: the flag is off and the seconds do not grow, however hot the board is."""
         fleet = under("compute", slowdown_celsius=70, resume_celsius=66)
         stop(fleet, "w1")
         advance(fleet, 4)

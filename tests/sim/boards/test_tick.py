@@ -207,7 +207,7 @@ class TestKindsOfWork:
 
 
 class TestNeighbours:
-    """Who else is in the fleet changes nobody's numbers."""
+    """Other boards in the fleet change no numbers."""
 
     def test_boards_without_dynamics_are_as_they_were(self) -> None:
         """Direct boards beside others show, to the last bit, what they show by themselves; they are not throttled."""
@@ -225,7 +225,7 @@ class TestNeighbours:
         assert "throttled_power" not in alone.quantity_names()
 
     def test_direct_boards_take_every_kind_as_plain_load(self) -> None:
-        """They follow the load, whatever it is made of, and never leave their range."""
+        """They follow the load of every kind of work, and never leave their range."""
         fleet = make_fleet()
         for kind, load in (("memory", 30), ("tensor", 30), ("compute", 90)):
             start(fleet, "card0", f"{load}:0:0", kind=kind)

@@ -67,7 +67,7 @@ class TestLink:
         ],
     )
     def test_slow(self, given: dict[str, float], shown: tuple[float, float, float], share: float) -> None:
-        """What is left of lanes and generation is shown, and no more is carried; the other board is well."""
+        """The remaining lanes and generation are shown, and limit the traffic; the other board is healthy."""
         fleet = fleet_of()
         start(fleet, "all", "10:0:0", metrics={"pcie-tx": "100%"})
         inject(fleet, kind="pcie-slow", devices="dgx-0/0", **given)
@@ -127,7 +127,7 @@ class TestPlace:
         assert len({each["pci_address"] for each in facts}) == 9
         assert not any("numa_node" in each for each in facts)
 
-    def test_an_address_that_is_given_is_nobody_elses(self) -> None:
+    def test_an_address_that_is_given_is_unique(self) -> None:
         """Another board leaves the address that it would have had."""
         pool = pool_of(
             device_type=catalog_type("h100"), devices_per_node=8, devices={1: DeviceSpec(1, {"addr": "0000:1b:00.0"})}
@@ -163,7 +163,7 @@ class TestFile:
         ],
     )
     def test_problems(self, connections: str, problem: str) -> None:
-        """What cannot be is said, with its line."""
+        """The error of an impossible value has its line."""
         found = problems(pool(device="dev.yaml"), {"dev.yaml": DEVICE.replace("CONNECTIONS", connections)})
         assert len(found) == 1
         assert found[0].startswith("dev.yaml:4: ")

@@ -40,7 +40,7 @@ class TestQuantities:
         assert fleet.memory_used_ratio[0] == 98 / 1000
 
     def test_used_memory_leaves_the_reserved_alone(self) -> None:
-        """Whatever the range says, and though the last page would not fit."""
+        """For any range, and though the last page would not fit."""
         full = DeviceType("full", {"memory_used_bytes": Range(0, 999)}, {}, 1000, 95, 10)
         fleet = make_fleet(pool_of(device_type=full))
         start(fleet, profile="100:0:0")
@@ -72,7 +72,7 @@ class TestQuantities:
             assert fleet.pcie_tx_bytes == pytest.approx(sent)
 
     def test_counters_never_go_down(self) -> None:
-        """Whatever comes and goes."""
+        """With any workloads that start and end."""
         fleet = make_fleet()
         before = fleet.energy_joules
         for tick in range(100):

@@ -32,7 +32,7 @@ def told(roster: Roster, *words: str) -> list[str]:
 
 @given(st.frozensets(st.integers(0, ROSTER.parts.unit_count - 1)))
 def test_nothing_is_lost(chosen: frozenset[int]) -> None:
-    """Whoever asks for the words gets the same devices and parts, each once."""
+    """The words give the same devices and parts again, each once."""
     units = np.array(sorted(chosen), dtype=np.int64)
     words = words_of(ROSTER, units)
     found = [

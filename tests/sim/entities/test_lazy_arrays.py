@@ -9,7 +9,7 @@ from fakedev.sim.entities.state import LazyArrays, overlaid
 
 @pytest.mark.parametrize("is_made", [False, True])
 def test_overlaid(is_made: bool) -> None:
-    """Others stand in the place of some, and beside them; those below stay as they are, unmade until asked for."""
+    """Others replace some, and are added; those below stay unchanged, and are not made before they are read."""
     asked: list[str] = []
 
     def make(name: str) -> int:

@@ -1,4 +1,4 @@
-"""The names of devices: UUIDs, serial numbers, PCI addresses, and whatever is said of them."""
+"""The names of devices: UUIDs, serial numbers, PCI addresses, and their other facts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TestNames:
         assert all(len(address) == len("0000:1b:00.0") for address in addresses)
 
     def test_what_is_said_wins(self) -> None:
-        """A device's fact over its node's, over its pool's, over its type's; aliases stand for each other."""
+        """A device's fact over its node's, over its pool's, over its type's; aliases mean each other."""
         kind = DeviceType("kind", {"power_watts": Range(1, 2)}, {"color": "type", "rack": "type", "row": "type"})
         pool = pool_of(device_type=kind, devices_per_node=2, facts={"rack": "pool", "row": "pool"})
         pool = replace(

@@ -23,7 +23,7 @@ def keys_of(count: int) -> Keys:
 
 
 class TestPureFunction:
-    """The same arguments give the same numbers, whoever asks, when, and beside whom."""
+    """The same arguments give the same numbers, at any time and in any array."""
 
     @given(SEEDS, KEYS, TICKS)
     def test_same_arguments_same_numbers(self, seed: int, keys: list[int], tick: int) -> None:
@@ -89,7 +89,7 @@ class TestWhatDecides:
         assert len({entity_key("a", "bc"), entity_key("ab", "c"), entity_key("abc"), entity_key("abc", "")}) == 4
 
     def test_entities_and_ticks_are_not_correlated(self) -> None:
-        """Neighbours in the array, and in time, have nothing to do with each other."""
+        """Neighbours in the array, and in time, are independent of each other."""
         keys = keys_of(2_000)
         rows = np.array([normal(1, keys, "power", tick) for tick in range(50)])
         for one, other in ((rows[:, :-1], rows[:, 1:]), (rows[:-1], rows[1:])):
@@ -104,7 +104,7 @@ class TestDistributions:
 
     @given(SEEDS, KEYS, TICKS)
     def test_uniform_is_from_0_up_to_but_not_1(self, seed: int, keys: list[int], tick: int) -> None:
-        """Whatever the arguments."""
+        """For any arguments."""
         drawn = uniform(seed, np.array(keys, dtype=np.uint64), "u", tick)
         assert ((drawn >= 0) & (drawn < 1)).all()
 

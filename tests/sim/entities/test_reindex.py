@@ -26,7 +26,7 @@ def reindex(old: list[int]) -> Reindex:
 
 @given(OLD)
 def test_carried(old: list[int]) -> None:
-    """Who lives on has what it had; who has come has what it begins with."""
+    """Devices that continue have their old values; new ones have initial values."""
     before, fresh = np.arange(COUNT) * 10, -np.arange(len(old)) - 1
     expected = [was * 10 if was >= 0 else -place - 1 for place, was in enumerate(old)]
     assert reindex(old).carried(before, fresh).tolist() == expected

@@ -49,7 +49,7 @@ class TestSeries:
         assert level.has("power_watts", 1)
 
     def test_frozen(self) -> None:
-        """The values of before, while the board goes on."""
+        """The values of before, while the board continues."""
         fleet = busy(5)
         power, energy = shown(fleet, "power_watts"), shown(fleet, "energy_joules")
         fault = inject(fleet, kind="frozen", devices="dgx-0/0")
@@ -60,7 +60,7 @@ class TestSeries:
         assert seen(fleet, "energy_joules") == shown(fleet, "energy_joules")
 
     def test_frozen_now_and_then(self) -> None:
-        """Each device shows what it showed when it froze, whichever froze before it."""
+        """Each device shows what it showed when it froze, also when others froze before it."""
         fleet = busy(5)
         inject(fleet, kind="frozen", devices="*/0", every="3s", probability=0.5)
         last = fleet.energy_joules.copy()
@@ -75,7 +75,7 @@ class TestSeries:
             last = fleet.energy_joules.copy()
 
     def test_counters_begin_again(self) -> None:
-        """From 0, and go on; those of a board that is reset later are not negative."""
+        """They restart at 0, and continue; those of a board that is reset later are not negative."""
         fleet = busy(50)
         before = shown(fleet, "energy_joules")
         inject(fleet, kind="counter-reset", devices="dgx-0/0")
@@ -146,7 +146,7 @@ class TestPages:
         assert app.get("/nodes/a/metrics").status == 200
 
     def test_the_fleets_page(self, app: MemoryApplication) -> None:
-        """It is in trouble when all of its nodes are."""
+        """It fails when the pages of all its nodes fail."""
         inject_by_api(app, kind="error-page", devices="all")
         assert app.get("/metrics").status == 500
 
@@ -227,7 +227,7 @@ class TestPorts:
         assert app.json("/api/v1/faults")["total"] == 0
 
     def test_many_words(self, app: MemoryApplication) -> None:
-        """Of a long list of devices the first are told, and how many more there are."""
+        """Of a long list of devices the first are shown, and how many more there are."""
         path = inject_by_api(app, kind="hang", devices=["a/0", "a/card1"] * 60)
         fault = app.json(path)
         assert (len(fault["devices"]), fault["more-devices"], fault["device-count"]) == (100, 20, 2)

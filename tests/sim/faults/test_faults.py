@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault
+from fakedev.sim.explanation import explain
 from fakedev.sim.faults.faults import MAX_FAULTS
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import FieldError, Refused
@@ -132,7 +133,7 @@ class TestTimes:
         assert not fleet.faults.by_id
 
     def test_probability(self) -> None:
-        """Each device is drawn by itself, anew each time; whole nodes together."""
+        """Each device is drawn separately, each time again; whole nodes together."""
         fleet = make_fleet(boards_of("h100", nodes=50, devices=2))
         inject(fleet, kind="hang", devices="all", probability=0.3, every="5s")
         inject(fleet, kind="node-down", devices="all", probability=0.5, start=1000)
@@ -151,7 +152,7 @@ class TestTimes:
 
     @given(st.integers(0, 2**40))
     def test_others_change_nothing(self, seed: int) -> None:
-        """Who is concerned follows from seed, fault and device, not from who else is there."""
+        """The affected devices follow from seed, fault and device, not from other devices."""
         small = make_fleet(boards_of("h100", nodes=2, devices=2), seed=seed)
         large = make_fleet(boards_of("h100", nodes=4, devices=2), seed=seed)
         for fleet in (small, large):
@@ -160,7 +161,7 @@ class TestTimes:
         assert (small.hung == large.hung[:4]).all()
 
     def test_the_configuration_has_some(self) -> None:
-        """They have ids of their own."""
+        """They have separate ids."""
         spec = fault_from_fields({"kind": "lost", "devices": "dgx-0/1"})
         fleet = make_fleet(boards_of("h100", nodes=1, devices=2), faults=(spec,))
         advance(fleet, 1)
@@ -220,14 +221,14 @@ class TestBoards:
         self.recovered(fleet)
 
     def test_a_cap_above_the_limit(self) -> None:
-        """Boards whose driver would not take it are left alone."""
+        """Boards with a driver that would refuse it do not change."""
         fleet = make_fleet(boards_of("h100", devices=1), boards_of("l40s", devices=1))
         inject(fleet, kind="power-cap", devices="all", watts=500)
         advance(fleet, 1)
         assert fleet.power_limit_watts.tolist() == [500, 350]
 
     def test_fan(self) -> None:
-        """A fan that stands turns no more, and the board gets hot."""
+        """A stopped fan does not turn, and the board gets hot."""
         fleet = make_fleet(boards_of("intel-dg1", nodes=1, devices=2))
         start(fleet, "all", "100:0:0")
         advance(fleet, 100)
@@ -311,7 +312,7 @@ class TestBoards:
         assert shown(fleet, "usage_ratio", 1) == 0.5
 
     def test_lost_and_back(self) -> None:
-        """It shows nothing, its counters begin anew, its errors stay, it comes back cold."""
+        """It shows nothing, its counters restart at 0, its errors stay, it comes back cold."""
         fleet = busy()
         inject(fleet, kind="ecc-single", devices="dgx-0/0", count=7)
         advance(fleet, 1)
@@ -368,7 +369,7 @@ class TestLabels:
 
 
 def test_the_journal_tells_causes_apart() -> None:
-    """Devices that show the same from one tick on, for different faults or for none, are entries of their own."""
+    """Devices that show the same from one tick on, for different faults or for none, are separate entries."""
     fleet = make_fleet(boards_of("h100", devices=4))
     for devices in ("dgx-0/0,dgx-0/2", "dgx-0/1"):
         inject(fleet, kind="lost", devices=devices)
@@ -383,3 +384,23 @@ def test_the_journal_tells_causes_apart() -> None:
     began = [(each.scope, each.cause) for each in fleet.journal.last(99, ("throttled_power",))]
     assert all(cause in ("", "f3") for _, cause in began)
     assert {cause for scope, cause in began if "dgx-0/3" in scope} == {""}, "heat does not lower the power limit"
+
+
+def test_many_faults_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explanation looks at all faults in one calculation: with the same outcome as one by one."""
+    fleet = busy(2)
+    for number in range(200):
+        kind = ("fan", "xid", "stale-labels", "lost")[number % 4]
+        code = {"code": 79} if kind == "xid" else {}
+        inject(fleet, kind=kind, devices=f"dgx-{number // 4 % 2}/{number % 3}", probability=0.5, every="2s", **code)
+    advance(fleet, 3)
+    faults = fleet.faults
+    for unit in range(fleet.roster.device_count):
+        near = faults.near(unit)
+        assert near.now == [each for each in faults.by_id.values() if unit in each.concerned]
+        assert near.changed == [change.fault for change in faults.changes if unit in change.devices]
+    calls: list[int] = []
+    owner = fleet.roster.parts.owner
+    monkeypatch.setattr(type(fleet.roster.parts), "owner", lambda parts, unit: calls.append(unit) or owner(unit))
+    explain(fleet, 1)
+    assert len(calls) < 20

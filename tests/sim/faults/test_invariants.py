@@ -1,4 +1,4 @@
-"""What always holds, whatever goes wrong: random faults, repairs, workloads and ticks."""
+"""What always holds, with any faults: random faults, repairs, workloads and ticks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fakedev.sim.charts import HEALTH, health, summary
+from fakedev.sim.charts import summary
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, InjectFault, Stamped, event_from_fields, event_to_fields
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.health import HEALTH, health
 from fakedev.sim.record import Replay
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
@@ -35,7 +36,7 @@ _DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*", "m-0/1", "m-0/1/0"
 
 
 def _of(level: Level, devices: np.ndarray) -> Level:
-    """The level of some devices alone."""
+    """The level of only some devices."""
     arrays = {name: values[devices] for name, values in level.arrays.items()}
     return Level(len(devices), arrays, {name: has[devices] for name, has in level.present.items()})
 
@@ -92,7 +93,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @rule(fields=fault_fields())
     def break_something(self, fields: dict[str, Any]) -> None:
-        """Anything goes wrong; what cannot be leaves no trace."""
+        """Inject any fault; an impossible one leaves no trace."""
         before = len(self.events), dict(self.fleet.faults.by_id)
         try:
             self.fleet.apply(InjectFault(fault_from_fields(fields)))
@@ -131,7 +132,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def parts_are_within_their_devices(self) -> None:
-        """No part shows more than its device has for it, whatever has gone wrong."""
+        """No part shows more than its device has for it, with any faults."""
         check_parts(self.fleet, self.fleet.state)
 
     @invariant()
@@ -152,7 +153,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_lost_is_lost(self) -> None:
-        """A board or part that is gone shows nothing else, and nobody works on it."""
+        """A board or part that is lost shows nothing else, and no workload runs on it."""
         level = self.fleet.state.levels["unit"]
         for device in np.flatnonzero(level.arrays["lost"]).tolist():
             assert {name for name in level.arrays if level.has(name, device)} <= {"lost", "xid"}
@@ -204,7 +205,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_shown_is_a_level(self) -> None:
-        """Whatever exporters do, there are the same quantities, of the same devices."""
+        """With any faults of exporters, there are the same quantities, of the same devices."""
         for name, true in self.fleet.state.levels.items():
             shown = self.fleet.shown.levels[name]
             assert shown.arrays.keys() == true.arrays.keys()

@@ -61,7 +61,7 @@ class TestInAFleet:
         assert dict(fleet.faults.by_id) == {}
 
     def test_cleared_before(self) -> None:
-        """It goes on without it, and its end is no trouble."""
+        """It continues without it, and its end is no error."""
         fleet = boards()
         workload = start(fleet, "dgx-0/1", faults="hang")
         fleet.advance()
@@ -163,7 +163,7 @@ class TestConfiguration:
 
 
 class TestWholeProfiles:
-    """A workload whose profile is a name has all of it."""
+    """A workload with a named profile has all parts of it."""
 
     @pytest.mark.parametrize("name", PROFILES)
     def test_each(self, name: str) -> None:
@@ -188,7 +188,7 @@ class TestWholeProfiles:
 
 
 class TestPorts:
-    """Who may bring faults."""
+    """Which workloads may have faults."""
 
     def test_a_port_that_allows_them(self) -> None:
         """In words and in JSON."""
@@ -201,7 +201,7 @@ class TestPorts:
             assert [each["id"] for each in app.json("/api/v1/faults")["faults"]] == ["w2-1", "w2-2", "w3-1"]
 
     def test_a_port_that_does_not(self) -> None:
-        """Such a profile is refused there; its load alone is not."""
+        """Such a profile is refused there; its load without faults is not."""
         with application(SMALL) as app:
             peer = app.connect()
             assert peer.say("run x devices=a/0 profile=faulty") == [

@@ -58,7 +58,7 @@ class TestPattern:
         ],
     )
     def test_dealt(self, count: int, layout: Layout, devices: int, peers: list[int]) -> None:
-        """Each device has as many links to others, both ends name each other, and nobody is linked to himself."""
+        """Each device has as many links to others, both ends name each other, and no device is linked to itself."""
         ends = other_ends(Links(count, layout, switches=2), devices)
         linked = np.flatnonzero(ends != NOWHERE)
         assert (ends[ends[linked]] == linked).all()

@@ -1,4 +1,4 @@
-"""What must hold of links between devices, whatever goes wrong in whatever order."""
+"""What must hold for links between devices, with any faults in any order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.fleets import make_fleet, pool_of, start, stop_any
 
 
 def in_ring(name: str) -> DeviceType:
-    """A board of the catalog whose links go round."""
+    """A board of the catalog with links in a ring."""
     found = catalog_type(name)
     links = found.connections.links
     assert links is not None
@@ -48,7 +48,7 @@ _FAULTS = ("link-down", "link-down", "link-down", "lost", "reset", "node-down", 
 
 
 class AnyLinks(RuleBasedStateMachine):
-    """Boards with traffic, whose links go down and come back."""
+    """Boards with traffic, and links that go down and come back."""
 
     @initialize(seed=st.integers(0, 2**40))
     def begin(self, seed: int) -> None:
@@ -93,7 +93,7 @@ class AnyLinks(RuleBasedStateMachine):
 
     @rule(h_nodes=st.integers(1, 2), m_devices=st.integers(4, 6))
     def reload(self, h_nodes: int, m_devices: int) -> None:
-        """Other numbers of nodes and boards: links stand elsewhere, and lead elsewhere."""
+        """Other numbers of nodes and boards: links have other positions and other ends."""
         spec = replace(self.fleet.spec, pools=tuple(pools(h_nodes, m_devices)))
         self.fleet.apply(Reload(CompiledFleet(spec), RecordHead("", 0.0)))
         self.fleet.advance()

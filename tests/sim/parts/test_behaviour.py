@@ -29,13 +29,13 @@ def units_of(fleet: Fleet, *words: str) -> list[str]:
 
 
 def reload(fleet: Fleet, pool: PoolSpec) -> None:
-    """Go over to another pool."""
+    """Reload with another pool."""
     compiled = CompiledFleet(replace(fleet.spec, pools=(pool,)))
     fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
 
 
 class TestLayout:
-    """Where parts stand."""
+    """The positions of parts."""
 
     parts = Parts(4, [1, 1, 3], [ROUND_PARTS[0], ROUND_PARTS[1], ROUND_PARTS[2]])
 
@@ -88,7 +88,7 @@ class TestSelector:
             assert resolve([word], fleet.roster, "dgx-0").tolist() == [6]
 
     def test_refused(self) -> None:
-        """What is not there is said, with what is."""
+        """The error names the missing part, and the existing ones."""
         for word, text in (
             ("dgx-0/1/3", "no part '3': dgx-0/1 has 3: 0 to 2"),
             ("dgx-0/0/0", "no part '0': dgx-0/0 is not divided"),
@@ -135,7 +135,7 @@ class TestWork:
         check_parts(fleet, fleet.state)
 
     def test_memory(self) -> None:
-        """A part has its own; who asks for more than that is ended, and nobody beside."""
+        """A part has its own; a workload that requests more is ended, and no other."""
         fleet = divided_fleet()
         start(fleet, "dgx-0/1/0", "0:0:0", metrics={"memory": "300MiB"})
         stays = start(fleet, "dgx-0/1/1", "0:0:0", metrics={"memory": "150MiB"})
@@ -196,7 +196,7 @@ class TestWork:
         assert 0 < of_parts(fleet, "memory_read_bytes_per_second")[0] < 0.7 * before
 
     def test_no_links(self) -> None:
-        """Instances may not use the links to other boards, whatever work would bring."""
+        """Instances may not use the links to other boards, with any work."""
         for devices, sends in (("dgx-0/1", False), ("dgx-0/0", True)):
             fleet = make_fleet(divided_pool(parts=parts_of("3g.20gb"), device_type=catalog_type("a100")))
             start(fleet, devices, "100:0:0", kind="exchange")
@@ -210,7 +210,7 @@ class TestFault:
     """Faults on parts and on their devices."""
 
     def test_xid_on_a_part(self) -> None:
-        """It is told of that part alone, and ends the work there."""
+        """It is shown only for that part, and ends the work there."""
         fleet = divided_fleet()
         gone, stays = start(fleet, "dgx-0/1/0"), start(fleet, "dgx-0/1/1")
         advance(fleet, 2)
@@ -226,7 +226,7 @@ class TestFault:
         assert of_parts(fleet, "xid") == [0, 0, 0]
 
     def test_xid_on_the_device(self) -> None:
-        """It is told of all its parts, and ends the work on each."""
+        """It is shown for all its parts, and ends the work on each."""
         fleet = divided_fleet()
         for part in range(3):
             start(fleet, f"dgx-0/1/{part}")
@@ -238,7 +238,7 @@ class TestFault:
         assert list(fleet.workloads.by_id) == [other]
 
     def test_lost_part(self) -> None:
-        """It shows nothing, its work ends, the others go on; it comes back with counters from 0."""
+        """It shows nothing, its work ends, the others continue; it comes back with counters from 0."""
         pool = divided_pool(parts=parts_of("3g.20gb", "3g.20gb"), device_type=catalog_type("a100"))
         fleet = make_fleet(pool)
         gone, stays = (start(fleet, f"dgx-0/1/{part}", "100:0:0", kind="memory") for part in range(2))
@@ -269,7 +269,7 @@ class TestFault:
         assert not any(fleet.state.levels["part"].has("power_watts", part) for part in range(3))
 
     def test_of_whole_devices(self) -> None:
-        """What a part cannot have by itself is refused, and the device named."""
+        """Faults of whole devices are refused for a part, and the error names the device."""
         for fields, text in (
             ({"kind": "inlet"}, "inlet affects the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
             ({"kind": "xid", "code": 79}, "XID 79 affects the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
@@ -303,7 +303,7 @@ class TestFault:
 
 
 class TestReload:
-    """A fleet whose devices are divided otherwise."""
+    """A fleet with devices that are divided in another way."""
 
     def test_other_place(self) -> None:
         """Parts are found by their names: work and what they have counted goes with them."""

@@ -1,4 +1,4 @@
-"""Whatever happens to devices that are divided now so and now otherwise: work, faults, reloads and ticks, at random."""
+"""Random histories of devices that are divided in changing ways: work, faults, reloads and ticks, at random."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pool(layouts: list[tuple[PartSpec, ...]]) -> PoolSpec:
 
 
 class AnyDivision(RuleBasedStateMachine):
-    """A fleet that is divided anew again and again."""
+    """A fleet that is divided again and again."""
 
     @initialize(layouts=LAYOUTS, seed=st.integers(0, 2**40))
     def begin(self, layouts: list[tuple[PartSpec, ...]], seed: int) -> None:
@@ -96,7 +96,7 @@ class AnyDivision(RuleBasedStateMachine):
 
     @invariant()
     def levels_fit(self) -> None:
-        """Each level has as many as there are, of the same quantities, whoever is shown."""
+        """Each level has as many as there are, of the same quantities, for all shown entities."""
         parts = self.fleet.roster.parts
         for state in (self.fleet.state, self.fleet.shown):
             counts = {"device": parts.device_count, "part": parts.count, "unit": parts.unit_count}

@@ -1,4 +1,4 @@
-"""Instances of GPUs (MIG): where they go on a board, what the configuration may ask for."""
+"""Instances of GPUs (MIG): their places on a board, and the configurations that are possible."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_places(names: list[str], placed: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_too_much(names: list[str], text: str) -> None:
-    """What does not fit is said."""
+    """The error names what does not fit."""
     with pytest.raises(ValueError, match="^" + text.replace("+", r"\+") + "$"):
         ids(names)
 
@@ -71,7 +71,7 @@ def test_too_much(names: list[str], text: str) -> None:
 @pytest.mark.parametrize("device", DIVIDED)
 @given(data=st.data())
 def test_any_instances(device: str, data: st.DataObject) -> None:
-    """Whatever fits has ids of its own, in order, and is within the board in every respect."""
+    """Instances that fit have different ids, in order, and are within the board in every respect."""
     mig = mig_of(device)
     names = data.draw(st.lists(st.sampled_from([each.name for each in mig.profiles]), max_size=8))
     profiles: list[MigProfile] = [profile for name in names if (profile := mig.profile(name))]
@@ -133,14 +133,14 @@ def test_pool() -> None:
     ],
 )  # fmt: skip
 def test_problems(pool: str, problem: str) -> None:
-    """What cannot be is told with its place."""
+    """The error of an impossible value names its place."""
     with pytest.raises(ConfigurationError) as caught:
         configured(pool)
     assert str(caught.value).splitlines() == [problem]
 
 
 def test_work_and_faults() -> None:
-    """Workloads and faults of the configuration may name instances; what cannot be is told with its place."""
+    """Workloads and faults of the configuration may name instances; an error names its place."""
     more = (
         "      device: h100\n      mig: [3g.40gb, 1g.10gb]\nworkloads:\n  base:\n"
         '    - {name: a, devices: p-0/1/1, profile: "50:0:0", metrics: {memory: 4GiB}}\n'

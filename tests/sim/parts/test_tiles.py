@@ -203,7 +203,7 @@ class TestFault:
         assert second > energy[1]
 
     def test_of_the_whole_board(self) -> None:
-        """Heat and power are the board's: such a fault cannot be of a tile alone."""
+        """Heat and power are the board's: such a fault cannot affect only a tile."""
         fleet = make_fleet(max_1550())
         with pytest.raises(Refused, match="fan affects the whole device, and dgx-0/0/1 is a part: name dgx-0/0"):
             inject(fleet, kind="fan", devices="dgx-0/0/1")
@@ -262,7 +262,7 @@ _STEPS = st.lists(
 def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
     """Through random work, faults and caps on boards and tiles: sums, means and the highest clock are the board's.
 
-    What a tile has counted of energy and traffic begins anew when it was lost, and not what its board has.
+    A tile that was lost counts energy and traffic from 0 again; its board does not.
     """
     fleet = make_fleet(max_1550())
     anew = ("energy_joules", "memory_read_bytes") if any(step[0] == "lost" for step in steps) else ()
@@ -314,7 +314,7 @@ class TestPage:
         assert self.rows("collectd", "flex-170", "collectd_gpu_sysman_power_watts") == [""]
 
     def test_the_document(self) -> None:
-        """Has the rows and the numbers of such a board."""
+        """The page has the rows and the numbers of this board."""
         board = "{index: 0, pci: '0000:4d:00.0', file: card1, uuid: 01000000-0000-0000-0000-004d00000000}"
         boards_of = f"device: max-1550, devices-per-node: 1, devices: [{board}]"
         pool = f"{{name: p, nodes: [node-1], {boards_of}, identity: xpumanager}}"

@@ -134,7 +134,7 @@ def test_of_a_board_that_heat_has_shut_down(tmp_path: Path) -> None:
 
 
 def test_the_order_of_rows(tmp_path: Path) -> None:
-    """By device, and of one by code, whichever came first."""
+    """By device, and for one device by code, in any order of arrival."""
     exporter = Exporter(tmp_path)
     for device, code in (("n-0/1", 48), ("n-0/0", 74), ("n-0/0", 13)):
         exporter.fault("xid", device, code=code)
@@ -144,7 +144,7 @@ def test_the_order_of_rows(tmp_path: Path) -> None:
 
 
 def test_two_codes_in_one_tick(tmp_path: Path) -> None:
-    """All are counted, though the last alone is what XID_ERRORS shows."""
+    """All are counted, though XID_ERRORS shows only the last."""
     exporter = Exporter(tmp_path)
     for code in (48, 94, 48):
         exporter.fault("xid", code=code)
@@ -152,7 +152,7 @@ def test_two_codes_in_one_tick(tmp_path: Path) -> None:
 
 
 def test_the_order_of_labels(tmp_path: Path) -> None:
-    """The exporter's own stand with those of counters, in front of those of pods."""
+    """The exporter's own are with those of counters, in front of those of pods."""
     exporter = Exporter(tmp_path)
     exporter.fault("xid", code=48)
     line = next(line for line in exporter.advance(1).text().splitlines() if 'xid="48"' in line)
@@ -280,11 +280,11 @@ def test_a_reload(tmp_path: Path) -> None:
     assert fleet.xid_events_within_300s.tolist() == [0, 0, 1, 1]
     assert [fleet.tallies.xids_of(device) for device in range(4)] == [[], [], [(1, 13)], [(0, 48)]]
     idle = fleet.state.levels["device"].arrays["clock_gpu_idle_samples_within_300s_every_30s"]
-    # Of those that have come nobody has taken a sample yet. The work on the last one ended with its error.
+    # No sample of the new devices has been taken yet. The work on the last one ended with its error.
     assert idle.tolist() == [0, 0, 2, 1]
 
 
-def test_nothing_is_counted_that_nobody_shows() -> None:
+def test_nothing_is_counted_that_no_page_shows() -> None:
     """Without such a row the state has no such level or quantity."""
     tree = {"fleet": {"pools": [{"name": "p", "nodes": ["n"]}]}, "web": []}
     configuration = load(None, Files(environ={}), text=json.dumps(tree))
@@ -304,7 +304,7 @@ def test_windows_are_inherited(tmp_path: Path) -> None:
 
 
 def test_samples_are_bounded(tmp_path: Path) -> None:
-    """A window of more of them than can be kept is told; error codes are no samples."""
+    """A window of more of them than can be kept is an error; error codes are no samples."""
     Exporter(tmp_path, windows={"xids": "24h"}, sample_every="1s")
     with pytest.raises(ConfigurationError) as error:
         Exporter(tmp_path, windows={"clock-events": "2h"}, sample_every="1s")

@@ -71,7 +71,7 @@ class TestArrival:
         self.assert_about(len(self.drawn(0.9, ticks=600)), expected, math.sqrt(expected))
 
     def test_kinds(self) -> None:
-        """Each comes by its weight, wants one of its numbers of devices, and lasts between its times."""
+        """Each arrives as often as its weight says, has one of its numbers of devices, and lasts between its times."""
         jobs = [each.workload for each in self.arrivals if each.workload.name == "job"]
         count = len(self.arrivals)
         self.assert_about(len(jobs), count / 4, math.sqrt(count * 3 / 16))
@@ -130,7 +130,7 @@ class TestFleet:
         assert kinds["ended", ""] == ended
 
     def test_pods_of_others(self) -> None:
-        """A device that another pod has is not taken; work without a pod is in nobody's way."""
+        """A device that another pod has is not taken; work without a pod does not matter."""
         fleet = churning(0.9, kind(seconds=(1e6, 1e6)), nodes=1)
         start(fleet, "dgx-0/0", pod="mine")
         start(fleet, "dgx-0/1")
@@ -168,7 +168,7 @@ class TestFleet:
             assert page(again, "dcgm@4.8.2") == expected
 
     def test_reload(self) -> None:
-        """What runs goes on when the rate is another, or none."""
+        """Running workloads continue when the rate changes, or is none."""
         fleet = churning(0.9, kind(seconds=(50.0, 50.0)), nodes=1)
         advance(fleet, 30)
         before = pods(fleet)
@@ -237,7 +237,7 @@ def test_configuration() -> None:
     ],
 )  # fmt: skip
 def test_problems(churn: str, expected: str) -> None:
-    """What cannot be is told with its place."""
+    """The error of an impossible value names its place."""
     assert problems(_fleet(churn)) == [f"f.yaml:1: {expected}"]
 
 

@@ -1,4 +1,4 @@
-"""What ends a workload: its profile, limits, times; each is told once."""
+"""What ends a workload: its profile, limits, times; each end is reported once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestEnds:
         assert ended(fleet, 2) == [(4, workload_id, 1, "Limit power reached, terminated")]
         assert loads(fleet)[0] == 0
 
-    def test_a_limit_looks_at_the_device_and_at_nobody_elses(self) -> None:
+    def test_a_limit_looks_only_at_its_own_device(self) -> None:
         """Others on the same device count, other devices do not."""
         fleet = make_fleet()
         shared = start(fleet, "card0", "40:0:0", limits={"power_watts": 200})
@@ -79,7 +79,7 @@ class TestEnds:
         assert cold in fleet.workloads.by_id
 
     def test_verdicts_carry_the_name(self) -> None:
-        """For the peer that is told, and for the log."""
+        """For the notification of the peer, and for the log."""
         fleet = make_fleet()
         start(fleet, profile="50:0:1", name="train")
         assert fleet.advance() == [Verdict("w1", "train", 0, "OK")]

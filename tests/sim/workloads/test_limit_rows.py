@@ -1,4 +1,4 @@
-"""The limits of workloads as arrays, whoever joins and leaves."""
+"""The limits of workloads as arrays, when workloads join and leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def said(rows: LimitRows) -> list[list[tuple[int, int, float]]]:
 
 @given(TABLES, TABLES, st.data())
 def test_joined_and_kept(first: list[list[Limit]], second: list[list[Limit]], data: st.DataObject) -> None:
-    """What is left is as if the workloads that stay had been there alone."""
+    """The remaining rows are as if only the remaining workloads had ever been there."""
     both = [*first, *second]
     keep = data.draw(st.lists(st.booleans(), min_size=len(both), max_size=len(both)))
     rows = LimitRows.of(first).joined(LimitRows.of(second), len(first)).kept(np.array(keep, dtype=np.bool_))

@@ -1,4 +1,4 @@
-"""Limits of devices: which of their workloads ends, and what it is told; and of workloads, of what they bring."""
+"""Limits of devices: which workload ends, with which reason; and limits of workloads, on their own demands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TestOutOfMemory:
     """Where workloads say how much memory they need, all the memory of a board is a limit."""
 
     def test_the_one_that_arrives(self) -> None:
-        """It asks for more than is left: the others go on."""
+        """It requests more than remains: the others continue."""
         fleet = limited()
         first = start(fleet, "card0", "10:0:0", metrics={"memory": "10GiB"})
         advance(fleet, 2)
@@ -53,14 +53,14 @@ class TestOutOfMemory:
         assert ended(fleet, 20) == [(7, leak, 1, "Limit memory_used_bytes reached, terminated")]
 
     def test_in_order_of_arrival(self) -> None:
-        """Of those that come in one tick those go that find no room, whatever the size of the others."""
+        """Of those that start in one tick those without room are ended, for any size of the others."""
         for sizes, gone in (([6, 6, 6, 6], [2, 3]), ([9, 2, 8], [2]), ([17, 1, 2], [0]), ([2, 17, 15, 1], [1, 2])):
             fleet = limited()
             ids = [start(fleet, "card0", "10:0:0", metrics={"memory": f"{size}GiB"}) for size in sizes]
             assert [workload for _, workload, _, _ in ended(fleet, 3)] == [ids[place] for place in gone]
 
     def test_who_grows_after_those_who_came(self) -> None:
-        """A newcomer that fits stays; the one that grows into what is left of the board goes."""
+        """A newcomer that fits stays; the one that grows into the rest of the board is ended."""
         fleet = limited()
         grower = start(fleet, "card0", "10:0:0", metrics={"memory": "ramp(1GiB,9GiB):0:4,9GiB"})
         shrinker = start(fleet, "card0", "10:0:0", metrics={"memory": "5GiB:0:2,1GiB"})
@@ -70,7 +70,7 @@ class TestOutOfMemory:
         assert list(fleet.workloads.by_id) == [shrinker, newcomer]
 
     def test_memory_that_follows_from_load_counts(self) -> None:
-        """Who comes to a board that others filled is ended though it says nothing; without these it would fit."""
+        """A workload on a full board is ended though it requests no memory; without the others it would fit."""
         fleet = limited()
         start(fleet, "card0", "10:0:0", metrics={"memory": "15GiB"})
         advance(fleet, 1)
@@ -128,7 +128,7 @@ class TestLimitsOfDevices:
         assert ended(fleet, 2) == [(3, late, 1, "Limit pcie_tx_bytes_per_second reached, terminated")]
 
     def test_of_heat(self) -> None:
-        """The load that grew most; and nobody else while it gets cooler."""
+        """The load that grew most; and no other while it gets cooler."""
         fleet = limited(temperature_celsius=55)
         steady = start(fleet, "card0", "30:0:0")
         advance(fleet, 300)
@@ -149,7 +149,7 @@ class TestLimitsOfDevices:
         assert ended(fleet, 2) == [(2, late, 1, "Limit power_watts reached, terminated")]
 
     def test_an_idle_device_over_its_limit(self) -> None:
-        """Ends nobody: nobody is there."""
+        """Ends no workload: there is none."""
         fleet = limited(BOARD, power_watts=10)
         start(fleet, "card1", "0:0:0")
         assert ended(fleet, 3) == []
@@ -170,7 +170,7 @@ class TestOwnLimits:
         ],
     )
     def test_its_own_amount(self, fields: dict[str, object], limit: dict[str, float], tick: int) -> None:
-        """It is ended in the tick in which that is over the limit, whatever others do on the device."""
+        """It is ended in the tick in which that is over the limit, with any other work on the device."""
         fleet = limited()
         start(fleet, "card0", "20:0:0", metrics={"memory": "4500MiB"})
         given_fields = {"devices": "all", "profile": "10:0:0", **fields}
@@ -179,7 +179,7 @@ class TestOwnLimits:
         assert ended(fleet, 12) == [(tick, found, 1, f"Limit {name} reached, terminated")]
 
     def test_of_what_only_a_board_has(self) -> None:
-        """The device's power, whoever draws it."""
+        """The device's power, of all workloads together."""
         fleet = limited()
         found = start(fleet, "card0", "1:0:0", limits={"power": 250})
         assert ended(fleet, 2) == []
@@ -198,7 +198,7 @@ class TestOwnLimits:
     )
 )
 def test_demand_always_fits_after_a_tick(several: list[tuple[str, str, int]]) -> None:
-    """What the workloads that are left hold is never more than there is; nobody ends while all fits."""
+    """The remaining workloads never hold more than there is; none is ended while all fit."""
     fleet = limited()
     for tick in range(10):
         for devices, memory, at in several:

@@ -1,4 +1,4 @@
-"""What workloads ask of single metrics beside their plain load, and whose what is."""
+"""What workloads ask of single metrics beside their plain load, and how it is shared."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TestMemory:
         assert found == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 0.5, 1.5]
 
     def test_it_goes_with_the_work(self) -> None:
-        """At the pace of a workload whose seconds are work."""
+        """At the pace of a workload that counts its seconds as work."""
         fleet = make_fleet(pool_of(device_type=replace(LINKED, dynamics=Dynamics(power_limit_watts=250))))
         start(fleet, "card0", "100:0:100", seconds_of="work", metrics={"memory": "ramp(0,10GiB):0:100"})
         advance(fleet, 50)
@@ -131,7 +131,7 @@ class TestOthers:
         assert found[-1] == (10, 250)
 
     def test_a_hang(self) -> None:
-        """For as long as somebody asks for it."""
+        """For as long as a workload requests it."""
         fleet = linked()
         start(fleet, "card0", "50:0:0", metrics={"hung": "0:0:2,1:0:2,0:0:0"})
         found = []
@@ -141,7 +141,7 @@ class TestOthers:
         assert found == [0, 0, 1, 1, 0, 0]
 
     def test_fluctuation(self) -> None:
-        """Values stay within it, on each device by a noise of its own."""
+        """Values stay within it, on each device with its own noise."""
         fleet = linked()
         start(fleet, "all", "50:0:0", metrics={"pcie-tx": "50%:10%"})
         found = []
@@ -167,7 +167,7 @@ class TestOthers:
 
 
 def test_draws_that_come_too_often_are_refused() -> None:
-    """A tick adds up all its draws: there is a bound to them, and it is told."""
+    """A tick adds up all its draws: their number is limited, and the error names the limit."""
     fleet = make_fleet(tick_seconds=10.0)
     start(fleet, "card0", "random(10,20,200ms)")
     for profile, metrics in (
@@ -253,7 +253,7 @@ class TestMemoryTraffic:
 
 
 def traffic_pool(carries: float) -> PoolSpec:
-    """A board whose memory carries so many bytes a second; 0: nobody knows."""
+    """A board whose memory carries so many bytes a second; 0: not known."""
     ranges = {**LINKED.ranges, "memory_bandwidth_ratio": Range(0, 0.8)}
     dynamics = Dynamics(power_limit_watts=500, memory_bytes_per_second=carries)
     return pool_of(device_type=replace(LINKED, ranges=ranges, dynamics=dynamics), devices_per_node=1)

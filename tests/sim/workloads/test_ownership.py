@@ -1,4 +1,4 @@
-"""Whose a device is: the pod, namespace and container that its labels show."""
+"""The owner of a device: the pod, namespace and container that its labels show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def pods(fleet: Fleet) -> list[list[str]]:
 
 
 class TestAttribution:
-    """Whose a device is."""
+    """The owner of a device."""
 
     LABELS = ("pod", "namespace", "container")
 
@@ -30,7 +30,7 @@ class TestAttribution:
         assert labels_of(fleet, "dgx-0", self.LABELS) == [free] * 4
 
     def test_a_workload_without_a_pod_has_no_labels(self) -> None:
-        """It is no pod's, whatever namespace it says."""
+        """It belongs to no pod, with any namespace."""
         fleet = make_fleet()
         start(fleet, namespace="n", container="c")
         fleet.advance()
@@ -62,7 +62,7 @@ class TestAttribution:
         assert pods(fleet) == [["second/a", "second/b"], ["second/a", "second/b"], ["/"], ["/"]]
 
     def test_versions_of_shared_labels(self) -> None:
-        """They change with everybody who comes and goes; those of the first on each device only with the first."""
+        """They change with every workload that starts or ends; the first on each device changes only with the first."""
         fleet = make_fleet(pool_of(nodes=2))
         one, two = fleet.roster.nodes
         seen = []

@@ -1,4 +1,4 @@
-"""Workloads that name the device on which they were measured: what becomes of their times and values on another."""
+"""Workloads that name the device on which they were measured: how their times and values change on another."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TestTime:
         start(here, "card0", "60:10:9", measured_frequency=2600)
         here.advance()
         assert loads(here)[0] == 100
-        assert here.workloads.load_percents() == {"w1": 100}
+        assert here.workloads.load_percents({"w1": 0}) == {"w1": 100}
         assert [tick for tick, *_ in ended(here, 20)] == [9]
 
 

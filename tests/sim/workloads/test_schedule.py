@@ -18,7 +18,7 @@ ROUNDING = 1e-6
 
 
 def reference_means(activities: Sequence[Activity], begin: float, end: float, seconds: float) -> tuple[float, float]:
-    """Mean load and fluctuation by walking through the repeated activities one by one."""
+    """Mean load and fluctuation by walking through each of the repeated activities."""
     load = fluctuation = passed = 0.0
     while passed < end:
         for activity in activities:
@@ -45,7 +45,7 @@ def activities_of(draw: st.DrawFn, shortest: float = 0.01) -> tuple[Activity, ..
 
 
 def means(profile: Sequence[Activity], begin: float, end: float, seconds: float) -> tuple[float, float]:
-    """The means of one profile alone."""
+    """The means of a single profile."""
     load, fluctuation = Profiles.of([profile]).means(np.array([begin]), np.array([end]), seconds)
     return float(load[0]), float(fluctuation[0])
 
@@ -132,7 +132,7 @@ class TestManyProfiles:
     def test_kept_and_joined(
         self, some: list[tuple[Activity, ...]], others: list[tuple[Activity, ...]], data: st.DataObject
     ) -> None:
-        """Taking workloads out and putting others in gives the arrays that the remaining ones alone would have."""
+        """Taking workloads out and putting others in gives the arrays that only the remaining ones would have."""
         keep = data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some)))
         changed = Profiles.of(some).kept(np.array(keep, dtype=np.bool_)).joined(Profiles.of(others))
         fresh = Profiles.of([profile for profile, stays in zip(some, keep, strict=True) if stays] + others)
@@ -140,6 +140,6 @@ class TestManyProfiles:
             assert np.array_equal(getattr(changed, name), getattr(fresh, name)), name
 
     def test_no_profiles(self) -> None:
-        """A fleet without workloads has means of nobody."""
+        """A fleet without workloads has no means."""
         load, fluctuation = Profiles.of([]).means(np.zeros(0), np.zeros(0), 1)
         assert load.shape == fluctuation.shape == (0,)

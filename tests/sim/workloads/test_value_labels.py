@@ -46,7 +46,7 @@ def test_on_a_page() -> None:
 
 
 def test_the_words_of_dcgm_exporter() -> None:
-    """Codes and words stand among the pod's labels, by name; a code that nobody has words for is an error too."""
+    """Codes and texts are among the pod's labels, by name; a code without a text is an error too."""
     fleet = make_fleet(boards_of("h100", nodes=1, devices=4))
     dcgm = loaded("fleet: {pools: [{name: p, device: h100, identity: dcgm}]}").identities["p"]
     page = Page(LabelCache(dcgm, DeviceSource(fleet)), fleet.roster.nodes)

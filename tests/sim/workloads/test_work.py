@@ -87,7 +87,7 @@ def test_memory_bound_work_hardly_minds():
 
 
 def test_the_slowest_device_decides():
-    """On two devices, one of them kept busy by somebody else as well and so throttled, work goes at that one's pace."""
+    """On two devices, one of them kept busy by another workload too and so throttled, work goes at that one's pace."""
     alone = fleet(capped(300))
     shared = fleet(capped(300))
     start(shared, name="other", devices="n/1", profile="50:0:0", kind="tensor")
@@ -115,7 +115,7 @@ def test_devices_without_dynamics_have_no_clock_to_lose():
     st.sampled_from([0.5, 1.0, 4.0]),
 )
 def test_all_the_work_is_done(activities, repeat, limit, tick_seconds):
-    """Whatever throttles it, the load put on the board by its pace makes the whole profile in the end, and no more."""
+    """With any throttling, the load put on the board by its pace is exactly the whole profile in the end."""
     what = fleet(capped(limit), tick_seconds)
     profile = ",".join(f"{load}:0:{seconds}" for load, seconds in activities)
     fields = {"name": "job", "devices": "n/0", "profile": profile, "repeat": repeat, "seconds-of": "work"}

@@ -26,7 +26,7 @@ GIVEN: dict[str, dict[str, float]] = {
     "ecc-single": {"rows": 1}, "power-cap": {"watts": 300}, "clock-lock": {"megahertz": 900}, "inlet": {"celsius": 33},
     "sentinel": {"value": -1},
 }  # fmt: skip
-#: Codes of XID that come with something of their own.
+#: Codes of XID with additional effects.
 CODES = (13, 48, 63, 64, 74, 79, 92, 94, 95, 119, 999)
 #: What is injected, with what it is given.
 CASES: list[tuple[str, dict[str, float]]] = [
@@ -60,17 +60,17 @@ def _taken(kind: FaultKind) -> str:
 
 
 def moves_table() -> str:
-    """What each kind moves on a busy board, and what of that is left when it is over."""
+    """What each kind changes on a busy board, and what remains of that when it has ended."""
     lines = ["| kind | moves | work | what stays |", "|---|---|---|---|"]
     for (name, values), (moved, ended, left) in zip(CASES, _measured(), strict=True):
         given = "".join(f" {key}={value:g}" for key, value in values.items())
-        cells = [f"`{name}{given}`", ", ".join(moved) or "-", "ends" if ended else "goes on", ", ".join(left) or "-"]
+        cells = [f"`{name}{given}`", ", ".join(moved) or "-", "ends" if ended else "continues", ", ".join(left) or "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _measured() -> list[tuple[list[str], bool, list[str]]]:
-    """For each case what it moves, whether work ends, what is left: each on a board of its own, all alike.
+    """For each case what it changes, whether work ends, what remains: each on a separate board, all alike.
 
     The first board is well, and the second is well and loses its work when the faults begin.
     """

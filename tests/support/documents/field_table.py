@@ -1,6 +1,6 @@
 """Which fields of DCGM a counters file can show, and why the others cannot: doc/dcgm-fields.md.
 
-Run as a script it writes the document anew, from fakedev/catalog/fields/dcgm.yaml.
+Run as a script it writes the document again, from fakedev/catalog/fields/dcgm.yaml.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def document() -> str:
         "|---|---|---|---|",
         *(_row(name, field) for name, field in sorted(own.items(), key=lambda each: each[1]["number"])),
         "",
-        "A label whose fact no device type has (for example `nvml_version`) needs a pool that gives it:",
+        "A label of a fact that no device type has (for example `nvml_version`) needs a pool that gives it:",
         "`labels: {nvml_version: 12.550.163.01}`.",
         "",
         "## Fields that cannot be shown",

@@ -1,6 +1,6 @@
 """How faithful the built-in identities are to the reference texts, with each difference explained.
 
-Run as a script it writes the section of doc/identities.md anew. The texts are no part of the project: they lie in a
+Run as a script it writes the section of doc/identities.md again. The texts are not part of the project: they are in a
 folder beside it on the developers' machines.
 """
 
@@ -67,7 +67,7 @@ class Case:
         return str(ROOT / self.identity) if "/" in self.identity else self.identity
 
     def explanation(self, difference: Difference) -> str | None:
-        """Why something differs; None where nobody said."""
+        """Why something differs; None where no reason is given."""
         for family, aspect, why in self.explained:
             if re.search(family, difference.family) and re.fullmatch(aspect, difference.aspect):
                 return why
@@ -80,7 +80,7 @@ CASES: Final = (
         "a100",
         "dcgm-exporter-3.0-a100-idle-mig-disabled.0.prom",
         "a real scrape, A100, idle",
-        (("PCIE", "range", "the capture is of an idle board alone, the page has a busy one too"),),
+        (("PCIE", "range", "the capture is only of an idle board, the page has a busy one too"),),
     ),
     Case(
         "dcgm@3.0",
@@ -202,7 +202,7 @@ def section() -> str:
     lines = [
         _HEAD,
         "`fakedev conform` of each identity against every reference text at hand, on two boards, one idle and one busy",
-        "(the texts lie beside the project on the developers' machines; a test "
+        "(the texts are beside the project on the developers' machines; a test "
         "keeps this section as it is). Seven aspects of each",
         "family are compared: whether both have it, TYPE, HELP, labels and their "
         "order, how numbers are written, their magnitude, and",

@@ -1,6 +1,6 @@
-"""What ``promtool check metrics`` remarks on the page of each identity, and whose it is.
+"""What ``promtool check metrics`` remarks on the page of each identity, and what causes it.
 
-Run as a script it writes the section of doc/identities.md anew. promtool comes with Prometheus.
+Run as a script it writes the section of doc/identities.md again. promtool comes with Prometheus.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WHY: Final = {
         "`DCGM_FI_DEV_PCIE_REPLAY_COUNTER`", "the field's name",
     ),
     'non-counter metrics should not have "_total" suffix': (
-        "gauges in `_total`", "totals of memory and the like, or counters that the exporter declares as gauges",
+        "gauges in `_total`", "totals, for example of memory, or counters that the exporter declares as gauges",
     ),
     'non-histogram and non-summary metrics should not have "_count" suffix': (
         "gauges in `_count`", "the exporter's name for a number of things",

@@ -1,4 +1,4 @@
-"""TCP ports for programs that must be given a number: no two tests get the same, in whatever process they run."""
+"""TCP ports for programs that must be given a number: no two tests get the same, in any process."""
 
 from __future__ import annotations
 

@@ -1,21 +1,19 @@
-"""Who may change something."""
+"""Permission to change something."""
 
 from __future__ import annotations
 
 import pytest
 
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 
 
-def status(guard: ChangeGuard, host: str | None, origin: str | None = None, **more: object) -> int | None:
-    """With which status a change is refused."""
+def status(guard: AccessGuard, host: str | None, origin: str | None = None, **more: object) -> int | None:
+    """With which status a change, or with ``reads`` a read, is refused."""
     authorization = more.get("authorization")
-    refusal = guard.refusal(
-        None if host is None else host.encode(),
-        None if origin is None else origin.encode(),
-        None if authorization is None else str(authorization).encode(),
-        bool(more.get("unix")),
-    )
+    given = {b"host": host, b"origin": origin, b"authorization": authorization, b"sec-fetch-site": more.get("site")}
+    headers = {name: str(value).encode() for name, value in given.items() if value is not None}
+    refuse = guard.refusal_of_host if more.get("reads") else guard.refusal_of_change
+    refusal = refuse(headers, bool(more.get("unix")))
     return None if refusal is None else refusal.status
 
 
@@ -37,11 +35,14 @@ def status(guard: ChangeGuard, host: str | None, origin: str | None = None, **mo
         ("127.0.0.1.evil.example", 403),
         ("notlocalhost", 403),
         ("[", 403),
+        ("localhost:80@evil", 403),
+        ("[::1]evil", 403),
+        ("", None),
     ],
 )
 def test_host(host: str | None, expected: int | None) -> None:
     """Loopback names, addresses and configured names are ours; another name is one that was let point here."""
-    assert status(ChangeGuard(["sim.example"]), host) == expected
+    assert status(AccessGuard(["sim.example"]), host) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,35 @@ def test_host(host: str | None, expected: int | None) -> None:
 )
 def test_origin(origin: str, host: str | None, expected: int | None) -> None:
     """A web page may change something only when it came from here."""
-    assert status(ChangeGuard(), host, origin) == expected
+    assert status(AccessGuard(), host, origin) == expected
+
+
+@pytest.mark.parametrize(
+    ("site", "expected"),
+    [(None, None), ("none", None), ("same-origin", None), ("same-site", 403), ("cross-site", 403)],
+)
+def test_requests_of_other_pages_without_origin(site: str | None, expected: int | None) -> None:
+    """A picture or link of another page sends no Origin; browsers say with Sec-Fetch-Site where it is from."""
+    assert status(AccessGuard(), "localhost", site=site) == expected
+
+
+def test_reads() -> None:
+    """Reads need a Host of ours or the token; neither an Origin of ours nor a token beside that."""
+    guard = AccessGuard(["sim.example"], token="s3cret")
+    assert status(guard, "evil.example", reads=True) == 403
+    assert status(guard, "evil.example", reads=True, authorization="Bearer wrong") == 403
+    assert status(guard, "evil.example", reads=True, authorization="Bearer s3cret") is None
+    assert status(guard, "evil.example", reads=True, unix=True) is None
+    assert status(guard, "sim.example:80", "http://evil.example", reads=True) is None
+    assert status(AccessGuard(), "evil.example", reads=True, authorization="Bearer ") == 403
+    refusal = AccessGuard().refusal_of_host({b"host": b"evil.example"})
+    assert refusal is not None and "web: names:" in refusal.reason
 
 
 def test_unix_socket() -> None:
     """Over a UNIX socket any Host will do; a foreign Origin will not."""
-    assert status(ChangeGuard(), "anything", unix=True) is None
-    assert status(ChangeGuard(), "anything", "http://evil.example", unix=True) == 403
+    assert status(AccessGuard(), "anything", unix=True) is None
+    assert status(AccessGuard(), "anything", "http://evil.example", unix=True) == 403
 
 
 @pytest.mark.parametrize(
@@ -88,6 +111,6 @@ def test_unix_socket() -> None:
 )
 def test_token(authorization: str | None, expected: int | None) -> None:
     """With a token set, a change without it is refused, over UNIX sockets too."""
-    guard = ChangeGuard(token="s3cret")
+    guard = AccessGuard(token="s3cret")
     assert status(guard, "localhost", authorization=authorization) == expected
     assert status(guard, "x", authorization=authorization, unix=True) == expected

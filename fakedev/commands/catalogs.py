@@ -1,0 +1,124 @@
+"""``fakedev devices``, ``identities`` and ``faults``: what the catalogs have, and what a running service has of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from fakedev.commands.console import Parser, write_text
+from fakedev.commands.control.connection import WORKLOAD_SOCKET, add_address
+from fakedev.commands.control.verbs import relay
+
+_GIB: Final = 2**30
+#: A row: the columns of the table, by title.
+Row = Mapping[str, str]
+
+
+def devices(arguments: Sequence[str]) -> int:
+    """Print the device types of the catalog, or the devices of a running service."""
+    return _list("devices", "the device types of the catalog", _device_rows, arguments, "devices")
+
+
+def identities(arguments: Sequence[str]) -> int:
+    """Print the identities of the catalog."""
+    return _list("identities", "the exporters that fakedev can imitate", _identity_rows, arguments)
+
+
+def faults(arguments: Sequence[str]) -> int:
+    """Print the kinds of faults, or the faults of a running service."""
+    return _list("faults", "the kinds of faults", _fault_rows, arguments, "faults")
+
+
+def _list(
+    command: str, what: str, rows: Callable[[], Iterable[Row]], arguments: Sequence[str], verb: str = ""
+) -> int:
+    """Print a catalog, or with ``--active`` what a running service answers to a verb.
+
+    :param verb: of the workload port; empty for none.
+    """
+    parser = Parser(f"fakedev {command}", description=f"Lists {what}.")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    if verb:
+        parser.add_argument("--active", action="store_true", help=f"list the {command} of a running service instead")
+        add_address(parser, WORKLOAD_SOCKET)
+    options = parser.parse_args(arguments)
+    if verb and options.active:
+        given = {"--socket": options.socket, "--token-file": options.token_file}
+        return relay(command, [word for name, value in given.items() if value for word in (name, value)], verb)
+    found = list(rows())
+    text = json.dumps(found, indent=1) + "\n" if options.json else table(found)
+    write_text(sys.stdout, text)
+    return 0
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Rows with the same columns as aligned text."""
+    titles = list(rows[0]) if rows else []
+    lines = [titles, *([row[title] for title in titles] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    shown = ("  ".join(f"{text:{width}}" for text, width in zip(line, widths, strict=True)) for line in lines)
+    return "".join(f"{line.rstrip()}\n" for line in shown)
+
+
+def _device_rows() -> Iterable[Row]:
+    from fakedev.config.catalog import Catalog  # noqa: PLC0415 - the catalog needs NumPy, and --active does not
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.config.schema.nodes import Place, Report  # noqa: PLC0415
+
+    catalog = Catalog(Files(), Report())
+    names: dict[str, list[str]] = {}
+    for name in catalog.device_names():
+        found = catalog.device(name, Place("device"))
+        if found is not None:
+            names.setdefault(found.type.name, []).append(name)
+    for name, every in names.items():
+        loaded = catalog.device(name, Place("device"))
+        assert loaded is not None
+        dynamics, power = loaded.type.dynamics, loaded.type.ranges.get("power_watts")
+        most_watts = dynamics.power_limit_watts if dynamics else power.high if power else 0.0
+        yield {
+            "DEVICE": name,
+            "ALSO": ", ".join(each for each in every if each != name),
+            "MODEL": loaded.type.facts.get("product_name") or loaded.type.facts.get("card_model", ""),
+            "MEMORY": f"{loaded.type.memory_total_bytes / _GIB:.0f} GiB",
+            "POWER": f"{most_watts:.0f} W" if most_watts else "",
+            "DIVISIBLE": "yes" if loaded.mig else "",
+        }
+
+
+def _identity_rows() -> Iterable[Row]:
+    from fakedev.config.catalog import Catalog  # noqa: PLC0415 - as above
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.config.schema.nodes import Place, Report  # noqa: PLC0415
+
+    catalog = Catalog(Files(), Report())
+    defaults = {}
+    for name in catalog.identity_names():
+        found = catalog.identity(name, Place("identity"))
+        if found is not None and "@" not in name:
+            defaults[found.identity.title] = name
+    for name in catalog.identity_names():
+        found = catalog.identity(name, Place("identity"))
+        if found is None or "@" not in name:
+            continue
+        yield {
+            "IDENTITY": name,
+            "ALSO": defaults.get(found.identity.title, ""),
+            "FAMILIES": str(len(found.identity.families)),
+            "FORMAT": "OpenMetrics too" if found.identity.openmetrics else "text",
+        }
+
+
+def _fault_rows() -> Iterable[Row]:
+    from fakedev.spec.fault_kinds import KINDS  # noqa: PLC0415 - as above
+
+    for kind in KINDS.values():
+        takes = [each.name if each.default is not None else f"{each.name} (required)" for each in kind.parameters]
+        yield {
+            "KIND": kind.name,
+            "CONCERNS": kind.scope.name.lower(),
+            "TAKES": ", ".join([*takes, *(["metric"] if kind.takes_metric else [])]),
+            "EFFECT": kind.summary,
+        }

@@ -1,0 +1,187 @@
+"""How the commands find a running service and ask it: by its workload port, and by HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
+from fakedev.config.peer_address import Address, parse_address, runtime_folder
+from fakedev.config.schema.files import read_token
+from fakedev.wire.words import quote_word
+
+#: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
+WORKLOAD_SOCKET: Final = "workload.sock"
+HTTP_SOCKET: Final = "metrics.sock"
+_ENVIRONMENT: Final = {WORKLOAD_SOCKET: "FAKEDEV_SOCKET", HTTP_SOCKET: "FAKEDEV_URL"}
+_PATIENCE_SECONDS: Final = 30.0
+_MAX_LINE: Final = 2**20
+
+
+class CannotAsk(Exception):
+    """No service answers, or it refuses; the text is a whole sentence.
+
+    :ivar code: the exit code: 1, or 2 when the request was wrong.
+    """
+
+    def __init__(self, text: str, code: int = 1) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def add_address(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the options that name the service and its token.
+
+    :param name: WORKLOAD_SOCKET or HTTP_SOCKET.
+    """
+    default = f"default ${_ENVIRONMENT[name]}, then {name} in the default folder of sockets"
+    if name == HTTP_SOCKET:
+        text = f"http://HOST:PORT or a UNIX socket; {default}, then http://127.0.0.1:9400"
+        parser.add_argument("--url", metavar="URL", help=text)
+    else:
+        text = f"the workload port: a UNIX socket or HOST:PORT; {default}"
+        parser.add_argument("--socket", metavar="ADDRESS", help=text)
+    parser.add_argument("--token-file", metavar="FILE", help="the token of the address, if it asks for one")
+
+
+def given_token(options: argparse.Namespace) -> str:
+    """The token that the option names; empty without it.
+
+    :raises CannotAsk: when it cannot be read.
+    """
+    try:
+        return read_token(options.token_file) if options.token_file else ""
+    except ValueError as error:
+        raise CannotAsk(f"--token-file: {error}", 2) from None
+
+
+def service_address(given: str | None, name: str, environ: Mapping[str, str]) -> Address:
+    """The address that the user named, or that of the running service.
+
+    :raises CannotAsk: when there is none, or the text is no address.
+    """
+    text = given or environ.get(_ENVIRONMENT[name])
+    path = os.path.join(runtime_folder(environ.get), name)
+    if not text and os.path.exists(path):
+        text = path
+    elif not text and name == HTTP_SOCKET:
+        text = "127.0.0.1:9400"
+    if not text:
+        option = "--url" if name == HTTP_SOCKET else "--socket"
+        reason = f"no service of this user runs with the socket {path}"
+        raise CannotAsk(f"{reason}: start one with fakedev serve, or name its address with {option}")
+    try:
+        return parse_address(text.removeprefix("http://").rstrip("/") if "://" in text else text)
+    except ValueError as error:
+        raise CannotAsk(str(error), 2) from None
+
+
+def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = "") -> Iterator[str]:
+    """Send one line to a workload port; the lines of the answer.
+
+    :param token: of the address, if it asks for one.
+    :raises CannotAsk: when the service refuses, does not answer, or leaves.
+    :raises Stopped: at a signal; the service ends what the line began.
+    """
+    try:
+        connection = connect(address, stop)
+        with connection:
+            auth = f"auth {quote_word(token)}\n" if token else ""
+            send_all(connection, f"{auth}{line}\n".encode(), stop)
+            lines = _lines(connection, stop)
+            first = next(lines, "")
+            if token and first.startswith("ok"):
+                first = next(lines, "")
+            status, _, text = first.partition(" ")
+            if status == "error":
+                code, _, reason = text.partition(" ")
+                raise CannotAsk(reason or code, 2 if code in ("bad-argument", "unknown-verb", "unknown-name") else 1)
+            if status != "ok":
+                raise CannotAsk(f"{address}: this is no workload port of fakedev; it says {first[:200]!r}")
+            count = text.removesuffix(" lines")
+            if not (text.endswith(" lines") and count.isdigit()):
+                yield text
+                return
+            for _ in range(int(count)):
+                yield next(lines)
+    except OSError as error:
+        raise CannotAsk(f"{address}: {_plain(error)}") from None
+
+
+def _lines(connection: socket.socket, stop: StopSignals) -> Iterator[str]:
+    buffer = b""
+    while True:
+        line, newline, rest = buffer.partition(b"\n")
+        if newline:
+            buffer = rest
+            yield line.decode("utf-8", "replace")
+            continue
+        data = receive(connection, stop)
+        if not data or len(buffer) > _MAX_LINE:
+            raise CannotAsk("the service closed the connection before it had answered")
+        buffer += data
+
+
+class HttpService:
+    """The API of a running service.
+
+    :param token: of the address, if it asks for one.
+    :param patience_seconds: how long the service may be silent.
+    """
+
+    def __init__(self, address: Address, token: str = "", patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        self._address = address
+        self._patience_seconds = patience_seconds
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def open(self, path: str) -> http.client.HTTPResponse:
+        """The answer to a GET, to be read by the caller.
+
+        :raises CannotAsk: when the service does not answer, or not with 200.
+        """
+        connection = _Connection(self._address, self._patience_seconds)
+        try:
+            connection.request("GET", path, headers=self._headers)
+            response = connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise CannotAsk(f"{self._address}: {_plain(error)}: is fakedev serve running there?") from None
+        if response.status != 200:
+            raise CannotAsk(f"{self._address}{path}: {_reason(response)}")
+        return response
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection over TCP or a UNIX socket."""
+
+    def __init__(self, address: Address, patience_seconds: float) -> None:
+        super().__init__(address.host or "localhost", address.port or 80, timeout=patience_seconds)
+        self._path = address.path
+
+    def connect(self) -> None:
+        """Connect."""
+        if not self._path:
+            return super().connect()
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+        return None
+
+
+def _reason(response: http.client.HTTPResponse) -> str:
+    text = response.read(4096).decode("utf-8", "replace")
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.strip() or f"status {response.status}"
+
+
+def _plain(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,0 +1,77 @@
+"""``fakedev run``, ``stop``, ``fault``, ...: the verbs of the workload port as commands, with the same words."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+from fakedev.commands.console import Parser, write_text
+from fakedev.commands.control.connection import (
+    WORKLOAD_SOCKET,
+    CannotAsk,
+    add_address,
+    ask_in_words,
+    given_token,
+    service_address,
+)
+from fakedev.commands.workload.socket import Stopped, StopSignals
+from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
+from fakedev.wire.words import quote_word
+
+#: Subcommands and their verbs.
+VERBS: Final = {
+    "run": "run",
+    "workloads": "list",
+    "show": "show",
+    "stop": "stop",
+    "fault": "fault",
+    "clear": "clear",
+    "explain": "explain",
+    "journal": "journal",
+    "advance": "advance",
+    "speed": "speed",
+}
+
+
+def summary_of(command: str) -> str:
+    """What a subcommand does, in some words."""
+    summary = WORKLOAD_GRAMMAR.find(VERBS[command]).summary.rstrip(".")
+    return summary[:1].lower() + summary[1:]
+
+
+def relay(command: str, arguments: Sequence[str], verb: str = "") -> int:
+    """Send a verb to a running service, and print its answer.
+
+    :param verb: of the workload port; that of the command when empty.
+    :returns: 0; 1 when no service answers or it refuses; 2 when the words cannot be used; 130 after Ctrl-C.
+    """
+    verb = verb or VERBS[command]
+    found, lines = WORKLOAD_GRAMMAR.find(verb), WORKLOAD_GRAMMAR.help_lines(verb)
+    usage = f"fakedev {command} [--socket ADDRESS] {found.usage.partition(' ')[2]}"
+    parser = Parser(
+        f"fakedev {command}",
+        usage=textwrap.fill(usage, subsequent_indent="    ", break_on_hyphens=False),
+        description="\n".join(lines[lines.index(f"  {found.summary}") :]),
+        is_formatted=True,
+    )
+    add_address(parser, WORKLOAD_SOCKET)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="the words of the verb, as on the workload port")
+    options = parser.parse_args(arguments)
+    words = [verb, *options.words]
+    if verb == "run" and "detach" not in words:
+        words.append("detach")  # it would end with this command
+    with StopSignals() as stop:
+        try:
+            address = service_address(options.socket, WORKLOAD_SOCKET, os.environ)
+            line = " ".join(quote_word(word) for word in words)
+            for answer in ask_in_words(address, line, stop, given_token(options)):
+                write_text(sys.stdout, f"{answer}\n")
+        except CannotAsk as error:
+            print(f"fakedev {command}: {error}", file=sys.stderr)
+            return error.code
+        except Stopped as stopped:
+            return 130 if str(stopped) == "SIGINT" else 143
+    return 0

@@ -1,0 +1,49 @@
+// Keys for the whole page, and the dialog that lists them.
+import { make } from "./dom.js";
+
+const LISTED = [
+  ["?", "this list"],
+  ["/", "search in the open tab"],
+  ["Esc", "close the dialog, the device or the search"],
+  ["← →", "on a tab: the next tab; on the map: the next device"],
+  ["↑ ↓ Home End", "on the map: the device above or below, the first, the last"],
+  ["Enter", "on the map: the charts of the device"],
+];
+
+export class Keys {
+  /**
+   * @param tabs [title, key, go()] of each tab.
+   * @param search returns the search field of the open tab, or null.
+   * @param close closes what is open in the tab.
+   */
+  constructor(tabs, search, close) {
+    this.byKey = new Map(tabs.map(([, key, go]) => [key, go]));
+    this.search = search;
+    this.close = close;
+    const rows = [...LISTED, [tabs.map(([, key]) => key).join(" "), `the tabs: ${tabs.map(([title]) => title).join(", ")}`]];
+    this.dialog = make(
+      "dialog",
+      { "aria-labelledby": "keys-title" },
+      make("h2", { id: "keys-title" }, "Keys"),
+      make("dl", { class: "keys" }, ...rows.flatMap(([keys, text]) => [make("dt", {}, make("kbd", {}, keys)), make("dd", {}, text)])),
+      make("form", { method: "dialog" }, make("button", { class: "main" }, "Close")),
+    );
+    document.body.append(this.dialog);
+    addEventListener("keydown", (event) => this._pressed(event));
+    document.getElementById("keys").addEventListener("click", () => this.dialog.showModal());
+  }
+
+  _pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const isField = event.target.matches?.("input, select, textarea");
+    if (event.key === "Escape") {
+      if (isField) event.target.blur();
+      else this.close();
+    } else if (isField) return;
+    else if (event.key === "?") this.dialog.showModal();
+    else if (event.key === "/") this.search()?.focus();
+    else if (this.byKey.has(event.key)) this.byKey.get(event.key)();
+    else return;
+    if (event.key !== "Escape") event.preventDefault();
+  }
+}
