@@ -75,7 +75,7 @@ def test_labels(identity: Identity) -> None:
 def test_not_covered(identity: Identity) -> None:
     """Omissions are described; a single word before the colon is a family that does not exist."""
     names = {family.name for family in identity.families}
-    assert identity.not_covered
+    assert identity.not_covered, f"{identity.title}: give not-covered: at least one line"
     for text in identity.not_covered:
         head, _, reason = text.partition(": ")
         assert reason, text

@@ -1,6 +1,6 @@
 """The built-in identities over all built-in devices, rendered: good pages, as those of the exporters.
 
-test_identity_golden.py compares the identities as data; here it is their pages. The reference texts
+test_identities_golden.py compares the identities as data; here it is their pages. The reference texts
 are not part of the project: they are in a folder beside it on the developers' machines.
 """
 

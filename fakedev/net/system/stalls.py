@@ -7,10 +7,8 @@ from typing import Final
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from fakedev.spec.histogram import Histogram
+from fakedev.spec.histogram import STALL_BUCKETS, Histogram
 
-#: Bucket bounds in seconds; the house rule is that nothing holds the reactor for more than 20 ms.
-_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _INTERVAL_SECONDS: Final = 0.1
 
 
@@ -27,7 +25,7 @@ class StallWatch(Service):
         self._clock = clock
         self._due_seconds = 0.0
         self._call: IDelayedCall | None = None
-        self.delays = Histogram(_BUCKETS)
+        self.delays = Histogram(STALL_BUCKETS)
 
     def startService(self) -> None:
         """Begin to measure."""

@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
+from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.workloads.demand import Capacity, Demand
+from fakedev.sim.workloads.noise import first_noise, next_noise
 from fakedev.sim.workloads.schedule import drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of

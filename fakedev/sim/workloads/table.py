@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.randomness import Floats, Keys, first_noise
+from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import MetricUses
+from fakedev.sim.workloads.noise import first_noise
 from fakedev.sim.workloads.schedule import Profiles
 from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
