@@ -48,6 +48,7 @@ SUBCOMMANDS: Final = {
         "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --active: the faults of a running service"),
     },
     "Tools": {
+        "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
         "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
