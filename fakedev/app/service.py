@@ -42,6 +42,7 @@ from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    limit_metrics,
     port_metrics,
     reload_metrics,
     scrape_metrics,
@@ -222,6 +223,7 @@ def _own_metrics(
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
+        "limits": partial(limit_metrics, fleet.limits),
         "ports": partial(port_metrics, closed, lambda: shortage.postponed),
     })  # fmt: skip
     if figures is not None:

@@ -10,6 +10,7 @@ import time
 from typing import Any, Final, TextIO
 
 from fakedev import __version__
+from fakedev.spec.errors import did_you_mean
 
 _LONGEST_TEXT: Final = 2000
 _SECONDS_ON_TERMINAL: Final = 1.0
@@ -29,9 +30,20 @@ class Parser(argparse.ArgumentParser):
         super().__init__(program, description=description, allow_abbrev=False, **options)
         self.add_argument("--version", action="version", version=f"fakedev {__version__}", help="print the version")
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The values; an unknown option or a word too many is an error that names the nearest option."""
+        values, rest = self.parse_known_args(args, namespace)
+        if rest and rest[0].startswith("-"):
+            known = [name for action in self._actions for name in action.option_strings]
+            self.error(f"there is no option {rest[0]}{did_you_mean(rest[0].partition('=')[0], known)}")
+        if rest:
+            self.error(f"unexpected {rest[0]!r}")
+        return values
+
     def error(self, message: str) -> Any:
         """Print one line, and end with 2."""
-        self.exit(2, f"{self.prog}: {message}; --help lists the options\n")
+        plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
+        self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
 
 
 def write_text(stream: TextIO | None, text: str) -> None:

@@ -92,7 +92,7 @@ class Replay:
         while self._next is not None and self._next.tick <= fleet.state.tick:
             stamped = self._next
             try:
-                fits = fleet.apply(stamped.event) == stamped
+                fits = fleet.apply(stamped.event, None) == stamped
             except Refused as refusal:
                 text = f"event {stamped.sequence} of the record does not fit this fleet: {refusal.text}"
                 raise Refused(refusal.code, text, refusal.where) from None

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
+#: How many characters of a long error are shown: of its beginning, and of its end, which has the remedy.
+_SHOWN: Final = (300, 700)
 #: The least similarity of a suggestion, from 0 to 1: three letters with a wrong one have 0.67, chance gives 0.62.
 _NEAR: Final = 0.65
 _SHORTEST_PART: Final = 3
@@ -30,6 +32,19 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"; did you mean {nearest}?" if nearest else otherwise
 
 
+def printable(text: str) -> str:
+    """A text on one line, with unprintable characters as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def shortened(text: str) -> str:
+    """An error's text without its middle, if that is long: it quotes what a user or a peer has given."""
+    begin, end = _SHOWN
+    return text if len(text) <= begin + end + 5 else f"{text[:begin]} ... {text[-end:]}"
+
+
 class Refused(Exception):
     """An event or request that the rules do not allow.
 
@@ -39,9 +54,9 @@ class Refused(Exception):
     """
 
     def __init__(self, code: str, text: str, where: str = "") -> None:
-        super().__init__(text)
         self.code = code
-        self.text = text
+        self.text = shortened(text)
+        super().__init__(self.text)
         self.where = where
 
 
@@ -51,4 +66,4 @@ class FieldError(Refused):
     def __init__(self, field: str, reason: str) -> None:
         super().__init__("bad-argument", f"{field}: {reason}", field)
         self.field = field
-        self.reason = reason
+        self.reason = shortened(reason)

@@ -100,17 +100,17 @@ def test_what_is_wrong_changes_nothing() -> None:
         assert float(metrics["fakedev_config_last_reload_success_timestamp_seconds"]) == app.reactor.seconds()
 
 
-def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_workloads() -> None:
     """With those that run there would be too many: the old configuration stays, and ticks continue."""
-    monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
-    with application() as app:
+    small = SMALL + "limits: {workloads: 2}\n"
+    with application(small) as app:
         peer = app.connect()
         assert peer.say("run one devices=a/1 profile=70") == ["ok w2"]
         app.tick()
         base = "workloads: {base: [{name: x, devices: all, profile: 10}, {name: y, devices: all, profile: 10}],"
-        answer = reload(app, SMALL.replace("workloads: {", base))
+        answer = reload(app, small.replace("workloads: {", base, 1))
         assert answer.status == 400
-        assert b"1 workloads are running, and 2 more would start: at most 2 can run" in answer.body
+        assert b"limits.workloads is 2: 2 more are needed, and 1 remain" in answer.body
         assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "1.0"
         app.tick(2)
         assert app.json("/api/v1/workloads")["total"] == 1

@@ -7,18 +7,21 @@ import http.client
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fakedev.commands.console import write_text
 from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
 from fakedev.config.peer_address import Address, parse_address, runtime_folder
 from fakedev.config.schema.files import read_token
+from fakedev.spec.environment import SOCKET, URL, unknown_variables
 from fakedev.wire.words import quote_word
 
 #: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
 WORKLOAD_SOCKET: Final = "workload.sock"
 HTTP_SOCKET: Final = "metrics.sock"
-_ENVIRONMENT: Final = {WORKLOAD_SOCKET: "FAKEDEV_SOCKET", HTTP_SOCKET: "FAKEDEV_URL"}
+_ENVIRONMENT: Final = {WORKLOAD_SOCKET: SOCKET, HTTP_SOCKET: URL}
 _PATIENCE_SECONDS: Final = 30.0
 _MAX_LINE: Final = 2**20
 
@@ -65,6 +68,8 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
 
     :raises CannotAsk: when there is none, or the text is no address.
     """
+    for variable, problem in unknown_variables(environ):
+        write_text(sys.stderr, f"fakedev: note: environment {variable}: {problem}\n")
     text = given or environ.get(_ENVIRONMENT[name])
     path = os.path.join(runtime_folder(environ.get), name)
     if not text and os.path.exists(path):

@@ -35,6 +35,7 @@ class Files:
 
     :param recorded: ``texts`` of an earlier run: only these are served, nothing is read.
     :param environ: the environment variables (or ``variables`` of an earlier run).
+    :ivar environ: all environment variables, also those that were not read.
     :param made: texts of files that are not on the disk, by absolute path: the drop-ins' options as files.
     """
 
@@ -46,7 +47,7 @@ class Files:
     ) -> None:
         self._recorded = recorded
         self._made = dict(made or {})
-        self._environ = dict(environ or {})
+        self.environ: Mapping[str, str] = dict(environ or {})
         self.texts: dict[str, str] = {}
         self.variables: dict[str, str] = {}
 
@@ -105,14 +106,14 @@ class Files:
 
     def variable(self, name: str) -> str | None:
         """An environment variable, remembered; None when it is not set."""
-        value = self._environ.get(name)
+        value = self.environ.get(name)
         if value is not None:
             self.variables[name] = value
         return value
 
     def variables_beginning(self, prefix: str) -> dict[str, str]:
         """All environment variables whose names begin with ``prefix``, sorted, remembered."""
-        found = {name: self._environ[name] for name in sorted(self._environ) if name.startswith(prefix)}
+        found = {name: self.environ[name] for name in sorted(self.environ) if name.startswith(prefix)}
         self.variables.update(found)
         return found
 

@@ -118,6 +118,11 @@ class GuardedRequest:
         """The address that the peer connected to."""
         return self._connection.getHost()
 
+    @property
+    def peer_host(self) -> str:
+        """The name of the peer's host; all peers on UNIX sockets are one."""
+        return str(getattr(self._connection.getPeer(), "host", "UNIX sockets"))
+
     def refusal_of_change(self) -> BadRequest | None:
         """The reason why this request may not change anything, or None."""
         return self.site.guard.refusal_of_change(self.head.headers, isinstance(self.host, UNIXAddress))

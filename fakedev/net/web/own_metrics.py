@@ -110,6 +110,20 @@ def fault_metrics(by_kind: Callable[[], Mapping[str, int]]) -> Iterable[Metric]:
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
 
 
+def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> Iterable[Metric]:
+    """The limits of workloads and faults.
+
+    :param budget: returns what is used of each limit and what is allowed, by its key in the configuration.
+    """
+    text = "What is used of each of the limits; of a peer's limit what the largest peer uses."
+    limits = budget()
+    used = {key: each[0] for key, each in limits.items()}
+    yield labelled(GaugeMetricFamily, "fakedev_limit_used", text, "limit", used)
+    allowed = {key: each[1] for key, each in limits.items()}
+    text = "What each of the limits allows, as configured."
+    yield labelled(GaugeMetricFamily, "fakedev_limit_allowed", text, "limit", allowed)
+
+
 def port_metrics(closed: Mapping[str, Mapping[str, int]], postponed: Callable[[], int]) -> Iterable[Metric]:
     """Connections that the line ports have closed by themselves, and new ones that must wait on any port.
 
