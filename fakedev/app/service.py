@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
@@ -21,7 +21,7 @@ from fakedev.app.reload import Reloader
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
-from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
@@ -30,6 +30,7 @@ from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures, queue_totals
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
+from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
@@ -42,6 +43,7 @@ from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    file_metrics,
     limit_metrics,
     port_metrics,
     reload_metrics,
@@ -55,8 +57,6 @@ from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet, discard_record
 from fakedev.sim.journal import no_op
-
-File = TypeVar("File")
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -82,15 +82,19 @@ def make_application(
 ) -> Application:
     """The application of a configuration.
 
-    :raises SystemExit: 1, with a line of explanation, when the record or the journal cannot be written.
+    :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
     raise_descriptor_limit()
     keep_freed_memory()
 
     # The simulation, its clock, and what shows it.
-    recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
-    kept = configuration.journal
-    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep, reactor)) if kept else None
+    recorder = Recorder(run.record, run.head) if run.record else None
+    journal = _journal(configuration.journal, reactor) if configuration.journal else None
+    files = {"record": recorder, "journal": journal}
+
+    def file_problems() -> dict[str, str]:
+        return {name: file.problem for name, file in files.items() if file is not None}
+
     fleet = _fleet(configuration, run, recorder, journal)
     fair_share = FairShare(reactor)
     hub = WorkloadHub(fleet, fair_share)
@@ -117,6 +121,7 @@ def make_application(
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
     own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage)
+    own.add("files", partial(file_metrics, file_problems))
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
@@ -124,8 +129,8 @@ def make_application(
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, queue_history,
-        tester,
+        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
+        queue_history, tester,
     )  # fmt: skip
     web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
     web.finish(configuration)
@@ -234,9 +239,9 @@ def _own_metrics(
     return own
 
 
-def _opened(name: str, opened: Callable[[], File]) -> File:
+def _journal(journal: Journal, reactor: Any) -> JournalFile:
     try:
-        return opened()
-    except OSError as error:
-        sys.stderr.write(f"fakedev: the {name} cannot be written: {error}\n")
+        return JournalFile(journal.file, journal.max_bytes, journal.keep, reactor)
+    except CannotWrite as reason:
+        sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
         raise SystemExit(1) from None

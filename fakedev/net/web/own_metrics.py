@@ -110,6 +110,16 @@ def fault_metrics(by_kind: Callable[[], Mapping[str, int]]) -> Iterable[Metric]:
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
 
 
+def file_metrics(problems: Callable[[], Mapping[str, str]]) -> Iterable[Metric]:
+    """The record and the journal.
+
+    :param problems: returns why each has ended; empty texts for those that have not.
+    """
+    text = "1: the file could not be written, and has ended; /health and the log say why."
+    failed = {name: int(bool(problem)) for name, problem in problems().items()}
+    yield labelled(GaugeMetricFamily, "fakedev_file_failed", text, "file", failed)
+
+
 def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> Iterable[Metric]:
     """The limits of workloads and faults.
 
