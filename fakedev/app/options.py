@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import time
 from typing import Any, ClassVar
@@ -34,6 +34,7 @@ class Run:
     :param drop_in: behave as the original ``fakedev-exporter``: only its pages, its short waits for messages, and
         SIGHUP ends it.
     :param read_again: None: there is no file to read again.
+    :param option_of: the options that give addresses; see Remedies.
     """
 
     head: RecordHead
@@ -41,6 +42,7 @@ class Run:
     ready_file: str = ""
     drop_in: bool = False
     read_again: ReadAgain | None = None
+    option_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

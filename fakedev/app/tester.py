@@ -88,6 +88,7 @@ def run_client(
         if control is not None:
             service = ListeningService(control, _control_site(tester, reactor), reactor)
             service.closing_seconds = _CLOSING_SECONDS
+            service.remedy = "give another address with -caddr"
             web.append((service, "tester"))
         loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in plans)
         addresses = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)

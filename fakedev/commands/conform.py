@@ -17,6 +17,7 @@ from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Report
 from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import Conformity, compared
+from fakedev.spec.os_errors import plain_reason
 
 
 def conform(arguments: Sequence[str]) -> int:
@@ -66,7 +67,7 @@ def _page(path: str) -> CapturedPage:
     try:
         page = read_page(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
+        raise ValueError(f"{path}: {plain_reason(error)}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if not page.families:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
 from fakedev import __version__
@@ -44,6 +46,16 @@ class Parser(argparse.ArgumentParser):
         """Print one line, and end with 2."""
         plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
         self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
+
+
+@contextlib.contextmanager
+def restored_after_interrupt() -> Iterator[None]:
+    """In this context Ctrl-C raises KeyboardInterrupt, because there is something to restore; elsewhere it ends us."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def write_text(stream: TextIO | None, text: str) -> None:

@@ -26,6 +26,7 @@ from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, read_record, without_incomplete_line
 from fakedev.spec.errors import Refused
+from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.units import parse_duration
 
@@ -69,7 +70,7 @@ def render(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"fakedev render: {error}", file=sys.stderr)
+        print(f"fakedev render: {options.output or 'standard output'}: {plain_reason(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -99,7 +100,7 @@ def _record(
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
+        raise ValueError(f"{path}: {plain_reason(error)}") from None
     return head, Replay(events)
 
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from tempfile import mkstemp
 
 from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import Parser
+from fakedev.commands.console import Parser, restored_after_interrupt
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.discovery import targets_of
 from fakedev.sim.entities.roster import Roster
+from fakedev.spec.os_errors import plain_reason
 
 
 def discover(arguments: Sequence[str]) -> int:
@@ -38,16 +39,19 @@ def discover(arguments: Sequence[str]) -> int:
     folder, name = os.path.split(options.output)
     unfinished = ""
     try:
-        descriptor, unfinished = mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)
-            file.write(text)
-        os.replace(unfinished, options.output)
+        with restored_after_interrupt():
+            descriptor, unfinished = mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
+            with open(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, 0o644)
+                file.write(text)
+            os.replace(unfinished, options.output)
+            unfinished = ""
     except OSError as error:
+        print(f"fakedev sd: {options.output}: {plain_reason(error)}", file=sys.stderr)
+        return 1
+    finally:
         if unfinished:
             os.unlink(unfinished)
-        print(f"fakedev sd: {options.output}: {error.strerror}", file=sys.stderr)
-        return 1
     return 0
 
 

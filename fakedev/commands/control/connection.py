@@ -16,6 +16,7 @@ from fakedev.commands.workload.socket import StopSignals, connect, receive, send
 from fakedev.config.peer_address import Address, parse_address, runtime_folder
 from fakedev.config.schema.files import read_token
 from fakedev.spec.environment import SOCKET, URL, unknown_variables
+from fakedev.spec.os_errors import plain_reason
 from fakedev.wire.words import quote_word
 
 #: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
@@ -115,7 +116,7 @@ def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = ""
             for _ in range(int(count)):
                 yield next(lines)
     except OSError as error:
-        raise CannotAsk(f"{address}: {_plain(error)}") from None
+        raise CannotAsk(f"{address}: {plain_reason(error)}") from None
 
 
 def _lines(connection: socket.socket, stop: StopSignals) -> Iterator[str]:
@@ -155,7 +156,7 @@ class HttpService:
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise CannotAsk(f"{self._address}: {_plain(error)}: is fakedev serve running there?") from None
+            raise CannotAsk(f"{self._address}: {plain_reason(error)}: is fakedev serve running there?") from None
         if response.status != 200:
             raise CannotAsk(f"{self._address}{path}: {_reason(response)}")
         return response
@@ -184,9 +185,3 @@ def _reason(response: http.client.HTTPResponse) -> str:
         return str(json.loads(text)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return text.strip() or f"status {response.status}"
-
-
-def _plain(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -259,5 +259,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from fakedev.app.options import Run, record_head  # noqa: PLC0415
     from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
 
-    run_program(configuration, Run(record_head(configuration, files, config=_OPTIONS, text=text)))
+    head = record_head(configuration, files, config=_OPTIONS, text=text)
+    run_program(configuration, Run(head, option_of={"web.0.listen": "--address"}))
     return 0

@@ -17,6 +17,8 @@ from fakedev.config.schema.nodes import ConfigurationError
 NODE: Final = "exporter"
 #: The name of the configuration's text in messages.
 _OPTIONS: Final = "options"
+#: The options that give addresses.
+OPTION_OF: Final = {"web.0.listen": "-address", "workloads.listen.0.listen": "-socket"}
 
 
 class ExporterOptions:
@@ -97,5 +99,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_program(configuration, Run(head, values[options.record], drop_in=True))
+    run_program(configuration, Run(head, values[options.record], drop_in=True, option_of=OPTION_OF))
     return 0

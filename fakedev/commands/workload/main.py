@@ -14,6 +14,7 @@ from fakedev.commands.workload.exchange import AnswerReader, Verdict, beyond_the
 from fakedev.commands.workload.options import Order, WorkloadOptions
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
 from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.profiles import format_profile
 from fakedev.wire.auth import encode_auth
 
@@ -52,7 +53,7 @@ def run(order: Order, stop: StopSignals) -> int:
     try:
         connection = connect(order.address, stop)
     except OSError as error:
-        log(f"ERROR: cannot connect to {order.address}: {error.strerror or error}")
+        log(f"ERROR: cannot connect to {order.address}: {plain_reason(error)}")
         return 1
     with connection:
         verdict = converse(connection, order.message, stop, log, token)
@@ -70,12 +71,12 @@ def converse(
         send_all(connection, (encode_auth(token) if token else b"") + message, stop)
         say("Sent, waiting for the end")
     except OSError as error:
-        problem = error.strerror or str(error)  # the server may have sent the reason before it closed
+        problem = plain_reason(error)  # the server may have sent the reason before it closed
     while True:
         try:
             data = receive(connection, stop)
         except OSError as error:
-            problem = problem or error.strerror or str(error)
+            problem = problem or plain_reason(error)
             data = b""
         for news in reader.feed(data):
             if isinstance(news, Verdict):

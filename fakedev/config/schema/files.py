@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Final
 
 from fakedev.config.names import token_text
+from fakedev.spec.os_errors import plain_reason
 
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
@@ -136,13 +137,13 @@ def _bytes(path: str) -> bytes:
     except FileNotFoundError:
         raise Unreadable("no such file") from None
     except IsADirectoryError:
-        raise Unreadable("is a directory, not a file") from None
+        raise Unreadable("is a folder, not a file") from None
     except PermissionError:
         raise Unreadable("no permission to read it") from None
     except (OSError, ValueError) as error:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise  # no fault of the configuration: the process has no file descriptors left
-        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise Unreadable(f"cannot be read: {plain_reason(error)}") from None
     if len(data) > MAX_BYTES:
         raise Unreadable(f"is larger than {MAX_BYTES // 2**20} MiB")
     return data
