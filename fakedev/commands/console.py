@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TextIO
 
 from fakedev import __version__
@@ -17,6 +17,10 @@ from fakedev.spec.errors import did_you_mean
 _LONGEST_TEXT: Final = 2000
 _SECONDS_ON_TERMINAL: Final = 1.0
 _SECONDS_ELSEWHERE: Final = 10.0
+#: What takes no longer has no progress.
+_SECONDS_WITHOUT_PROGRESS: Final = 2.0
+#: Remaining times from here on are shown in minutes.
+_SECONDS_IN_MINUTES: Final = 100.0
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,12 +36,16 @@ class Parser(argparse.ArgumentParser):
         super().__init__(program, description=description, allow_abbrev=False, **options)
         self.add_argument("--version", action="version", version=f"fakedev {__version__}", help="print the version")
 
+    @property
+    def options(self) -> Mapping[str, bool]:
+        """All spellings of all options, and whether they take a value."""
+        return {name: action.nargs != 0 for action in self._actions for name in action.option_strings}
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """The values; an unknown option or a word too many is an error that names the nearest option."""
         values, rest = self.parse_known_args(args, namespace)
         if rest and rest[0].startswith("-"):
-            known = [name for action in self._actions for name in action.option_strings]
-            self.error(f"there is no option {rest[0]}{did_you_mean(rest[0].partition('=')[0], known)}")
+            self.error(f"there is no option {rest[0]}{did_you_mean(rest[0].partition('=')[0], self.options)}")
         if rest:
             self.error(f"unexpected {rest[0]!r}")
         return values
@@ -110,3 +118,42 @@ class ProgressLine:
         if self._is_open:
             write_text(self._stream, "\n")
             self._is_open = False
+
+
+class Progress:
+    """Shows on a terminal how much of something is done, and how long the rest will take; elsewhere nothing.
+
+    :param stream: usually standard error; None: nothing is shown.
+    :param seconds: the clock.
+    """
+
+    def __init__(
+        self, program: str, stream: TextIO | None, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._program = program
+        self._line = ProgressLine(stream) if stream is not None and stream.isatty() else None
+        self._stream = stream
+        self._seconds = seconds
+        self._began = seconds()
+        self._next = self._began + _SECONDS_WITHOUT_PROGRESS
+        self._is_shown = False
+
+    def show(self, done: float) -> None:
+        """Show the progress, but not often, and not before it has taken two seconds.
+
+        :param done: from 0 to 1.
+        """
+        now = self._seconds()
+        if self._line is None or now < self._next or done <= 0:
+            return
+        self._next = now + _SECONDS_ON_TERMINAL
+        left = (now - self._began) * (1 - done) / done
+        remaining = f"{left / 60:.0f} min" if left >= _SECONDS_IN_MINUTES else f"{left:.0f} s"
+        self._line.tell(f"{self._program}: {done:.0%} done, about {remaining} left")
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._is_shown:
+            write_text(self._stream, "\r\x1b[K")
+            self._is_shown = False

@@ -74,6 +74,14 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def token_file(path: str) -> str:
+    """The path of a file with a token, which was read once."""
+    from fakedev.config.schema.files import read_token  # noqa: PLC0415 - fakedev-workload must start fast
+
+    read_token(path)
+    return path
+
+
 def _whole(text: str) -> int | None:
     if not _WHOLE.fullmatch(text):
         return None
@@ -181,14 +189,7 @@ class FlagSet:
 
         :param text: follows the explanation.
         """
-
-        def parse(path: str) -> str:
-            from fakedev.config.schema.files import read_token  # noqa: PLC0415 - fakedev-workload must start fast
-
-            read_token(path)
-            return path
-
-        return self.value("token-file", "", f"file with the token of the server{text}", "FILE", parse)
+        return self.value("token-file", "", f"file with the token of the server{text}", "FILE", token_file)
 
     def choice(self, name: str, choices: Sequence[str], text: str, kind: str = "NAME") -> Flag[str]:
         """An option that takes one of some words; the first is the default."""
