@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Self, TextIO
 
 from fakedev import __version__
 from fakedev.spec.errors import did_you_mean
@@ -43,15 +43,24 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """The values; an unknown option or a word too many is an error that names the nearest option."""
-        values, rest = self.parse_known_args(args, namespace)
-        if rest and rest[0].startswith("-"):
-            self.error(f"there is no option {rest[0]}{did_you_mean(rest[0].partition('=')[0], self.options)}")
+        self._given = list(sys.argv[1:] if args is None else args)
+        values, rest = self.parse_known_args(self._given, namespace)
+        self._refuse_unknown(rest)
         if rest:
             self.error(f"unexpected {rest[0]!r}")
         return values
 
+    def _refuse_unknown(self, words: Iterable[str]) -> None:
+        for word in words:
+            name = word.partition("=")[0]
+            if word.startswith("-") and name not in self.options:
+                self.error(f"there is no option {name}{did_you_mean(name, self.options)}")
+
     def error(self, message: str) -> Any:
         """Print one line, and end with 2."""
+        if message.startswith("the following arguments are required"):
+            given, self._given = self._given, []
+            self._refuse_unknown(given)  # probably the one that is missing
         plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
         self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
 
@@ -64,6 +73,12 @@ def restored_after_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Print the notes of a configuration to standard error."""
+    for note in notes:
+        write_text(sys.stderr, f"note: {note}\n")
 
 
 def write_text(stream: TextIO | None, text: str) -> None:
@@ -121,9 +136,9 @@ class ProgressLine:
 
 
 class Progress:
-    """Shows on a terminal how much of something is done, and how long the rest will take; elsewhere nothing.
+    """A context that shows on a terminal how much of something is done, and how long the rest will take.
 
-    :param stream: usually standard error; None: nothing is shown.
+    :param stream: usually standard error; None, or no terminal: nothing is shown.
     :param seconds: the clock.
     """
 
@@ -137,6 +152,12 @@ class Progress:
         self._began = seconds()
         self._next = self._began + _SECONDS_WITHOUT_PROGRESS
         self._is_shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
 
     def show(self, done: float) -> None:
         """Show the progress, but not often, and not before it has taken two seconds.
