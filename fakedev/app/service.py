@@ -35,6 +35,7 @@ from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.signals import HangupService, stop_reactor
+from fakedev.net.system.stalls import StallWatch
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
@@ -48,6 +49,7 @@ from fakedev.net.web.own_metrics import (
     port_metrics,
     reload_metrics,
     scrape_metrics,
+    stall_metrics,
     tick_metrics,
     workload_metrics,
 )
@@ -121,7 +123,10 @@ def make_application(
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
-    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage)
+    stalls = StallWatch(reactor)
+    own = _own_metrics(
+        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls
+    )
     own.add("files", partial(file_metrics, file_problems))
 
     def ready() -> str | None:
@@ -165,6 +170,7 @@ def make_application(
             ReportFiles(tester, configuration.reports) if tester else None,
             HangupService(reactor, partial(stop_reactor, reactor) if run.drop_in else reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
+            stalls,
             announcement,
         ],
         recorder=recorder,
@@ -216,6 +222,7 @@ def _own_metrics(
     reloader: Reloader,
     closed: Mapping[str, Mapping[str, int]],
     shortage: DescriptorShortage,
+    stalls: StallWatch,
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
@@ -226,6 +233,7 @@ def _own_metrics(
 
     own = OwnMetrics({
         "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
+        "stalls": partial(stall_metrics, stalls.delays),
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.support.programs.asynchronous import AsyncService, ready
+from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.processes import AsyncProgram, StartAsync, console, run
 
 pytestmark = pytest.mark.real
@@ -37,7 +37,8 @@ async def test_a_session(start_async: StartAsync, tmp_path: Path) -> None:
     assert await fakedev("advance", "2s") == "tick 2 seconds 2\n"
     assert "train state=running" in await fakedev("workloads")
     fault = (await fakedev("fault", "lost", "devices=dgx-0/7")).strip()
-    assert "1 lost" in await fakedev("status") if await fakedev("advance", "1s") else False
+    await fakedev("advance", "1s")
+    assert "1 lost" in await fakedev("status")
     assert f"{fault} lost state=active" in await fakedev("faults", "--active")
     assert "not shown: the device is lost" in await fakedev("explain", "dgx-0/7", "power")
     assert await fakedev("clear", "all") == "cleared 1\n"
@@ -62,12 +63,17 @@ async def test_an_advance_ends_with_ctrl_c(start_async: StartAsync, tmp_path: Pa
     """130, no traceback; the clock stays where it is, and takes the next order."""
     service = await demo(start_async, tmp_path, "--set", "fleet.speed=0")
     advance: AsyncProgram = start_async([*console("fakedev"), "advance", "100d"])
-    while (await service.get_json("/api/v1/clock"))["advance"] is None:
-        assert advance.exit_code is None, advance.stderr
+
+    async def is_advancing() -> bool:
+        return (await service.get_json("/api/v1/clock"))["advance"] is not None
+
+    async def stands() -> bool:
+        return not await is_advancing()
+
+    await eventually(is_advancing, "the clock advances")
     assert await advance.stop(signal.SIGINT) == 130
     assert advance.stderr == ""
-    while (await service.get_json("/api/v1/clock"))["advance"] is not None:
-        pass
+    await eventually(stands, "the advance has ended")
     assert (await run(start_async, *console("fakedev"), "advance", "1s")).exit_code == 0
 
 
@@ -76,7 +82,7 @@ async def test_top(start_async: StartAsync, tmp_path: Path) -> None:
     """A line for each device on a terminal, live; q ends it and gives the terminal back. Elsewhere it says so."""
     service = await demo(start_async, tmp_path)
     in_terminal = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"]
-    top: AsyncProgram = start_async([*in_terminal, *console("fakedev"), "top"])
+    top: AsyncProgram = start_async([*in_terminal, *console("fakedev"), "top"], descriptors={0: "w"})
     await top.wait_for_text("dgx-0/7")
     await top.wait_for_text("training")
     assert "\x1b[?1049h" in top.stdout

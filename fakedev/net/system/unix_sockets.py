@@ -6,10 +6,11 @@ import errno
 import grp
 import os
 import pwd
+import select
 import socket
 import stat
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from twisted.internet import tcp, unix
 from twisted.internet.interfaces import IProtocolFactory, IReactorCore
@@ -106,6 +107,20 @@ def remove_own(path: str, mark: FileMark | None) -> bool:
     except OSError:
         return False
     return True
+
+
+def has_hung_up(transport: Any) -> bool:
+    """Whether the peer of a UNIX connection has closed both directions, and so reads no answer.
+
+    Over TCP the end of a peer's input does not show whether it still reads.
+    """
+    get_handle = getattr(transport, "getHandle", None)
+    handle = get_handle() if get_handle is not None else None
+    if not isinstance(handle, socket.socket) or handle.family != socket.AF_UNIX:
+        return False
+    poll = select.poll()
+    poll.register(handle, 0)  # it reports a hang-up in any case
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 class OwnedUnixPort(unix.Port):

@@ -78,6 +78,14 @@ def tick_metrics(ticker: Ticker, tick: Callable[[], int]) -> Iterable[Metric]:
     yield durations
 
 
+def stall_metrics(delays: Histogram) -> Iterable[Metric]:
+    """How long the reactor was held."""
+    text = "How late a timer fires that is due ten times a second: how long other work held the reactor."
+    family = HistogramMetricFamily("fakedev_reactor_delay_seconds", text, labels=[])
+    add_histogram(family, [], delays)
+    yield family
+
+
 def scrape_metrics(scrapes: ScrapeStatistics) -> Iterable[Metric]:
     """Requests to our pages."""
     text = "Requests answered; 499: the client left first; 444: closed by a fault."
