@@ -9,8 +9,9 @@ from importlib import resources
 from typing import Final
 
 from fakedev.commands.console import Parser, write_text
-from fakedev.commands.control.connection import WORKLOAD_SOCKET, add_address
+from fakedev.commands.control.connection import add_address
 from fakedev.commands.control.verbs import relay
+from fakedev.config.peer_address import WORKLOAD_SOCKET
 
 _GIB: Final = 2**30
 #: A row: the columns of the table, by title.

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from fakedev.commands.console import write_text
 from fakedev.config.peer_address import Address, parse_address
-from fakedev.spec.errors import printable, shortened
+from fakedev.spec.errors import did_you_mean, printable, shortened
 from fakedev.spec.units import parse_duration
 
 T = TypeVar("T")
@@ -274,7 +274,7 @@ class FlagSet:
             return flag
         if name in ("h", "help"):
             raise HelpAsked
-        raise FlagError(f"there is no option -{name}")
+        raise FlagError(f"there is no option -{name}{did_you_mean(f'-{name}', [f'-{each}' for each in self._flags])}")
 
 
 def _default_text(flag: Flag[object]) -> str:

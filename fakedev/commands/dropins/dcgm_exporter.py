@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -252,7 +253,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configuration = load(_OPTIONS, files, text=text)
     except ConfigurationError as error:
         for problem in error.problems:
-            print(f"fakedev-dcgm-exporter: {problem}", file=sys.stderr)
+            text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)
+            print(f"fakedev-dcgm-exporter: {text}", file=sys.stderr)
         return 2
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)

@@ -9,17 +9,11 @@ from threading import Thread
 
 import pytest
 
-from fakedev.commands.control.connection import (
-    HTTP_SOCKET,
-    WORKLOAD_SOCKET,
-    CannotAsk,
-    ask_in_words,
-    service_address,
-)
+from fakedev.commands.control.connection import CannotAsk, ask_in_words, service_address
 from fakedev.commands.control.verbs import VERBS, summary_of
 from fakedev.commands.main import main
 from fakedev.commands.workload.socket import StopSignals
-from fakedev.config.peer_address import parse_address
+from fakedev.config.peer_address import HTTP_SOCKET, WORKLOAD_SOCKET, parse_address
 
 
 def test_the_named_address_comes_first(tmp_path: Path) -> None:
