@@ -101,9 +101,11 @@ class TestScaleTest:
         self.told: list[str] = []
         tester = LoadTester([PLAN], self.servers.make, self.clock)
         settings = ScaleSettings(8, settle_seconds=2.0, measure_seconds=20.0)
+        self.done: list[float] = []
         self.test = ScaleTest(
-            tester, self.servers, settings, self.clock, lambda: self.over.append(True), self.told.append
-        )
+            tester, self.servers, settings, self.clock, lambda: self.over.append(True), self.told.append,
+            self.done.append,
+        )  # fmt: skip
         self.test.startService()
 
     def run_steps(self, seconds: float = 100.0) -> None:
@@ -120,6 +122,7 @@ class TestScaleTest:
         scaling = scaling_of(self.test.steps)
         assert [doubling.speed_up for doubling in scaling.doublings] == [2.0, 2.0, 2.0]
         assert len(self.told) == 4
+        assert self.done == pytest.approx([count / 40 for count in range(1, 41)])
 
     def test_a_shared_bottleneck_has_its_knee(self) -> None:
         """All that the shared resource lets through is what four backends do."""
