@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from time import time
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
-from fakedev.app.configuration_options import ASSIGNMENTS, CONFIG_HELP, Assignment
+from fakedev.app.configuration_options import SERVE, Option
 from fakedev.config.configuration import Configuration
 from fakedev.config.export import effective_text
 from fakedev.config.load import load
@@ -34,6 +34,7 @@ class Run:
     :param drop_in: behave as the original ``fakedev-exporter``: only its pages, its short waits for messages, and
         SIGHUP ends it.
     :param read_again: None: there is no file to read again.
+    :param option_of: the options that give addresses; see Remedies.
     """
 
     head: RecordHead
@@ -41,12 +42,52 @@ class Run:
     ready_file: str = ""
     drop_in: bool = False
     read_again: ReadAgain | None = None
+    option_of: Mapping[str, str] = field(default_factory=dict)
 
 
-def _opt_method(option: Assignment) -> Callable[[Options, str], None]:
+@dataclass(frozen=True)
+class Order:
+    """A configuration to be served, and how."""
+
+    configuration: Configuration
+    run: Run
+
+
+def order_of(given: Mapping[str, Any]) -> Order:
+    """What the options of SERVE ask for.
+
+    :param given: the values by the names of the options.
+    :raises SystemExit: when the program has nothing to serve: 2 after all problems of the configuration, 0 after what
+        ``--check`` or ``--print-config`` prints.
+    """
+    files = Files(environ=os.environ)
+    try:
+        configuration = load(given["config"], files, given["set"])
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+    if given["print-config"]:
+        sys.stdout.write(effective_text(configuration))
+        raise SystemExit(0)
+    if given["check"]:
+        for note in configuration.notes:
+            sys.stderr.write(f"note: {note}\n")
+        sys.stdout.write(f"{given['config'] or 'the built-in demo'}: good\n")
+        raise SystemExit(0)
+    head = record_head(configuration, files, config=given["config"], overrides=given["set"])
+    # twistd changes the working directory when it becomes a daemon.
+    path, record, ready_file = (
+        given[option] and os.path.abspath(given[option]) for option in ("config", "record", "ready-file")
+    )
+    run = Run(head, record or "", ready_file or "", read_again=partial(read_again, path, tuple(given["set"])))
+    return Order(configuration, run)
+
+
+def _opt_method(option: Option) -> Callable[[Options, str], None]:
     def opt(options: Options, text: str) -> None:
+        assert option.assigns is not None
         try:
-            options["set"].append(option.parse(text))
+            options["set"].append(option.assigns(text))
         except ValueError as error:
             raise UsageError(f"--{option.name}: {error}") from None
 
@@ -55,24 +96,19 @@ def _opt_method(option: Assignment) -> Callable[[Options, str], None]:
 
 
 class Options(UsageOptions):
-    """The options of ``twistd fakedev`` and ``fakedev serve``; they load the configuration."""
+    """The options of ``twistd fakedev``, as SERVE declares them; they load the configuration."""
 
     optParameters: ClassVar[list[list[Any]]] = [
-        ["config", "c", None, f"{CONFIG_HELP}; without one the built-in demo starts"],
-        ["record", None, "", "write seed, configuration and events to this file, to be run again"],
-        ["ready-file", None, "", "write the real addresses to this file, as JSON, when all is ready"],
-    ]
-    optFlags: ClassVar[list[list[Any]]] = [
-        ["check", None, "only check the configuration: exit 0 or 2"],
-        ["print-config", None, "only print the effective configuration, with where each value comes from"],
-    ]
+        [option.name, option.short or None, None, option.help]
+        for option in SERVE if option.kind and option.assigns is None
+    ]  # fmt: skip
+    optFlags: ClassVar[list[list[Any]]] = [[option.name, None, option.help] for option in SERVE if not option.kind]
 
     #: Twisted finds options by the names of these methods, and takes their help from the docstrings.
-    opt_set, opt_shard = (_opt_method(option) for option in ASSIGNMENTS)
+    opt_set, opt_port, opt_shard = (_opt_method(option) for option in SERVE if option.assigns is not None)
 
     configuration: Configuration
     run: Run
-    synopsis: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,25 +134,8 @@ class Options(UsageOptions):
 
     def postOptions(self) -> None:
         """Load the configuration; its errors are all printed, and end the program with 2."""
-        files = Files(environ=os.environ)
-        try:
-            self.configuration = load(self["config"], files, self["set"])
-        except ConfigurationError as error:
-            sys.stderr.write(f"{error}\n")
-            raise SystemExit(2) from None
-        if self["print-config"]:
-            sys.stdout.write(effective_text(self.configuration))
-            raise SystemExit(0)
-        if self["check"]:
-            for note in self.configuration.notes:
-                sys.stderr.write(f"note: {note}\n")
-            sys.stdout.write(f"{self['config'] or 'the built-in demo'}: good\n")
-            raise SystemExit(0)
-        head = record_head(self.configuration, files, config=self["config"], overrides=self["set"])
-        # twistd changes the working directory when it becomes a daemon.
-        record, ready_file = (self[option] and os.path.abspath(self[option]) for option in ("record", "ready-file"))
-        path = self["config"] and os.path.abspath(self["config"])
-        self.run = Run(head, record, ready_file, read_again=partial(read_again, path, tuple(self["set"])))
+        order = order_of(self)
+        self.configuration, self.run = order.configuration, order.run
 
 
 def record_head(

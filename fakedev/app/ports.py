@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from fakedev.config.configuration import Configuration
@@ -30,6 +31,24 @@ class Reloadable(Protocol):
         """Apply the new configuration, which :meth:`begin` has prepared."""
 
 
+@dataclass(frozen=True)
+class Remedies:
+    """How a user changes the addresses of a program.
+
+    :param options: the option that gives an address, by its key in the configuration; for programs of which the user
+        sees no configuration.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, key: str) -> str:
+        """What to do when the address with this key cannot be listened on."""
+        if key in self.options:
+            return f"give another address with {self.options[key]}"
+        port = "--port N, or " if key == "web.0.listen" else ""
+        return f"change {key} ({port}--set {key}=ADDRESS)"
+
+
 class Ports(Reloadable, Generic[Entry]):
     """The services of some entries of the configuration, found by their address.
 
@@ -37,6 +56,8 @@ class Ports(Reloadable, Generic[Entry]):
     :param address: the address of an entry.
     :param make: makes the service of an entry.
     :param change: gives a service the entry that its address has now.
+    :param key: of the entries in the configuration, as ``web``.
+    :param remedies: for addresses that cannot be listened on.
     :ivar services: the services in use, each with its entry, in the order of the configuration.
     """
 
@@ -47,20 +68,26 @@ class Ports(Reloadable, Generic[Entry]):
         address: Callable[[Entry], ListenAddress],
         make: Callable[[Entry, Configuration], ListeningService],
         change: Callable[[ListeningService, Entry, Configuration], None],
+        key: str,
+        remedies: Remedies,
     ) -> None:
         self._entries = entries
         self._address = address
-        self._make = make
+        self._make_service = make
         self._change = change
+        self._key = key
+        self._remedies = remedies
         placed = self._placed(configuration)
-        self._by_place = {place: make(entry, configuration) for place, entry in placed}
+        self._by_place = {
+            place: self._make(entry, configuration, index) for index, (place, entry) in enumerate(placed)
+        }
         self._new: dict[Place, ListeningService] = {}
         self.services = [(self._by_place[place], entry) for place, entry in placed]
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
-        for place, entry in self._placed(configuration):
+        for index, (place, entry) in enumerate(self._placed(configuration)):
             if place not in self._by_place:
-                self._new[place] = service = self._make(entry, configuration)
+                self._new[place] = service = self._make(entry, configuration, index)
                 service.setServiceParent(listeners)
 
     def undo(self) -> None:
@@ -80,6 +107,11 @@ class Ports(Reloadable, Generic[Entry]):
         for place, service in services.items():
             if place not in self._by_place:
                 service.disownServiceParent()
+
+    def _make(self, entry: Entry, configuration: Configuration, index: int) -> ListeningService:
+        service = self._make_service(entry, configuration)
+        service.remedy = self._remedies.of(f"{self._key}.{index}.listen")
+        return service
 
     def _placed(self, configuration: Configuration) -> list[tuple[Place, Entry]]:
         """The entries by address; a number tells equal addresses apart (port 0 may occur several times)."""

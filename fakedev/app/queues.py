@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.ports import Ports, Reloadable
+from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration, QueueListen, Queues
 from fakedev.net.http.limits import DROP_IN_LIMITS
@@ -30,10 +30,19 @@ from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.web.tree import make_frontend_root
 from fakedev.workqueue.broker import Broker
 
+_Entries = Callable[[Configuration], Sequence[QueueListen]]
+#: The options of ``fakedev-frontend`` that give addresses.
+_OPTION_OF: Final = {
+    "web.0.listen": "-maddr",
+    "queues.listen-clients.0.listen": "-caddr",
+    "queues.listen-backends.0.listen": "-waddr",
+}
+
 
 class WorkQueues(Reloadable):
     """The queues of a configuration with their ports.
 
+    :param remedies: for addresses that cannot be listened on.
     :param verbose: log every message.
     :ivar figures: the state and the totals of the queues.
     :ivar history: their last hour, for charts.
@@ -43,8 +52,9 @@ class WorkQueues(Reloadable):
     log = Logger()
 
     def __init__(
-        self, configuration: Configuration, fair_share: FairShare, reactor: Any, verbose: bool = False
-    ) -> None:
+        self, configuration: Configuration, fair_share: FairShare, reactor: Any, remedies: Remedies,
+        verbose: bool = False,
+    ) -> None:  # fmt: skip
         queues = _queues_of(configuration)
         self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor, fair_share)
         options: dict[str, Any] = {
@@ -57,8 +67,12 @@ class WorkQueues(Reloadable):
         self._backend_factory = QueueBackendFactory(hub, reactor, **options)
         self.figures = QueueFigures(hub, self._client_factory, self._backend_factory)
         self.history = QueueHistory(self.figures, reactor)
-        self._clients = _ports(configuration, lambda whole: _queues_of(whole).clients, self._client_factory, reactor)
-        self._backends = _ports(configuration, lambda whole: _queues_of(whole).backends, self._backend_factory, reactor)
+
+        def ports(who: str, entries: _Entries, factory: QueuePortFactory) -> Ports[QueueListen]:
+            return _ports(configuration, entries, factory, reactor, f"queues.listen-{who}", remedies)
+
+        self._clients = ports("clients", lambda whole: _queues_of(whole).clients, self._client_factory)
+        self._backends = ports("backends", lambda whole: _queues_of(whole).backends, self._backend_factory)
         self.log_service = (
             QueueLog(self.figures, queues.log_interval_seconds, reactor) if queues.log_interval_seconds else None
         )
@@ -122,9 +136,11 @@ def _queues_of(configuration: Configuration) -> Queues:
 
 def _ports(
     configuration: Configuration,
-    addresses: Callable[[Configuration], Sequence[QueueListen]],
+    entries: _Entries,
     factory: QueuePortFactory,
     reactor: Any,
+    key: str,
+    remedies: Remedies,
 ) -> Ports[QueueListen]:
     def listen(entry: QueueListen, _: Configuration) -> ListeningService:
         return ListeningService(entry.listen, LineAddress(factory, entry.tokens), reactor, make_folder=True)
@@ -132,7 +148,7 @@ def _ports(
     def change(service: ListeningService, entry: QueueListen, _: Configuration) -> None:
         cast(LineAddress, service.factory).gate.change(entry.tokens)
 
-    return Ports(configuration, addresses, lambda entry: entry.listen, listen, change)
+    return Ports(configuration, entries, lambda entry: entry.listen, listen, change, key, remedies)
 
 
 def run_frontend(configuration: Configuration, verbose: bool) -> None:
@@ -146,9 +162,11 @@ def run_frontend(configuration: Configuration, verbose: bool) -> None:
 def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = False) -> Application:
     """The frontend: the queues of a configuration with their metrics, and nothing else."""
     raise_descriptor_limit()
-    queues = WorkQueues(configuration, FairShare(reactor), reactor, verbose)
+    queues = WorkQueues(configuration, FairShare(reactor), reactor, Remedies(_OPTION_OF), verbose)
     site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
     web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
+    for service, _ in web:
+        service.remedy = Remedies(_OPTION_OF).of("web.0.listen")
     listeners = Listeners([service for service, _ in web + queues.ports])
     names = ", ".join(queue.name for queue in _queues_of(configuration).broker.queues)
     summary = f"fakedev {__version__}: frontend of the queues {names}"

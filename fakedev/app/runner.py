@@ -98,23 +98,29 @@ class Application(LoggedService):
             self._recorder.close()
 
 
-def run_application(make: Callable[[Any], Application], logging: Logging) -> None:
+def run_application(make: Callable[[Any], Application], logging: Logging) -> str:
     """Run a program: log to standard error, serve until a signal, and stop in good order.
 
     :param make: makes the application for the reactor.
+    :returns: the name of the signal that stopped it; empty when none did.
     :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
     begin_logging(reactor, logging.level, logging.format)
     application = make(reactor)
+    received: list[str] = []
+
+    def stop(signal_name: str) -> None:
+        received.append(signal_name)
+        stop_reactor(reactor)
+
     # Before the application starts: when the reactor runs, it sends early signals to these handlers.
-    reactor.callWhenRunning(
-        EndingSignals(reactor, lambda _: stop_reactor(reactor), application.hurry, _STOPS).install
-    )
+    reactor.callWhenRunning(EndingSignals(reactor, stop, application.hurry, _STOPS).install)
     application.privilegedStartService()
     application.startService()
     reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
     reactor.run()
     if application.listeners.failure is not None:
         raise SystemExit(1)
+    return received[0] if received else ""

@@ -15,7 +15,7 @@ from twisted.logger import ILogObserver
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.options import Options, Run
-from fakedev.app.ports import Ports, Reloadable
+from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.runner import Application, run_application
@@ -115,10 +115,11 @@ def make_application(
     # The ports.
     scrapes = ScrapeStatistics()
     closed: Counter[str] = Counter()
+    remedies = Remedies(run.option_of)
     workloads = make_workload_ports(
-        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed
+        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed, remedies=remedies
     )
-    queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
+    queues = WorkQueues(configuration, fair_share, reactor, remedies) if configuration.queues is not None else None
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
@@ -137,7 +138,7 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
         queue_history, tester,
     )  # fmt: skip
-    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
+    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in, remedies=remedies)
     web.finish(configuration)
 
     # What a reload changes.

@@ -88,6 +88,7 @@ def run_client(
         if control is not None:
             service = ListeningService(control, _control_site(tester, reactor), reactor)
             service.closing_seconds = _CLOSING_SECONDS
+            service.remedy = "give another address with -caddr"
             web.append((service, "tester"))
         loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in plans)
         addresses = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)
@@ -126,6 +127,7 @@ class ScaleOrder(ScaleSettings):
     :param scale: the command that sets the number of backends, with its arguments; empty for none.
     :param wait_seconds: how long to wait until the frontend knows all backends.
     :param tell: called with each line of progress.
+    :param done: called with the share of the test that is done, from 0 to 1.
     """
 
     plan: Plan
@@ -133,31 +135,42 @@ class ScaleOrder(ScaleSettings):
     scale: tuple[str, ...]
     wait_seconds: float
     tell: Callable[[str], None]
+    done: Callable[[float], None]
 
 
-def run_scale_test(order: ScaleOrder) -> tuple[list[ScaleStep], str]:
-    """Run the test and stop the backends that it has started.
+@dataclass(frozen=True)
+class ScaleEnd:
+    """How a scale test ended.
 
-    :returns: the steps, and why the test ended early (empty when it did not).
+    :param problem: why it ended early; empty when it did not.
+    :param signal_name: the signal that stopped it; empty for none.
     """
+
+    steps: Sequence[ScaleStep] = ()
+    problem: str = ""
+    signal_name: str = ""
+
+
+def run_scale_test(order: ScaleOrder) -> ScaleEnd:
+    """Run the test and stop the backends that it has started."""
     made: list[ScaleTest] = []
 
     def make(reactor: Any) -> Application:
         raise_descriptor_limit()
         tester = make_tester([order.plan], reactor)
         stop = partial(stop_reactor, reactor)
-        test = ScaleTest(tester, _backends(order, reactor), order, reactor, stop, order.tell)
-        # Not before the reactor runs: the test stops it at its end.
-        reactor.callWhenRunning(test.startService)
+        test = ScaleTest(tester, _backends(order, reactor), order, reactor, stop, order.tell, order.done)
+        # Not before the reactor runs and handles signals: the test stops it at its end, and starts programs.
+        reactor.callWhenRunning(reactor.callLater, 0, test.startService)
         made.append(test)
         listeners = Listeners()
         return Application(listeners, reactor, [listeners], drain=test.stop_all)
 
     try:
-        run_application(make, Logging("warn"))
+        signal_name = run_application(make, Logging("warn"))
     except CannotScale as reason:
-        return [], str(reason)
-    return made[0].steps, made[0].problem
+        return ScaleEnd(problem=str(reason))
+    return ScaleEnd(made[0].steps, made[0].problem, signal_name)
 
 
 def _backends(order: ScaleOrder, reactor: Any) -> Backends:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, cast
 
-from fakedev.app.ports import Ports
+from fakedev.app.ports import Ports, Remedies
 from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, WorkloadListen
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
@@ -27,7 +27,13 @@ ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
 
 def make_web(
-    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, *, drop_in: bool
+    configuration: Configuration,
+    program: Program,
+    fair_share: FairShare,
+    reactor: Any,
+    *,
+    drop_in: bool,
+    remedies: Remedies,
 ) -> Ports[WebEndpoint]:
     """The HTTP addresses; they have pages after the first :meth:`Ports.finish`.
 
@@ -55,7 +61,9 @@ def make_web(
         site = cast(GuardedSite, service.factory)
         site.resource, site.guard = root, AccessGuard(endpoint.names, endpoint.token)
 
-    return Ports(configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change)
+    return Ports(
+        configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change, "web", remedies
+    )
 
 
 def _selection(shown: WebEndpoint | WebPage) -> Selection:
@@ -71,6 +79,7 @@ def make_workload_ports(
     *,
     drop_in: bool,
     closed: Counter[str],
+    remedies: Remedies,
 ) -> Ports[WorkloadListen]:
     """The workload ports.
 
@@ -101,7 +110,10 @@ def make_workload_ports(
         factory.gate.change(entry.tokens)
         factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
-    return Ports(configuration, lambda whole: whole.workloads.listen, lambda entry: entry.listen, listen, change)
+    return Ports(
+        configuration, lambda whole: whole.workloads.listen, lambda entry: entry.listen, listen, change,
+        "workloads.listen", remedies,
+    )  # fmt: skip
 
 
 def connection_count(ports: Ports[WorkloadListen]) -> int:

@@ -1,15 +1,17 @@
-"""``fakedev devices``, ``identities`` and ``faults``: what the catalogs have, and what a running service has of it."""
+"""``fakedev devices``, ``identities``, ``faults`` and ``schema``: what there is, also in a running service."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from typing import Final
 
 from fakedev.commands.console import Parser, write_text
-from fakedev.commands.control.connection import WORKLOAD_SOCKET, add_address
+from fakedev.commands.control.connection import add_address
 from fakedev.commands.control.verbs import relay
+from fakedev.config.peer_address import WORKLOAD_SOCKET
 
 _GIB: Final = 2**30
 #: A row: the columns of the table, by title.
@@ -29,6 +31,15 @@ def identities(arguments: Sequence[str]) -> int:
 def faults(arguments: Sequence[str]) -> int:
     """Print the kinds of faults, or the faults of a running service."""
     return _list("faults", "the kinds of faults", _fault_rows, arguments, "faults")
+
+
+def schema(arguments: Sequence[str]) -> int:
+    """Print the JSON Schema of a configuration."""
+    what = "Prints the JSON Schema of a configuration, for editors."
+    Parser("fakedev schema", description=what).parse_args(arguments)
+    text = resources.files("fakedev.config").joinpath("fakedev.schema.json").read_text(encoding="utf-8")
+    write_text(sys.stdout, text)
+    return 0
 
 
 def _list(

@@ -6,17 +6,22 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import Parser, Progress, write_text
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
+from fakedev.config.identities.choice import likely_identities, named_identity, recognized_device, recognized_instances
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import Conformity, compared
+from fakedev.spec.os_errors import plain_reason
+
+#: What reading a capture takes, of the time in which it is compared with one or two identities.
+_SHARE_OF_READING: Final = 0.5
 
 
 def conform(arguments: Sequence[str]) -> int:
@@ -27,8 +32,9 @@ def conform(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(arguments))
     try:
-        capture = _page(options.against)
-        title, result = _best(capture, options)
+        with Progress("fakedev conform", sys.stderr) as progress:
+            capture = _page(options.against, lambda share: progress.show(share * _SHARE_OF_READING))
+            title, result = _best(capture, options, progress)
     except ValueError as error:
         print(f"fakedev conform: {error}", file=sys.stderr)
         return 2
@@ -62,11 +68,11 @@ def _percent(text: str) -> float:
     return value
 
 
-def _page(path: str) -> CapturedPage:
+def _page(path: str, done: Callable[[float], None]) -> CapturedPage:
     try:
-        page = read_page(Path(path).read_text(encoding="utf-8"))
+        page = read_page(Path(path).read_text(encoding="utf-8"), done)
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
+        raise ValueError(f"{path}: {plain_reason(error)}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if not page.families:
@@ -74,19 +80,25 @@ def _page(path: str) -> CapturedPage:
     return page
 
 
-def _best(capture: CapturedPage, options: argparse.Namespace) -> tuple[str, Conformity]:
+def _best(capture: CapturedPage, options: argparse.Namespace, progress: Progress) -> tuple[str, Conformity]:
     """The title of the comparison and its result; of several identities the most similar."""
     if options.page is not None:
-        return options.page, compared(capture, _page(options.page), is_fragment=options.fragment)
+        return options.page, compared(capture, _page(options.page, progress.show), is_fragment=options.fragment)
     report = Report()
     catalog = Catalog(Files(environ=os.environ), report)
+    if options.identity:
+        named_identity(options.identity, catalog, report, "fakedev conform: --identity")
+    if options.device:
+        catalog.device(options.device, Place("fakedev conform: --device"))
+        report.raise_if_any()
     names = [options.identity] if options.identity else likely_identities(capture.families, catalog, report)
     if not names:
         raise ValueError(f"{options.against}: no identity has any of its families; name one with --identity")
     device = options.device or recognized_device(capture.label_values(), catalog)
     instances = recognized_instances(capture, device, catalog)
     results = []
-    for name in names:
+    for count, name in enumerate(names):
+        progress.show(_SHARE_OF_READING + (1 - _SHARE_OF_READING) * count / len(names))
         identity, text = sample_page(name, device, instances)
         result = compared(capture, read_page(text), is_fragment=options.fragment)
         results.append((f"{identity.title} on {device}", result))

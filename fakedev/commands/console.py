@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import time
-from typing import Any, Final, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Self, TextIO
 
 from fakedev import __version__
+from fakedev.spec.errors import did_you_mean
 
 _LONGEST_TEXT: Final = 2000
 _SECONDS_ON_TERMINAL: Final = 1.0
 _SECONDS_ELSEWHERE: Final = 10.0
+#: What takes no longer has no progress.
+_SECONDS_WITHOUT_PROGRESS: Final = 2.0
+#: Remaining times from here on are shown in minutes.
+_SECONDS_IN_MINUTES: Final = 100.0
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,9 +36,49 @@ class Parser(argparse.ArgumentParser):
         super().__init__(program, description=description, allow_abbrev=False, **options)
         self.add_argument("--version", action="version", version=f"fakedev {__version__}", help="print the version")
 
+    @property
+    def options(self) -> Mapping[str, bool]:
+        """All spellings of all options, and whether they take a value."""
+        return {name: action.nargs != 0 for action in self._actions for name in action.option_strings}
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The values; an unknown option or a word too many is an error that names the nearest option."""
+        self._given = list(sys.argv[1:] if args is None else args)
+        values, rest = self.parse_known_args(self._given, namespace)
+        self._refuse_unknown(rest)
+        if rest:
+            self.error(f"unexpected {rest[0]!r}")
+        return values
+
+    def _refuse_unknown(self, words: Iterable[str]) -> None:
+        for word in words:
+            name = word.partition("=")[0]
+            if word.startswith("-") and name not in self.options:
+                self.error(f"there is no option {name}{did_you_mean(name, self.options)}")
+
     def error(self, message: str) -> Any:
         """Print one line, and end with 2."""
-        self.exit(2, f"{self.prog}: {message}; --help lists the options\n")
+        if message.startswith("the following arguments are required"):
+            given, self._given = self._given, []
+            self._refuse_unknown(given)  # probably the one that is missing
+        plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
+        self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
+
+
+@contextlib.contextmanager
+def restored_after_interrupt() -> Iterator[None]:
+    """In this context Ctrl-C raises KeyboardInterrupt, because there is something to restore; elsewhere it ends us."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Print the notes of a configuration to standard error."""
+    for note in notes:
+        write_text(sys.stderr, f"note: {note}\n")
 
 
 def write_text(stream: TextIO | None, text: str) -> None:
@@ -86,3 +133,48 @@ class ProgressLine:
         if self._is_open:
             write_text(self._stream, "\n")
             self._is_open = False
+
+
+class Progress:
+    """A context that shows on a terminal how much of something is done, and how long the rest will take.
+
+    :param stream: usually standard error; None, or no terminal: nothing is shown.
+    :param seconds: the clock.
+    """
+
+    def __init__(
+        self, program: str, stream: TextIO | None, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._program = program
+        self._line = ProgressLine(stream) if stream is not None and stream.isatty() else None
+        self._stream = stream
+        self._seconds = seconds
+        self._began = seconds()
+        self._next = self._began + _SECONDS_WITHOUT_PROGRESS
+        self._is_shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def show(self, done: float) -> None:
+        """Show the progress, but not often, and not before it has taken two seconds.
+
+        :param done: from 0 to 1.
+        """
+        now = self._seconds()
+        if self._line is None or now < self._next or done <= 0:
+            return
+        self._next = now + _SECONDS_ON_TERMINAL
+        left = (now - self._began) * (1 - done) / done
+        remaining = f"{left / 60:.0f} min" if left >= _SECONDS_IN_MINUTES else f"{left:.0f} s"
+        self._line.tell(f"{self._program}: {done:.0%} done, about {remaining} left")
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._is_shown:
+            write_text(self._stream, "\r\x1b[K")
+            self._is_shown = False

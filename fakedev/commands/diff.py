@@ -26,6 +26,9 @@ def diff(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     report = Report()
     catalog = Catalog(Files(environ=os.environ), report)
-    old, new = (named_identity(name, catalog, report) for name in (options.old, options.new))
+    old, new = (
+        named_identity(name, catalog, report, f"fakedev diff: {which}")
+        for name, which in ((options.old, "A"), (options.new, "B"))
+    )
     write_text(sys.stdout, "".join(f"{line}\n" for line in identity_differences(old, new)))
     return 0

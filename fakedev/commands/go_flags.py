@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from fakedev.commands.console import write_text
 from fakedev.config.peer_address import Address, parse_address
-from fakedev.spec.errors import printable, shortened
+from fakedev.spec.errors import did_you_mean, printable, shortened
 from fakedev.spec.units import parse_duration
 
 T = TypeVar("T")
@@ -72,6 +72,14 @@ def parse_seconds(text: str) -> float:
     if seconds < 0 or math.copysign(1.0, seconds) < 0:
         raise ValueError(f"{text!r} is negative")
     return seconds
+
+
+def token_file(path: str) -> str:
+    """The path of a file with a token, which was read once."""
+    from fakedev.config.schema.files import read_token  # noqa: PLC0415 - fakedev-workload must start fast
+
+    read_token(path)
+    return path
 
 
 def _whole(text: str) -> int | None:
@@ -181,14 +189,7 @@ class FlagSet:
 
         :param text: follows the explanation.
         """
-
-        def parse(path: str) -> str:
-            from fakedev.config.schema.files import read_token  # noqa: PLC0415 - fakedev-workload must start fast
-
-            read_token(path)
-            return path
-
-        return self.value("token-file", "", f"file with the token of the server{text}", "FILE", parse)
+        return self.value("token-file", "", f"file with the token of the server{text}", "FILE", token_file)
 
     def choice(self, name: str, choices: Sequence[str], text: str, kind: str = "NAME") -> Flag[str]:
         """An option that takes one of some words; the first is the default."""
@@ -273,7 +274,7 @@ class FlagSet:
             return flag
         if name in ("h", "help"):
             raise HelpAsked
-        raise FlagError(f"there is no option -{name}")
+        raise FlagError(f"there is no option -{name}{did_you_mean(f'-{name}', [f'-{each}' for each in self._flags])}")
 
 
 def _default_text(flag: Flag[object]) -> str:

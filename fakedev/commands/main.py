@@ -21,13 +21,17 @@ def serve(arguments: Sequence[str]) -> int:
 
     :returns: 0 after a clean end.
     """
-    from fakedev.app.options import Options  # noqa: PLC0415 - the other subcommands do not need Twisted
+    from fakedev.app.configuration_options import SERVE, add_options  # noqa: PLC0415 - as in SUBCOMMANDS
+    from fakedev.commands.console import Parser  # noqa: PLC0415
+
+    parser = Parser("fakedev serve", description="Serves simulated devices until a signal.")
+    add_options(parser, SERVE)
+    given = vars(parser.parse_args(list(arguments)))
+    from fakedev.app.options import order_of  # noqa: PLC0415 - a usage error does not need Twisted
     from fakedev.app.service import run_program  # noqa: PLC0415
 
-    options = Options()
-    options.synopsis = "Usage: fakedev serve [options]"
-    options.parseOptions(list(arguments))
-    run_program(options.configuration, options.run)
+    order = order_of({name.replace("_", "-"): value for name, value in given.items()})
+    run_program(order.configuration, order.run)
     return 0
 
 
@@ -48,6 +52,7 @@ SUBCOMMANDS: Final = {
         "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --active: the faults of a running service"),
     },
     "Tools": {
+        "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
         "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),

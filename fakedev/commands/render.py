@@ -13,7 +13,7 @@ from pathlib import Path
 from time import time
 
 from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import Parser
+from fakedev.commands.console import Parser, Progress, tell_notes
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -23,9 +23,11 @@ from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, read_record, without_incomplete_line
 from fakedev.spec.errors import Refused
+from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.units import parse_duration
 
@@ -50,17 +52,21 @@ def render(arguments: Sequence[str]) -> int:
     try:
         head, replay = _record(options.events, compiled)
         configuration = _configuration(options, head)
+        tell_notes(configuration.notes)
         fleet = _fleet(configuration, head)
         configurations[fleet.compiled] = configuration
         held = HeldStates(lambda: fleet.shown)
         made_for, pages = None, []
-        for _ in _ticks(fleet, replay, options, held):
-            if fleet.compiled is not made_for:
-                made_for = fleet.compiled
-                held.renew()
-                made = _pages(fleet, configurations[made_for], options.node)
-                pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
-            _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
+        # The pages and the progress would mix on a terminal.
+        shown_on = None if sys.stdout.isatty() and not options.output else sys.stderr
+        with Progress("fakedev render", shown_on) as progress:
+            for _ in _ticks(fleet, replay, options, held, progress):
+                if fleet.compiled is not made_for:
+                    made_for = fleet.compiled
+                    held.renew()
+                    made = _pages(fleet, configurations[made_for], options.node)
+                    pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
+                _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
     except (Refused, ValueError) as error:
         print(f"fakedev render: {error}", file=sys.stderr)
         return 2
@@ -69,7 +75,7 @@ def render(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"fakedev render: {error}", file=sys.stderr)
+        print(f"fakedev render: {options.output or 'standard output'}: {plain_reason(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -99,7 +105,7 @@ def _record(
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
+        raise ValueError(f"{path}: {plain_reason(error)}") from None
     return head, Replay(events)
 
 
@@ -124,7 +130,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
     if name:
         node = fleet.roster.node(name)
         if node is None:
-            raise ValueError(f"no node {name!r}")
+            raise no_node(name, fleet.roster, "node")
         nodes = [node]
     return [
         Page(LabelCache(identity, DeviceSource(fleet, identity.shared_devices)), group)
@@ -132,7 +138,9 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
     ]
 
 
-def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace, held: HeldStates) -> Iterator[None]:
+def _ticks(
+    fleet: Fleet, replay: Replay, options: argparse.Namespace, held: HeldStates, progress: Progress
+) -> Iterator[None]:
     """Runs the ticks of the span, and yields at each tick that has a page, also at tick 0."""
     tick_seconds = fleet.spec.tick_seconds
     last = math.floor(round(parse_duration(options.span) / tick_seconds, 9))
@@ -144,6 +152,7 @@ def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace, held: Held
             return
         replay.advance(fleet)
         held.keep()
+        progress.show(fleet.state.tick / last)
 
 
 def _write(fleet: Fleet, page: bytes, folder: str | None) -> None:

@@ -2,119 +2,137 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from fakedev.commands.console import write_text
-from fakedev.commands.go_flags import FlagError, FlagSet, Values
+from fakedev.app.configuration_options import argument_type
+from fakedev.commands.console import Parser, Progress, write_text
+from fakedev.commands.go_flags import parse_number, parse_seconds, token_file
+from fakedev.config.peer_address import parse_address
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
 
+_PROGRAM: Final = "fakedev scale-test"
 #: The exit code when a doubling has brought less than required.
 NOT_MET: Final = 3
 _MAX_BACKENDS: Final = 1 << 20
 
 
-class ScaleOptions:
-    """The options."""
-
-    def __init__(self) -> None:
-        flags = FlagSet(
-            "fakedev scale-test", "doubles backends and load, and measures the throughput", "[ARGUMENT...]"
-        )
-        self.flags = flags
-        self.faddr = flags.address("faddr", "localhost:9997", "where the frontend's clients connect")
-        self.name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
-        self.limit = flags.seconds("limit", 0.0, "run-time limit of each request; 0: none")
-        self.protocol = flags.choice("protocol", ("json", "bare"), "protocol of the frontend: json or bare")
-        self.token_file = flags.token_file("; needs -protocol json")
-        self.most = flags.unsigned("most", 8, "double from 1 to this many backends")
-        self.per_backend = flags.unsigned("per-backend", 1, "parallel requests for each backend")
-        self.wanted = flags.number("speed-up", 1.5, "required speed-up of each doubling; else exit 3")
-        no_words: tuple[str, ...] = ()
-        self.start = flags.value(
-            "start", no_words, "command that starts one backend; stopped at the end", "COMMAND", _words
-        )
-        self.scale = flags.value(
-            "scale", no_words, "command that sets the number of backends to {n}, as kubectl scale ... --replicas={n}",
-            "COMMAND", _words,
-        )  # fmt: skip
-        self.wait = flags.seconds(
-            "wait", 120.0, "how long to wait until the frontend knows all backends", "DURATION"
-        )
-        self.settle = flags.seconds("settle", 3.0, "time under load before each measurement", "DURATION")
-        self.measure = flags.seconds("measure", 20.0, "how long each step is measured", "DURATION")
-        self.json = flags.boolean("json", "print JSON instead of text")
-
-    def check(self, values: Values) -> None:
-        """Check the values.
-
-        :raises FlagError: when one cannot be used.
-        """
-        if not 2 <= values[self.most] <= _MAX_BACKENDS:
-            raise FlagError(f"-most: 2 to {_MAX_BACKENDS}")
-        if not 1 <= values[self.per_backend] <= _MAX_BACKENDS:
-            raise FlagError(f"-per-backend: 1 to {_MAX_BACKENDS}")
-        if values[self.start] and values[self.scale]:
-            raise FlagError("-start and -scale: give one of them")
-        if not values[self.measure]:
-            raise FlagError("-measure must be above 0")
-        if values[self.token_file] and values[self.protocol] != "json":
-            raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
-        if not values[self.name]:
-            raise FlagError("-name must name a queue")
-
-
 def scale_test(arguments: Sequence[str]) -> int:
     """Run the test.
 
-    :returns: 0; 1 when the test failed; 3 when a doubling brought less than required, or requests failed.
+    :returns: 0; 1 when the test failed; 3 when a doubling brought less than required, or requests failed; 130.
     """
-    options = ScaleOptions()
-    with options.flags.usage_errors_exit():
-        values = options.flags.parse(arguments)
-        options.check(values)
-    wanted = values[options.wanted]
+    parser = _parser()
+    options = parser.parse_args(with_two_dashes(arguments, parser))
+    _check(parser, options)
     from fakedev.app.tester import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error does not need Twisted
 
-    steps, problem = run_scale_test(
+    progress = Progress(_PROGRAM, sys.stderr)
+
+    def tell(text: str) -> None:
+        progress.clear()
+        write_text(sys.stderr, f"{_PROGRAM}: {text}\n")
+
+    ended = run_scale_test(
         ScaleOrder(
-            values[options.most], values[options.per_backend], values[options.settle], values[options.measure],
-            plan=_plan(options, values), start=values[options.start], scale=values[options.scale],
-            wait_seconds=values[options.wait], tell=_tell,
+            options.most, options.per_backend, options.settle, options.measure, plan=_plan(options),
+            start=options.start, scale=options.scale, wait_seconds=options.wait, tell=tell, done=progress.show,
         )
     )  # fmt: skip
-    if problem:
-        _tell(problem)
-        return 1
-    scaling = scaling_of(steps)
-    if values[options.json]:
-        write_text(sys.stdout, json.dumps(scaling_values(scaling, wanted), indent=2) + "\n")
+    progress.clear()
+    if ended.problem:
+        tell(ended.problem)
+        return 128 + signal.SIGINT if ended.signal_name == "SIGINT" else 1
+    scaling = scaling_of(ended.steps)
+    if options.json:
+        write_text(sys.stdout, json.dumps(scaling_values(scaling, options.speed_up), indent=2) + "\n")
     else:
-        write_text(sys.stdout, scaling_text(scaling, wanted))
-    return NOT_MET if verdicts(scaling, wanted) else 0
+        write_text(sys.stdout, scaling_text(scaling, options.speed_up))
+    return NOT_MET if verdicts(scaling, options.speed_up) else 0
 
 
-def _plan(options: ScaleOptions, values: Values) -> Plan:
-    most = values[options.most] * values[options.per_backend]
-    return Plan(
-        values[options.name],
-        values[options.name],
-        ClosedLoad(0, most),
-        values[options.faddr].shown,
-        values.operands,
-        values[options.limit],
-        values[options.protocol] == "json",
-        values[options.token_file],
+def _parser() -> Parser:
+    parser = Parser(
+        _PROGRAM,
+        description="Doubles the backends of a queue and the load, and measures the throughput.",
+        epilog="Options may also have one dash, as those of the original programs.",
     )
 
+    def add(name: str, kind: str, default: Any, text: str, parse: Callable[[str], Any]) -> None:
+        shown = f"; default {default}" if default not in (None, ()) else ""
+        parser.add_argument(f"--{name}", metavar=kind, default=default, type=argument_type(parse), help=text + shown)
 
-def _tell(text: str) -> None:
-    write_text(sys.stderr, f"fakedev scale-test: {text}\n")
+    frontend = parse_address("localhost:9997")
+    add("faddr", "HOST:PORT|PATH", frontend, "where the frontend's clients connect", parse_address)
+    add("name", "QUEUE", "sleep", "queue that requests are put into", str)
+    add("limit", "DURATION", 0.0, "run-time limit of each request; 0: none", parse_seconds)
+    parser.add_argument(
+        "--protocol", choices=("json", "bare"), default="json", help="protocol of the frontend; default json"
+    )
+    add("token-file", "FILE", None, "file with the token of the frontend; needs --protocol json", token_file)
+    add("most", "N", 8, "double from 1 to this many backends", _count(2))
+    add("per-backend", "N", 1, "parallel requests for each backend", _count(1))
+    add("start", "COMMAND", (), "command that starts one backend; stopped at the end", _words)
+    scale = "command that sets the number of backends to {n}, as kubectl scale ... --replicas={n}"
+    add("scale", "COMMAND", (), scale, _words)
+    add("wait", "DURATION", 120.0, "how long to wait until the frontend knows all backends", parse_seconds)
+    add("settle", "DURATION", 3.0, "time under load before each measurement", parse_seconds)
+    add("measure", "DURATION", 20.0, "how long each step is measured", parse_seconds)
+    add("speed-up", "NUMBER", 1.5, "required speed-up of each doubling; else exit 3", parse_number)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="the arguments of each request, after all options"
+    )
+    return parser
+
+
+def with_two_dashes(arguments: Sequence[str], parser: Parser) -> list[str]:
+    """The arguments with the options as the parser has them: up to the first word that is none, one dash is enough."""
+    rest, changed = list(arguments), []
+    while rest and len(rest[0]) > 1 and rest[0].startswith("-") and rest[0] != "--":
+        name, equals, _ = rest[0].lstrip("-").partition("=")
+        option = rest.pop(0)
+        changed.append(option if option.startswith("--") or f"--{name}" not in parser.options else f"-{option}")
+        if not equals and parser.options.get(f"--{name}") and rest:
+            # Joined, a value may begin with a dash.
+            changed[-1] += f"={rest.pop(0)}"
+    return changed + rest
+
+
+def _check(parser: Parser, options: argparse.Namespace) -> None:
+    """End with 2 and a line when options do not go together."""
+    if options.start and options.scale:
+        parser.error("--start and --scale: give one of them")
+    if not options.measure:
+        parser.error("--measure: must be above 0")
+    if options.token_file and options.protocol != "json":
+        parser.error("--token-file: needs --protocol json, because bare JSON cannot give a token")
+    if not options.name:
+        parser.error("--name: must name a queue")
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    return Plan(
+        options.name, options.name, ClosedLoad(0, options.most * options.per_backend), options.faddr.shown,
+        tuple(words), options.limit, options.protocol == "json", options.token_file or "",
+    )  # fmt: skip
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) <= 9 and least <= int(text) <= _MAX_BACKENDS):
+            raise ValueError(f"{text[:20]!r} is no whole number from {least} to {_MAX_BACKENDS}")
+        return int(text)
+
+    return parse
 
 
 def _words(text: str) -> tuple[str, ...]:

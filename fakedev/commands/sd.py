@@ -8,13 +8,18 @@ import os
 import sys
 from collections.abc import Sequence
 from tempfile import mkstemp
+from typing import Final
 
 from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import Parser
+from fakedev.commands.console import Parser, restored_after_interrupt, tell_notes
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.discovery import targets_of
 from fakedev.sim.entities.roster import Roster
+from fakedev.spec.errors import did_you_mean
+from fakedev.spec.os_errors import plain_reason
+
+_SHOWN_POOLS: Final = 10
 
 
 def discover(arguments: Sequence[str]) -> int:
@@ -25,9 +30,12 @@ def discover(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(arguments))
     configuration = load(options.config, Files(environ=os.environ), options.set)
+    tell_notes(configuration.notes)
     fleet = configuration.fleet
     if options.pool is not None and options.pool not in {pool.name for pool in fleet.pools}:
-        print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)
+        names = [pool.name for pool in fleet.pools]
+        hint = did_you_mean(options.pool, names, f"; there is {', '.join(names[:_SHOWN_POOLS])}")
+        print(f"fakedev sd: no pool {options.pool!r}{hint}", file=sys.stderr)
         return 2
     targets = targets_of(Roster(fleet.pools), options.pool or "", fleet.shard, options.target)
     text = json.dumps(list(targets), indent=1) + "\n"
@@ -38,16 +46,19 @@ def discover(arguments: Sequence[str]) -> int:
     folder, name = os.path.split(options.output)
     unfinished = ""
     try:
-        descriptor, unfinished = mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)
-            file.write(text)
-        os.replace(unfinished, options.output)
+        with restored_after_interrupt():
+            descriptor, unfinished = mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
+            with open(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, 0o644)
+                file.write(text)
+            os.replace(unfinished, options.output)
+            unfinished = ""
     except OSError as error:
+        print(f"fakedev sd: {options.output}: {plain_reason(error)}", file=sys.stderr)
+        return 1
+    finally:
         if unfinished:
             os.unlink(unfinished)
-        print(f"fakedev sd: {options.output}: {error.strerror}", file=sys.stderr)
-        return 1
     return 0
 
 

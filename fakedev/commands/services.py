@@ -1,7 +1,8 @@
-"""Entry points of the programs that run until a signal: they handle signals before they import anything else."""
+"""Entry points of the programs: they handle signals before they import anything else."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from importlib import import_module
@@ -14,9 +15,12 @@ _ONLY_CHECKS: Final = {"--check", "--print-config"}
 
 
 def fakedev() -> int:
-    """fakedev, of whose subcommands ``serve`` runs until a signal."""
+    """fakedev, of whose subcommands ``serve`` runs until a signal; Ctrl-C ends the others at once."""
     if sys.argv[1:2] == ["serve"] and not _ONLY_CHECKS.intersection(sys.argv):
         EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
+    else:
+        # Not an exception: an import could catch it.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
     code: int = import_module("fakedev.commands.main").main()
     return code
 
@@ -34,6 +38,15 @@ def dcgm_exporter() -> int:
 def frontend() -> int:
     """fakedev-frontend."""
     return _run("frontend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def workload() -> int:
+    """fakedev-workload."""
+    early = EarlySignals((signal.SIGTERM, signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, early)
+    code: int = import_module("fakedev.commands.workload.main").main()
+    return code
 
 
 def backend() -> int:

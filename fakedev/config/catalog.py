@@ -35,6 +35,8 @@ Fields = dict[str, tuple[object, Place]]
 _DEVICES: Final = "devices"
 _IDENTITIES: Final = "identities"
 _FIELDS: Final = "fields"
+#: Aliases that are PCI device ids are not suggested.
+_PCI_DEVICE: Final = "0x"
 _NAME_LINE: Final = re.compile(r"^(name|version|default|aliases):(.*)$", re.MULTILINE)
 _REMARK: Final = re.compile(r"[ \t]#")
 
@@ -166,8 +168,9 @@ class Catalog:
         names = self._names(folder)
         file = names.get(name) or names.get(name.casefold())
         if file is None:
-            hint = did_you_mean(name, names) or f"the catalog has {', '.join(names)}."
-            self._report.problem(place, f"no {what} {name!r}; {hint} A file of your own is named by its path.")
+            hint = did_you_mean(name, [each for each in names if not each.startswith(_PCI_DEVICE)], "; ")
+            list_all = f"fakedev {folder} lists all; a file of your own is named by its path"
+            self._report.problem(place, f"no {what} {name!r}{hint or ':'} {list_all}")
         return file
 
     def _names(self, folder: str) -> Mapping[str, str]:

@@ -47,6 +47,20 @@ def parse_listen(
     return _tcp(_host(host, text), _port(port))
 
 
+def with_port(text: str, port: str) -> str:
+    """An address of TCP with another port.
+
+    :param text: empty: there is none.
+    :raises ValueError: when the address has no port.
+    """
+    host, colon, _ = text.rpartition(":")
+    has_port = "/" not in text and text.partition(":")[0] not in (*_ENDPOINTS, RUNTIME.strip(":"))
+    if has_port and (colon or text.isdecimal()):
+        return f"{host}:{port}" if colon else port
+    reason = f"web.0 listens on {text}, which has no port" if text else "the configuration has no web.0 that listens"
+    raise ValueError(f"{reason}: give the whole address, as --set web.0.listen=127.0.0.1:{port}")
+
+
 def parse_per_node(text: str) -> tuple[IPv4Network, ListenAddress]:
     """The network in which each node has an address, and the one address to listen on for all of them.
 

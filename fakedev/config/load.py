@@ -32,6 +32,7 @@ from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.configured import check_room_of_configuration
+from fakedev.spec.environment import unknown_variables
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
@@ -118,6 +119,8 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
         report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
+    for name, text in unknown_variables(files.environ, files.variables):
+        report.note(Place(f"environment {name}"), text)
     return Configuration(
         fleet=FleetSpec(
             specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.keys import CONFIGURATION
+from fakedev.config.listen import with_port
 from fakedev.config.schema.documents import is_clean
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import (
@@ -23,10 +25,11 @@ from fakedev.config.schema.nodes import (
 from fakedev.config.schema.schema import Key, Section, Type, did_you_mean
 from fakedev.config.schema.types import ListOf, MapOf, OneOf
 from fakedev.config.schema.yaml_reader import parse_yaml
+from fakedev.spec.environment import OVERRIDES
 from fakedev.spec.shards import parse_shard, shard_of_host
 
-#: Environment variables with the values of keys: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
-PREFIX: Final = "FAKEDEV__"
+#: An assignment to this name changes the port of the first HTTP address, and keeps its host.
+PORT: Final = "--port"
 _MAX_STEPS: Final = 32
 SHARD_HELP: Final = (
     "simulate one slice of the nodes: its number, from 0, and how many there are; hostname/N: its "
@@ -36,8 +39,8 @@ SHARD_HELP: Final = (
 
 def with_environment(tree: Node, files: Files, report: Report) -> Node:
     """The tree with the values that environment variables give."""
-    for name, text in files.variables_beginning(PREFIX).items():
-        path = name.removeprefix(PREFIX).split("__")
+    for name, text in files.variables_beginning(OVERRIDES).items():
+        path = name.removeprefix(OVERRIDES).split("__")
         tree = _with(tree, path, text, f"environment {name}", report, from_environment=True)
     return tree
 
@@ -49,8 +52,43 @@ def with_overrides(tree: Node, overrides: Sequence[str], report: Report) -> Node
         if not equals or not path.strip():
             report.problem(Place(f"--set {override}"), "has no value: write it as --set fleet.seed=7")
             continue
-        tree = _with(tree, path.strip().split("."), text, f"--set {path.strip()}", report, from_environment=False)
+        origin = f"--set {path.strip()}"
+        if path == PORT:
+            origin, path = PORT, "web.0.listen"
+            address = report.tried(Place(PORT), "", with_port, _listen_text(tree), text)
+            if address is None:
+                continue
+            text = json.dumps(address)
+        tree = _with(tree, path.strip().split("."), text, origin, report, from_environment=False)
     return tree
+
+
+def port_override(text: str) -> str:
+    """The assignment that ``--port`` stands for.
+
+    :raises ValueError: for a text that is no port.
+    """
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535):
+        raise ValueError(f"{text[:20]!r} is no port: from 0 (any free one) to 65535")
+    return f"{PORT}={text}"
+
+
+def _listen_text(tree: Node) -> str:
+    """What a tree has as the first HTTP address.
+
+    :returns: an empty text when it has none.
+    """
+    web = next((node for key, node in _entries(tree) if key.text == "web"), None)
+    if web is None or (isinstance(web, Scalar) and web.is_null):
+        (web,) = (key.default_node for key in CONFIGURATION.keys if key.name == "web")
+    first = web.items[0] if isinstance(web, Listing) and web.items else None
+    if isinstance(first, Table):
+        first = next((node for key, node in first.entries if key.text == "listen"), None)
+    return first.text if isinstance(first, Scalar) else ""
+
+
+def _entries(node: Node) -> tuple[tuple[Scalar, Node], ...]:
+    return node.entries if isinstance(node, Table) else ()
 
 
 def shard_override(text: str, host: str = "") -> str:

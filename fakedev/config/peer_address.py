@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+#: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
+WORKLOAD_SOCKET: Final = "workload.sock"
+HTTP_SOCKET: Final = "metrics.sock"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from fakedev.config.schema.files import Unreadable
-from fakedev.config.schema.schema import nearest_name
+from fakedev.spec.errors import nearest_name
 from fakedev.spec.units import parse_duration
 from fakedev.tester.expectation import COUNTS, POINTS, Expectation
 from fakedev.tester.plan import OpenLoad

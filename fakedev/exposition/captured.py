@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ _DECLARED: Final = re.compile(r"# (HELP|TYPE) (\S++) ?+(.*)")
 _SUFFIXES: Final = ("_total", "_created", "_bucket", "_count", "_sum")
 #: How many characters of a line an error shows.
 _SHOWN: Final = 60
+_LINES_AT_ONCE: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,24 @@ class CapturedPage:
         )
 
 
-def read_page(text: str) -> CapturedPage:
+def _no_progress(share: float) -> None:
+    """Nothing is told."""
+
+
+def read_page(text: str, done: Callable[[float], None] = _no_progress) -> CapturedPage:
     """A page of the text format 0.0.4 or of OpenMetrics.
 
+    :param done: called now and then with the share that is read, from 0 to 1.
     :raises ValueError: for a line that is neither a comment nor a sample, with its number.
     """
     kinds: dict[str, str] = {}
     helps: dict[str, str] = {}
     samples: dict[str, list[Sample]] = {}
     declared_after = False
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if number % _LINES_AT_ONCE == 0:
+            done(number / len(lines))
         if line.startswith("#"):
             declared = _DECLARED.fullmatch(line)
             if declared:
@@ -84,8 +93,8 @@ def read_page(text: str) -> CapturedPage:
             sample = Sample(tuple(_LABEL.findall(match[2] or "")), match[3], match[4] is not None)
             samples.setdefault(_family_of(match[1], kinds), []).append(sample)
     families = {
-        name: CapturedFamily(name, kinds.get(name, "untyped"), helps.get(name), tuple(lines))
-        for name, lines in samples.items()
+        name: CapturedFamily(name, kinds.get(name, "untyped"), helps.get(name), tuple(found))
+        for name, found in samples.items()
     }
     return CapturedPage(families, len(kinds) > 1 and not declared_after)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from fakedev.spec.errors import did_you_mean
 from fakedev.wire.errors import ProtocolError
 
 _HELP_WIDTH: Final = 100
@@ -183,7 +183,7 @@ class Grammar:
         """
         verb = self._by_name.get(name)
         if verb is None:
-            hint = did_you_mean(name, self._by_name) or "; help lists the verbs"
+            hint = did_you_mean(name, self._by_name, "; help lists the verbs")
             raise ProtocolError("unknown-verb", f"no verb {name[:100]!r}{hint}")
         return verb
 
@@ -197,12 +197,6 @@ class Grammar:
         usages = {verb.name: textwrap.shorten(verb.usage, _HELP_WIDTH // 2, placeholder=" ...") for verb in self._verbs}
         width = max(len(usage) for usage in usages.values())
         return [f"{usages[verb.name]:{width}}  {verb.summary}" for verb in self._verbs]
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint at the most similar known word; empty if none is similar."""
-    near = difflib.get_close_matches(word[:100].lower(), list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _explanation(verb: Verb) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from fakedev.spec.errors import did_you_mean
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb, did_you_mean
+from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb
 from fakedev.wire.strict_json import kind_of, load_object
 
 _MAX_ID_CHARACTERS: Final = 256

@@ -6,8 +6,9 @@ import math
 import re
 from typing import Final
 
+from fakedev.spec.errors import did_you_mean
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb, did_you_mean
+from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # All quantifiers are possessive, so that hostile lines cost linear time.

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.app.configuration_options import SERVE
+from fakedev.app.options import Options
 from fakedev.commands.main import main
 from tests.support.application import SMALL, parsed
 
@@ -63,16 +65,70 @@ def test_print_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--confg", "x"], "fakedev: option --confg not recognized; --help lists the options\n"),
-        (["file.yaml"], "fakedev: unexpected 'file.yaml'; --help lists the options\n"),
-        (["--config"], "fakedev: option --config requires argument; --help lists the options\n"),
-        (["--check=yes"], "fakedev: option --check must not have an argument; --help lists the options\n"),
+        (["--confg", "x"], "there is no option --confg; did you mean --config?"),
+        (["file.yaml"], "unexpected 'file.yaml'"),
+        (["--config"], "--config/-c: expected one argument"),
+        (["--check=yes"], "--check: takes no value, and not 'yes'"),
+        (["--port", "http"], "--port: 'http' is no port: from 0 (any free one) to 65535"),
+        (["--shard", "3/3"], "--shard: "),
     ],
 )
 def test_wrong_options(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line and 2."""
     assert exit_of(*arguments) == 2
-    assert capsys.readouterr() == ("", text)
+    out, line = capsys.readouterr()
+    assert out == ""
+    assert line.startswith(f"fakedev serve: {text}")
+    assert line.endswith("; --help lists the options\n")
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("web", "address"),
+    [
+        ("", "127.0.0.1:9500"),
+        ("web: [9400]", "127.0.0.1:9500"),
+        ('web: [{listen: "*:9400", serve: metrics}, 9401]', "*:9500"),
+        ('web: [{listen: "[::1]:9400"}]', "[::1]:9500"),
+        ('web: [{listen: "gpus.example.org:80", serve: metrics}]', "gpus.example.org:9500"),
+    ],
+)
+def test_port(web: str, address: str, tmp_path: Path) -> None:
+    """The port of the first HTTP address, whose host stays; twistd has the option too."""
+    path = tmp_path / "f.yaml"
+    path.write_text(SMALL[: SMALL.index("web:")] + web)
+    order = parsed("--config", str(path), "--port", "9500")
+    assert order.configuration.web[0].listen.display == address
+    assert order.run.head.overrides == ["--port=9500"]
+
+
+@pytest.mark.parametrize(
+    ("web", "text"),
+    [
+        ("web: []", "the configuration has no web.0 that listens"),
+        ("web: [/run/f.sock]", "web.0 listens on /run/f.sock, which has no port"),
+        ('web: ["runtime:f.sock"]', "web.0 listens on runtime:f.sock, which has no port"),
+        ('web: ["systemd:domain=UNIX:index=0"]', "web.0 listens on systemd:domain=UNIX:index=0, which has no port"),
+        ('web: [{per-node: "127.64.0.0/16:9400"}]', "the configuration has no web.0 that listens"),
+    ],
+)
+def test_port_without_one(web: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what there is instead, and the option that takes any address."""
+    path = tmp_path / "f.yaml"
+    path.write_text(SMALL[: SMALL.index("web:")] + web)
+    assert exit_of("--config", str(path), "--port", "9500") == 2
+    remedy = "give the whole address, as --set web.0.listen=127.0.0.1:9500"
+    assert capsys.readouterr().err == f"--port: {text}: {remedy}\n"
+
+
+def test_one_set_of_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """twistd's options are those of `fakedev serve`, with the same help."""
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    words = capsys.readouterr().out.split()
+    for option in SERVE:
+        assert f"--{option.name}" in words
+        assert f"--{option.name}" in str(Options()) and option.help.split()[0] in str(Options())
 
 
 def test_wrong_set(capsys: pytest.CaptureFixture[str]) -> None:

@@ -340,7 +340,10 @@ def test_an_address_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
         app.text = MORE.replace('web: ["127.0.0.1:9400"]', "web: [9400, 9402, 9403]")
         answer = app.ask("POST", "/-/reload", b"")
         assert answer.status == 400
-        assert answer.body == b"cannot listen on 127.0.0.1:9403: the address is in use by another program\n"
+        assert answer.body == (
+            b"cannot listen on 127.0.0.1:9403: the address is in use by another program; "
+            b"change web.2.listen (--set web.2.listen=ADDRESS)\n"
+        )
         app.tick()
         assert ports(app) == [9400, 9500]
         assert app.get("/nodes/b/metrics").status == 200

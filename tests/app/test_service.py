@@ -170,7 +170,7 @@ def prepared(path: Path, target: str) -> tuple[str, str]:
     match target:
         case "missing folder":
             path.parent.rmdir()
-            return "no such file or directory", ""
+            return "no such file or folder", ""
         case "record":
             path.write_text("precious")
             return "there is a record already: move it away, or give another name", "precious"
@@ -183,7 +183,7 @@ def prepared(path: Path, target: str) -> tuple[str, str]:
             return "it is not a regular file", ""
         case "folder":
             path.mkdir()
-            return "is a directory", ""
+            return "it is a folder, not a file", ""
     path.write_text("")
     holder = os.open(path, os.O_RDONLY)  # closed when the test process ends
     fcntl.flock(holder, fcntl.LOCK_EX)
@@ -224,7 +224,7 @@ def test_a_disk_that_becomes_full(tmp_path: Path, kind: str, log_events: list[Lo
             assert peer.say("run y devices=a/0 profile=10")[0].startswith("ok")
             app.tick()
         peer.say("run z devices=a/0 profile=10")
-        problem = f"the {kind} ends: {path}: file too large"
+        problem = f"the {kind} ends: {path}: the file would be too large"
         assert app.json("/healthz") == {"status": "healthy", "problems": [problem]}
         assert f'fakedev_file_failed{{file="{kind}"}} 1.0' in app.get("/-/metrics").body.decode()
         assert app.json("/api/v1/workloads")["total"] == 3
@@ -254,7 +254,7 @@ def test_the_ready_file(tmp_path: Path, log_events: list[LogEvent]) -> None:
     assert ready.read_text() == "of another program"
     with pytest.raises(SystemExit), application(ready_file=str(tmp_path / "none" / "ready")):
         pass
-    reason = f"{tmp_path}/none/ready: no such file or directory"
+    reason = f"{tmp_path}/none/ready: no such file or folder"
     assert errors(log_events) == [f"the ready file cannot be written: {reason}"]
 
 

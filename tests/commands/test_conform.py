@@ -55,7 +55,7 @@ def test_a_page_of_a_file(capture: Path, tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("text", "arguments", "reason"),
     [
-        (None, [], "No such file or directory"),
+        (None, [], "no such file or folder"),
         ("root:x:0:0", [], "line 1 is no sample"),
         ("# nothing\n", [], "there is no metric in it"),
         ("unheard_of 1\n", [], "no identity has any of its families; name one with --identity"),

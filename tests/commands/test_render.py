@@ -139,7 +139,7 @@ def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[
     ):
         record.write_bytes(text)
         assert fault in rendered(capfd, "--events", str(record), code=2)
-    assert rendered(capfd, "--events", str(tmp_path / "none"), code=2).endswith("No such file or directory\n")
+    assert rendered(capfd, "--events", str(tmp_path / "none"), code=2).endswith("no such file or folder\n")
     record.unlink()
     good = recorded(SMALL, record)
     lines = record.read_bytes().splitlines(keepends=True)

@@ -29,9 +29,9 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "f.yaml"
     config.write_text(SMALL)
     assert main(["sd", "--config", str(config), "--pool", "q"]) == 2
-    assert capsys.readouterr().err == "fakedev sd: no pool 'q'\n"
+    assert capsys.readouterr().err == "fakedev sd: no pool 'q'; there is p\n"
     assert main(["sd", "--config", str(config), "-o", str(tmp_path / "no" / "file")]) == 1
-    assert capsys.readouterr().err == f"fakedev sd: {tmp_path}/no/file: No such file or directory\n"
+    assert capsys.readouterr().err == f"fakedev sd: {tmp_path}/no/file: no such file or folder\n"
     with pytest.raises(SystemExit) as ended:
         main(["sd", "--config", str(config), "--target", "http://h:9400"])
     assert ended.value.code == 2

@@ -200,7 +200,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
         ("quantity: power,", "quantity: power, unless: [memory, powr],", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
         ("name: gpu,", "name: gpu, texts: [one],", "id.yaml:3: labels.0.texts: must be a mapping of names to texts, not a list"),
         ("version:", "shared-devices: all\nversion:", "id.yaml:2: shared-devices: must be one of first, each, nobody, not 'all'"),
-        ("version:", "based-on: dcmg\nversion:", "id.yaml:2: no identity 'dcmg'; did you mean 'dcgm'? A file of your own is named by its path."),
+        ("version:", "based-on: dcmg\nversion:", "id.yaml:2: no identity 'dcmg'; did you mean 'dcgm'? fakedev identities lists all; a file of your own is named by its path"),
         ("version:", "based-on: id.yaml\nversion:", "id.yaml:2: the identity 'id.yaml' is based on itself"),
         ("families:", "x-families:", "id.yaml:1: families is missing: give the metric families, or counters, or based-on: another identity"),
         ("version:", "leading-labels: 3\nversion:", "id.yaml:2: leading-labels: there are only 2 labels"),

@@ -220,7 +220,7 @@ def faults(path: Path) -> list[str]:
 def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     """Missing, a folder, not UTF-8, too large: each is one problem."""
     assert faults(tmp_path / "none.yaml") == [f"{tmp_path}/none.yaml: no such file"]
-    assert faults(tmp_path) == [f"{tmp_path}: is a directory, not a file"]
+    assert faults(tmp_path) == [f"{tmp_path}: is a folder, not a file"]
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(b"version: 1\nlog:\n  level: gr\xfcn\n")
     assert faults(latin) == [f"{latin}:3: is not UTF-8 text (byte 0xfc)"]

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fakedev.commands.main import main
 from fakedev.config.export import effective_text
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -144,6 +146,25 @@ def test_the_reference_is_current() -> None:
 def test_the_schema_is_current() -> None:
     """The JSON Schema belongs to the definitions."""
     assert SCHEMA.read_text(encoding="utf-8") == current_schema(), f"{SCHEMA} {HOW}"
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The installed one, which has a name."""
+    assert main(["schema"]) == 0
+    assert capsys.readouterr().out == SCHEMA.read_text(encoding="utf-8")
+    assert json.loads(current_schema())["$id"] == "urn:fakedev:configuration:1"
+
+
+CONFIGURATIONS = [path for path in sorted(ROOT.glob("etc/**/*.yaml")) if path.stem in ("fakedev", "container", "loop")]
+
+
+@pytest.mark.parametrize("path", [*CONFIGURATIONS, SCHEMA.parent / "demo.yaml"], ids=lambda path: f"{path.parent.name}")
+def test_configurations_name_their_schema(path: Path) -> None:
+    """In the first line, for editors."""
+    first, _, text = path.read_text(encoding="utf-8").partition("\n")
+    named = first.removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / named).resolve() == SCHEMA.resolve()
+    assert "version: 1\n" in text
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:

@@ -124,7 +124,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = {path.relative_to(ROOT).as_posix() for path in (ROOT / "fakedev").rglob("*") if path.is_file()}
-    expected = {name for name in source if name.endswith((".py", ".yaml", ".html", ".js", ".css", ".svg"))}
+    expected = {name for name in source if name.endswith((".py", ".yaml", ".json", ".html", ".js", ".css", ".svg"))}
     assert expected <= names, expected - names
     assert "fakedev/config/demo.yaml" in names
     assert any(name.startswith("fakedev/catalog/devices/") for name in names)
@@ -145,7 +145,10 @@ def test_the_wheel_installed(wheel: Path, environment: Path, tmp_path: Path) -> 
     for line in parser["options.entry_points"]["console_scripts"].strip().splitlines():
         program = environment / "bin" / line.partition("=")[0].strip()
         assert os.access(program, os.X_OK), program
-    run(str(environment / "bin" / "fakedev"), "serve", "--check", environment=outside(), folder=tmp_path)
+    fakedev = str(environment / "bin" / "fakedev")
+    run(fakedev, "serve", "--check", environment=outside(), folder=tmp_path)
+    printed = run(fakedev, "schema", environment=outside(), folder=tmp_path)
+    assert printed == (ROOT / "fakedev" / "config" / "fakedev.schema.json").read_text(encoding="utf-8")
 
 
 def test_an_editable_install(checkout: Path, environment: Path, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ async def test_a_frontend_that_comes_back(start_async: StartAsync, frontend: Ori
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
-        (["-reconnect", "0", "sleep"], 1, "the frontend is lost: cannot connect to localhost:1: Connection refused"),
+        (["-reconnect", "0", "sleep"], 1, "lost: cannot connect to localhost:1: no program listens there"),
         (["-reconnect", "0.3", "sleep"], 1, "the frontend is lost, tried for 0.3 s"),
         (["/no/such"], 1, "the command /no/such is not there"),
         (["-dir", "/no/such", "/bin/true"], 1, "the working directory /no/such is not there"),

@@ -18,7 +18,7 @@ from tests.support.programs.processes import StartAsync, console, twistd
 
 pytestmark = pytest.mark.real
 
-TEXT = "the address is in use by another program"
+TEXT = "the address is in use by another program; change web.1.listen (--set web.1.listen=ADDRESS)"
 
 
 @pytest.fixture

@@ -92,3 +92,15 @@ async def test_top(start_async: StartAsync, tmp_path: Path) -> None:
     assert (await service.fetch("/health")).status == 200
     program = await run(start_async, *console("fakedev"), "top")
     assert (program.exit_code, "fakedev status prints the same once" in program.stderr) == (2, True)
+
+
+@pytest_twisted.ensureDeferred
+async def test_top_ends_with_ctrl_c(start_async: StartAsync, tmp_path: Path) -> None:
+    """130, and the terminal is as it was."""
+    await demo(start_async, tmp_path)
+    in_terminal = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"]
+    top: AsyncProgram = start_async([*in_terminal, *console("fakedev"), "top"], descriptors={0: "w"})
+    await top.wait_for_text("dgx-0/7")
+    top.write("\x03")
+    assert await top.wait() == 130
+    assert top.stdout.endswith("\x1b[?25h\x1b[?1049l")

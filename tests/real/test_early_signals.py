@@ -41,13 +41,21 @@ class Gated:
     start_async: StartAsync
     _writer: int = -1
 
+    async def start_at(self, module: str, *command: str) -> AsyncProgram:
+        """Start a command; return when it imports a module."""
+        (self.folder / "sitecustomize.py").write_text(GATE)
+        os.mkfifo(self.folder / "pipe")
+        environment = clean_environment(GATE_MODULE=module, GATE_PIPE=str(self.folder / "pipe"))
+        environment["PYTHONPATH"] = f"{self.folder}:{environment['PYTHONPATH']}"
+        program = self.start_async(command, environment=environment, folder=self.folder)
+        await program.wait_for_text("at the gate")
+        return program
+
     async def start(self, name: str, *before: str) -> AsyncProgram:
         """Start ``serve``, ``twistd`` or a drop-in; return when it is at the gate.
 
         :param before: a command that starts the program.
         """
-        (self.folder / "sitecustomize.py").write_text(GATE)
-        os.mkfifo(self.folder / "pipe")
         config = self.folder / "fakedev.yaml"
         config.write_text(FLEET + addresses(self.folder))
         options = ["--config", str(config), "--ready-file", str(self.folder / "ready.json")]
@@ -58,11 +66,7 @@ class Gated:
         else:
             module = f"fakedev.commands.dropins.{name.removeprefix('fakedev-').replace('-', '_')}"
             command = console(name)
-        environment = clean_environment(GATE_MODULE=module, GATE_PIPE=str(self.folder / "pipe"))
-        environment["PYTHONPATH"] = f"{self.folder}:{environment['PYTHONPATH']}"
-        program = self.start_async([*before, *command], environment=environment, folder=self.folder)
-        await program.wait_for_text("at the gate")
-        return program
+        return await self.start_at(module, *before, *command)
 
     def open(self) -> None:
         """Let the program go on."""
@@ -97,6 +101,57 @@ async def test_the_end(gated: Gated, name: str, number: int, code: int) -> None:
     program = await gated.start(name)
     assert await program.stop(number) == code
     assert program.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("fakedev.commands.main", "--help"), ("fakedev.wire.fleet_verbs", "stop w1"), ("http.client", "status"),
+        ("numpy", "render --for 0s"), ("numpy", "sd"), ("numpy", "devices"), ("numpy", "diff dcgm dcgm@3.0"),
+        ("numpy", "conform --against x"), ("twisted.internet", "scale-test"), ("numpy", "serve --check"),
+        ("numpy", "serve --print-config"),
+    ],
+)  # fmt: skip
+@pytest_twisted.ensureDeferred
+async def test_ctrl_c_of_a_command(gated: Gated, module: str, command: str) -> None:
+    """130 at once, without a traceback."""
+    program = await gated.start_at(module, *console("fakedev"), *command.split())
+    assert await program.stop(INT) == 128 + INT
+    assert program.stderr == ""
+
+
+@pytest.mark.parametrize("number", [INT, TERM])
+@pytest_twisted.ensureDeferred
+async def test_the_workload(gated: Gated, number: int) -> None:
+    """0, as after a later signal."""
+    program = await gated.start_at("fakedev.commands.workload.main", *console("fakedev-workload"), "-devnames", "a")
+    assert await program.stop(number) == 0
+    assert program.stderr == ""
+
+
+@pytest_twisted.ensureDeferred
+async def test_ctrl_c_while_pages_are_printed(start_async: StartAsync, tmp_path: Path) -> None:
+    """130, and complete files up to then; nothing on standard error, which is no terminal."""
+    command = [*console("fakedev"), "render", "--for", "1000h", "--every", "1s", "--output", str(tmp_path / "pages")]
+    program = start_async(command, folder=tmp_path)
+    (tmp_path / "pages").mkdir()
+    await program.wait_for_file(tmp_path / "pages" / "0.prom")
+    assert await program.stop(INT) == 128 + INT
+    assert (program.stdout, program.stderr) == ("", "")
+
+
+@pytest_twisted.ensureDeferred
+async def test_ctrl_c_of_a_scale_test(start_async: StartAsync, tmp_path: Path) -> None:
+    """130 after an orderly end: the backends that it has started are stopped."""
+    backend = f"sh -c 'echo $$ > {tmp_path}/pid; exec sleep 1000'"
+    command = [*console("fakedev"), "scale-test", "--protocol", "bare", "--start", backend]
+    program = start_async(command, folder=tmp_path)
+    pid = int(await program.wait_for_file(tmp_path / "pid"))
+    assert await program.stop(INT) == 128 + INT
+    assert "it was stopped" in program.stderr
+    assert "Traceback" not in program.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @pytest.mark.parametrize(("name", "code"), [("serve", 0), ("twistd", 128 + TERM)])

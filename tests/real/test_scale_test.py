@@ -126,7 +126,7 @@ async def test_being_stopped(stand: Stand) -> None:
     test = scale_test(stand, "-start", backend_command(stand, "sleep", "30"), "-measure", "60s", "30")
     await backends_become(stand, 1)
     stand.frontend.send_signal(signal.SIGSTOP)
-    assert await test.stop(signal.SIGINT) == 1
+    assert await test.stop(signal.SIGINT) == 130
     assert "it was stopped" in test.stderr
     stand.frontend.send_signal(signal.SIGCONT)
     await backends_become(stand, 0)

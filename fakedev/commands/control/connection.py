@@ -8,18 +8,19 @@ import json
 import os
 import socket
 import struct
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fakedev.commands.console import write_text
 from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
-from fakedev.config.peer_address import Address, parse_address, runtime_folder
+from fakedev.config.peer_address import HTTP_SOCKET, WORKLOAD_SOCKET, Address, parse_address, runtime_folder
 from fakedev.config.schema.files import read_token
+from fakedev.spec.environment import SOCKET, URL, unknown_variables
+from fakedev.spec.os_errors import plain_reason
 from fakedev.wire.words import quote_word
 
-#: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
-WORKLOAD_SOCKET: Final = "workload.sock"
-HTTP_SOCKET: Final = "metrics.sock"
-_ENVIRONMENT: Final = {WORKLOAD_SOCKET: "FAKEDEV_SOCKET", HTTP_SOCKET: "FAKEDEV_URL"}
+_ENVIRONMENT: Final = {WORKLOAD_SOCKET: SOCKET, HTTP_SOCKET: URL}
 _PATIENCE_SECONDS: Final = 30.0
 _MAX_LINE: Final = 2**20
 
@@ -66,6 +67,8 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
 
     :raises CannotAsk: when there is none, or the text is no address.
     """
+    for variable, problem in unknown_variables(environ):
+        write_text(sys.stderr, f"fakedev: note: environment {variable}: {problem}\n")
     text = given or environ.get(_ENVIRONMENT[name])
     path = os.path.join(runtime_folder(environ.get), name)
     if not text and os.path.exists(path):
@@ -76,8 +79,11 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
         option = "--url" if name == HTTP_SOCKET else "--socket"
         reason = f"no service of this user runs with the socket {path}"
         raise CannotAsk(f"{reason}: start one with fakedev serve, or name its address with {option}")
+    bare = text.removeprefix("http://").rstrip("/") if "://" in text else text
+    if name == HTTP_SOCKET and not set(bare) & set("/:@"):
+        raise CannotAsk(f"{text!r} has no port: give http://{bare}:9400, or the path of a socket, as ./{bare}", 2)
     try:
-        return parse_address(text.removeprefix("http://").rstrip("/") if "://" in text else text)
+        return parse_address(bare)
     except ValueError as error:
         raise CannotAsk(str(error), 2) from None
 
@@ -112,7 +118,7 @@ def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = ""
             for _ in range(int(count)):
                 yield next(lines)
     except OSError as error:
-        raise CannotAsk(f"{address}: {_plain(error)}") from None
+        raise CannotAsk(f"{address}: {plain_reason(error)}: is fakedev serve running there?") from None
 
 
 def _lines(connection: socket.socket, stop: StopSignals) -> Iterator[str]:
@@ -152,7 +158,7 @@ class HttpService:
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise CannotAsk(f"{self._address}: {_plain(error)}: is fakedev serve running there?") from None
+            raise CannotAsk(f"{self._address}: {plain_reason(error)}: is fakedev serve running there?") from None
         if response.status != 200:
             raise CannotAsk(f"{self._address}{path}: {_reason(response)}")
         return response
@@ -181,9 +187,3 @@ def _reason(response: http.client.HTTPResponse) -> str:
         return str(json.loads(text)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return text.strip() or f"status {response.status}"
-
-
-def _plain(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

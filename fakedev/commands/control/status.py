@@ -9,16 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
-from fakedev.commands.console import Parser, write_text
-from fakedev.commands.control.connection import (
-    HTTP_SOCKET,
-    CannotAsk,
-    HttpService,
-    add_address,
-    given_token,
-    service_address,
-)
+from fakedev.commands.console import Parser, restored_after_interrupt, write_text
+from fakedev.commands.control.connection import CannotAsk, HttpService, add_address, given_token, service_address
 from fakedev.commands.control.screen import Terminal, screen
+from fakedev.config.peer_address import HTTP_SOCKET
+from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.web_paths import STREAM
 
 #: The stream has a frame each second: without one for so long, the service does not answer.
@@ -85,7 +80,11 @@ def top(arguments: Sequence[str]) -> int:
         service = _service("top", what, arguments)
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise CannotAsk("this is no terminal; fakedev status prints the same once", 2)
-        with service.open(STREAM.template) as response, Terminal(sys.stdin.fileno(), sys.stdout) as terminal:
+        with (
+            service.open(STREAM.template) as response,
+            restored_after_interrupt(),
+            Terminal(sys.stdin.fileno(), sys.stdout) as terminal,
+        ):
             return _show(response, terminal)
     except CannotAsk as error:
         print(f"fakedev top: {error}", file=sys.stderr)
@@ -114,7 +113,7 @@ def _events(response: HTTPResponse) -> Iterator[dict[str, Any]]:
             if line.startswith(b"data: "):
                 yield json.loads(line.removeprefix(b"data: "))
     except (OSError, ValueError, HTTPException) as error:
-        raise CannotAsk(f"the service does not answer any more: {str(error) or type(error).__name__}") from None
+        raise CannotAsk(f"the service does not answer any more: {plain_reason(error)}") from None
     raise CannotAsk("the service has ended the connection")
 
 

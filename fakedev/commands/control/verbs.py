@@ -9,15 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.commands.console import Parser, write_text
-from fakedev.commands.control.connection import (
-    WORKLOAD_SOCKET,
-    CannotAsk,
-    add_address,
-    ask_in_words,
-    given_token,
-    service_address,
-)
+from fakedev.commands.control.connection import CannotAsk, add_address, ask_in_words, given_token, service_address
 from fakedev.commands.workload.socket import Stopped, StopSignals
+from fakedev.config.peer_address import WORKLOAD_SOCKET
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from fakedev.wire.words import quote_word
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -252,12 +253,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configuration = load(_OPTIONS, files, text=text)
     except ConfigurationError as error:
         for problem in error.problems:
-            print(f"fakedev-dcgm-exporter: {problem}", file=sys.stderr)
+            text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)
+            print(f"fakedev-dcgm-exporter: {text}", file=sys.stderr)
         return 2
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
     from fakedev.app.options import Run, record_head  # noqa: PLC0415
     from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
 
-    run_program(configuration, Run(record_head(configuration, files, config=_OPTIONS, text=text)))
+    head = record_head(configuration, files, config=_OPTIONS, text=text)
+    run_program(configuration, Run(head, option_of={"web.0.listen": "--address"}))
     return 0

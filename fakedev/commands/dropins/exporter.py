@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -11,12 +12,14 @@ from typing import Final
 from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError, Problem
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"
 #: The name of the configuration's text in messages.
 _OPTIONS: Final = "options"
+#: The options that give addresses.
+OPTION_OF: Final = {"web.0.listen": "-address", "workloads.listen.0.listen": "-socket"}
 
 
 class ExporterOptions:
@@ -77,6 +80,14 @@ def _file(path: str) -> str:
     return path if "/" in path or "." in path else f"./{path}"
 
 
+def _of_option(problem: Problem, text: str) -> str:
+    """A problem with the name of an option, where that has given the value."""
+    if problem.file != _OPTIONS:
+        return str(problem)
+    is_of_web = '"workloads"' not in "\n".join(text.splitlines()[: problem.line])
+    return re.sub("^listen:", "-address:" if is_of_web else "-socket:", problem.text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the exporter until SIGTERM, SIGINT or SIGHUP.
 
@@ -91,11 +102,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configuration = load(_OPTIONS, files, text=text)
     except ConfigurationError as error:
         for problem in error.problems:
-            print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
+            print(f"fakedev-exporter: {_of_option(problem, text)}", file=sys.stderr)
         return 2
     from fakedev.app.options import Run, record_head  # noqa: PLC0415
     from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_program(configuration, Run(head, values[options.record], drop_in=True))
+    run_program(configuration, Run(head, values[options.record], drop_in=True, option_of=OPTION_OF))
     return 0

@@ -13,7 +13,9 @@ from fakedev.commands.console import log
 from fakedev.commands.workload.exchange import AnswerReader, Verdict, beyond_the_original, unknown_to_the_original
 from fakedev.commands.workload.options import Order, WorkloadOptions
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
+from fakedev.config.peer_address import WORKLOAD_SOCKET, Address, runtime_folder
 from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.profiles import format_profile
 from fakedev.wire.auth import encode_auth
 
@@ -52,12 +54,19 @@ def run(order: Order, stop: StopSignals) -> int:
     try:
         connection = connect(order.address, stop)
     except OSError as error:
-        log(f"ERROR: cannot connect to {order.address}: {error.strerror or error}")
+        log(f"ERROR: cannot connect to {order.address}: {plain_reason(error)}{_running_service(order.address)}")
         return 1
     with connection:
         verdict = converse(connection, order.message, stop, log, token)
     log(conclusion(verdict, workload, order.message))
     return verdict.code
+
+
+def _running_service(tried: Address) -> str:
+    """Where a service of this user listens, when that is another address; else an empty text."""
+    path = os.path.join(runtime_folder(os.environ.get), WORKLOAD_SOCKET)
+    is_other = path != tried.path and os.path.exists(path)
+    return f"; a service of this user listens on {path}: give it with -socket" if is_other else ""
 
 
 def converse(
@@ -70,12 +79,12 @@ def converse(
         send_all(connection, (encode_auth(token) if token else b"") + message, stop)
         say("Sent, waiting for the end")
     except OSError as error:
-        problem = error.strerror or str(error)  # the server may have sent the reason before it closed
+        problem = plain_reason(error)  # the server may have sent the reason before it closed
     while True:
         try:
             data = receive(connection, stop)
         except OSError as error:
-            problem = problem or error.strerror or str(error)
+            problem = problem or plain_reason(error)
             data = b""
         for news in reader.feed(data):
             if isinstance(news, Verdict):

@@ -14,6 +14,7 @@ from fakedev.commands.workload.exchange import run_message
 from fakedev.config.peer_address import Address
 from fakedev.spec.errors import FieldError
 from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
 
 #: A metric, and a number or what must be a size.
@@ -192,7 +193,7 @@ class WorkloadOptions:
         except UnicodeDecodeError:
             raise FlagError(f"-json: {path} is not UTF-8 text") from None
         except OSError as error:
-            raise FlagError(f"-json: cannot read {path}: {error.strerror}") from None
+            raise FlagError(f"-json: cannot read {path}: {plain_reason(error)}") from None
         except ValueError as error:
             raise FlagError(f"-json: {path} {error}") from None
 

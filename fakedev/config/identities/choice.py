@@ -18,12 +18,13 @@ _TELLING: Final = ("product_name", "card_model", "pci_device_id")
 _LIKELY: Final = 0.8
 
 
-def named_identity(name: str, catalog: Catalog, report: Report) -> Identity:
+def named_identity(name: str, catalog: Catalog, report: Report, where: str = "identity") -> Identity:
     """An identity of the catalog or of a file.
 
+    :param where: the user has named it, for problems.
     :raises ConfigurationError: when it does not exist or has problems.
     """
-    loaded = catalog.identity(name, Place("identity"))
+    loaded = catalog.identity(name, Place(where))
     report.raise_if_any()
     if loaded is None:
         raise ValueError(f"no identity {name!r}")

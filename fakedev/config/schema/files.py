@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Final
 
 from fakedev.config.names import token_text
+from fakedev.spec.os_errors import plain_reason
 
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
@@ -35,6 +36,7 @@ class Files:
 
     :param recorded: ``texts`` of an earlier run: only these are served, nothing is read.
     :param environ: the environment variables (or ``variables`` of an earlier run).
+    :ivar environ: all environment variables, also those that were not read.
     :param made: texts of files that are not on the disk, by absolute path: the drop-ins' options as files.
     """
 
@@ -46,7 +48,7 @@ class Files:
     ) -> None:
         self._recorded = recorded
         self._made = dict(made or {})
-        self._environ = dict(environ or {})
+        self.environ: Mapping[str, str] = dict(environ or {})
         self.texts: dict[str, str] = {}
         self.variables: dict[str, str] = {}
 
@@ -105,14 +107,14 @@ class Files:
 
     def variable(self, name: str) -> str | None:
         """An environment variable, remembered; None when it is not set."""
-        value = self._environ.get(name)
+        value = self.environ.get(name)
         if value is not None:
             self.variables[name] = value
         return value
 
     def variables_beginning(self, prefix: str) -> dict[str, str]:
         """All environment variables whose names begin with ``prefix``, sorted, remembered."""
-        found = {name: self._environ[name] for name in sorted(self._environ) if name.startswith(prefix)}
+        found = {name: self.environ[name] for name in sorted(self.environ) if name.startswith(prefix)}
         self.variables.update(found)
         return found
 
@@ -135,13 +137,13 @@ def _bytes(path: str) -> bytes:
     except FileNotFoundError:
         raise Unreadable("no such file") from None
     except IsADirectoryError:
-        raise Unreadable("is a directory, not a file") from None
+        raise Unreadable("is a folder, not a file") from None
     except PermissionError:
         raise Unreadable("no permission to read it") from None
     except (OSError, ValueError) as error:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise  # no fault of the configuration: the process has no file descriptors left
-        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise Unreadable(f"cannot be read: {plain_reason(error)}") from None
     if len(data) > MAX_BYTES:
         raise Unreadable(f"is larger than {MAX_BYTES // 2**20} MiB")
     return data

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from fakedev.config.schema.nodes import DEFAULT, Listing, Node, NodeBuilder, Place, Report, Scalar, Table
 from fakedev.config.schema.yaml_reader import parse_yaml
+from fakedev.spec.errors import nearest_name
 
 Frozen = TypeVar("Frozen")
 #: What the field of a frozen value may have behind the name of its key.
@@ -321,13 +322,6 @@ def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str:
     """``did you mean 'power'?`` after ``before``, for the nearest known name; empty when none is near."""
     nearest = nearest_name(name, names)
     return f"{before}did you mean {nearest!r}?" if nearest else ""
-
-
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """The known name that is nearest to one; empty when none is near."""
-    folded = {known.casefold(): known for known in names}
-    near = difflib.get_close_matches(name.casefold()[:100], folded, 1)
-    return folded[near[0]] if near else ""
 
 
 def joined(where: str, name: str) -> str:

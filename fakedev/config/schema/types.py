@@ -11,7 +11,8 @@ from enum import Enum
 from typing import Any, ClassVar, Final
 
 from fakedev.config.schema.nodes import Listing, Node, Report, Scalar, Table
-from fakedev.config.schema.schema import INVALID, Section, Type, joined, kind_of, named, nearest_name, shortened
+from fakedev.config.schema.schema import INVALID, Section, Type, joined, kind_of, named, shortened
+from fakedev.spec.errors import nearest_name
 from fakedev.spec.units import format_duration, parse_duration, parse_size
 
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,30}")

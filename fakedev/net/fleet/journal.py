@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from fakedev.net.system.files import CannotWrite, LineFile
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
-from fakedev.spec.errors import Refused
+from fakedev.spec.errors import Refused, did_you_mean
 
 #: Entries and bytes that are written in one turn of the reactor: some milliseconds.
 MAX_ENTRIES_AT_ONCE: Final = 1000
@@ -137,8 +136,7 @@ def find_entries(
     """
     for kind in kinds:
         if kind not in JOURNAL_KINDS:
-            near = difflib.get_close_matches(kind[:100], JOURNAL_KINDS, 1)
-            hint = f"; did you mean {near[0]}?" if near else f": give some of {', '.join(JOURNAL_KINDS)}"
+            hint = did_you_mean(kind, JOURNAL_KINDS, f": give some of {', '.join(JOURNAL_KINDS)}")
             raise Refused("unknown-name", f"nothing of the kind {kind[:100]!r} happens{hint}", "kind")
     on = None
     if devices or node:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.slices import Steps
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
+from fakedev.spec.errors import nearest_name
 from fakedev.spec.web_paths import HISTORY
 
 T = TypeVar("T")
@@ -179,8 +179,8 @@ def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | No
     for key in request.args:
         name = shown(key)
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            nearest = nearest_name(name, known)
+            hint = f"did you mean {nearest}? " if nearest else ""
             text = f"{hint}{counted(known, len(known))}" if known else "nothing can be chosen here"
             return HttpError(400, f"unknown key {name!r} in the query: {text}", "bad-argument", name)
     return None

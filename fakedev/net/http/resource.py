@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, as_http_error, error_response
 from fakedev.net.http.statistics import PageStatistics
-from fakedev.spec.errors import Refused
+from fakedev.spec.errors import Refused, nearest_name
 
 Answer = Response | Deferred[Response] | Coroutine[Any, Any, Response]
 
@@ -84,7 +84,7 @@ class GuardedResource:
         if method == b"GET" and b"GET" in self._implemented and not request.postpath and not request.head.has_body:
             return None
         if request.postpath or not self._implemented:
-            return self.error(404, "nothing is here")
+            return self.error(404, self.missing(request))
         if method not in self.allowed_methods():
             allowed = b", ".join(self.allowed_methods()).decode()
             return self.error(405, f"only {allowed} here", headers=(("Allow", allowed),))
@@ -96,6 +96,16 @@ class GuardedResource:
         if request.head.has_body and method not in _WITH_BODY:
             return self.error(400, f"{method.decode()} takes no body")
         return None
+
+    def missing(self, request: GuardedRequest) -> str:
+        """Why the path has no resource, and what there is instead."""
+        if not self.children:
+            return "nothing is here: a page has no path below it" if self._implemented else "nothing is here"
+        there = sorted(name.decode() for name in self.children if name)
+        last = request.postpath[0].decode("utf-8", "replace") if request.postpath else ""
+        nearest = nearest_name(last, there)
+        hint = f"did you mean {nearest}? " if nearest else ""
+        return f"nothing is here: {hint}there {'is' if len(there) == 1 else 'are'} {', '.join(there)}"
 
     def error(
         self, status: int, message: str, code: str = "", where: str = "", headers: tuple[tuple[str, str], ...] = ()
@@ -139,6 +149,20 @@ class GuardedResource:
             return error_response(error, self.errors_as_json)
         self.log.failure("A web resource failed", failure)
         return self.error(500, "internal error")
+
+
+class Missing(GuardedResource):
+    """404 here and below, with the reason.
+
+    :param reason: why this address has no such pages.
+    """
+
+    def __init__(self, reason: str, errors_as_json: bool = False) -> None:
+        self._reason = reason
+        self.errors_as_json = errors_as_json
+
+    def missing(self, request: GuardedRequest) -> str:
+        return f"nothing is here: {self._reason}"
 
 
 class Folder(GuardedResource):

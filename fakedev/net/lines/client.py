@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from fakedev.spec.os_errors import plain_reason
 from fakedev.wire.auth import encode_auth, is_plain_ok
 from fakedev.wire.bare_queue import BareReader
 from fakedev.wire.errors import ProtocolError
@@ -112,7 +112,10 @@ class FrontendConnector:
                 connecting = self._endpoint(address).connect(_Factory.forProtocol(make_protocol))
                 protocol = cast("P", await connecting)
             except ConnectError as error:
-                problem = os.strerror(error.osError) if isinstance(error.osError, int) else str(error).rstrip(".")
+                problem = (
+                    plain_reason(OSError(error.osError, "")) if isinstance(error.osError, int)
+                    else str(error).rstrip(".")
+                )  # fmt: skip
                 continue
             self._last_address = address
             _keep_alive(protocol.transport)
@@ -139,7 +142,7 @@ class FrontendConnector:
         try:
             return await self.look_up(self.reactor, self.host)
         except OSError as error:
-            raise FrontendLost(f"{self.host} has no address: {error.strerror or error}") from None
+            raise FrontendLost(f"{self.host} has no address: {plain_reason(error)}") from None
 
 
 def _keep_alive(transport: ITransport | None) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -21,11 +22,13 @@ from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import GroupWatchdog, ProcessGroups
 from fakedev.net.system.timing import PatientCall
+from fakedev.spec.os_errors import plain_reason
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
 
 #: How often a run checks whether the other processes of its group have ended.
 LOOK_AGAIN_SECONDS: Final = 0.02
+_PARTICULAR_REASONS: Final = {errno.EAGAIN: "the limit of processes is reached (ulimit -u)"}
 #: How long a run waits after SIGKILL: only a process that hangs in the kernel is left then.
 AFTER_KILL_SECONDS: Final = 1.0
 
@@ -208,7 +211,7 @@ class ProcessRunner:
                 run, self._setsid, arguments, env=None, path=self._folder or None, childFDs=self._descriptors
             )
         except OSError as error:
-            raise CannotRun(f"cannot start {path}: {error.strerror}") from None
+            raise CannotRun(f"cannot start {path}: {plain_reason(error, _PARTICULAR_REASONS)}") from None
         self._watchdog.add(process.pid)
         self.log.debug("{command} runs as process {pid}", command=path, pid=process.pid)
         run.ended.addCallback(self._forget, process.pid)

@@ -12,6 +12,8 @@ from typing import Final
 
 from twisted.logger import Logger
 
+from fakedev.spec.os_errors import plain_reason
+
 #: Read and write for the owner alone: the file may contain tokens, or names of pods.
 PRIVATE: Final = 0o600
 #: How many bytes are searched at a time for the last end of a line.
@@ -28,7 +30,7 @@ class CannotWrite(Exception):
 
     def __init__(self, path: str, reason: OSError | str) -> None:
         if isinstance(reason, OSError):
-            reason = _PLAIN_REASONS.get(reason.errno or 0) or (reason.strerror or str(reason)).lower()
+            reason = plain_reason(reason, _PLAIN_REASONS)
         super().__init__(f"{path}: {reason}")
 
 

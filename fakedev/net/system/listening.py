@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
-import socket
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 from weakref import WeakSet
@@ -21,17 +19,13 @@ from twisted.python.failure import Failure
 from fakedev.net.system.descriptors import SPARE, SPARE_OF_LINE_PORTS, CarefulPort, DescriptorShortage
 from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
 from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.os_errors import plain_reason
 
 #: Connections that wait for accept: a thousand peers may connect at once.
 BACKLOG = 1024
 _LOOK_AGAIN_SECONDS = 0.02
 
-_PLAIN_REASONS = {
-    errno.EADDRINUSE: "the address is in use by another program",
-    errno.EADDRNOTAVAIL: "this machine has no such address",
-    errno.EACCES: "this user may not listen there",
-    errno.EAFNOSUPPORT: "this machine has no such kind of address",
-}
+_PARTICULAR_REASONS = {errno.EACCES: "this user may not listen there"}
 
 
 class CannotListen(Exception):
@@ -55,6 +49,7 @@ class ListeningService(Service):
 
     :param make_folder: make the folder of a UNIX socket, only for this user, when it is missing.
     :ivar failure: why listening failed, once it has.
+    :ivar remedy: how a user gives it another address; empty: the error does not say.
     """
 
     log = Logger()
@@ -71,6 +66,7 @@ class ListeningService(Service):
         self.address = address
         self.factory = factory
         self.failure: CannotListen | None = None
+        self.remedy = ""
         self._reactor = reactor
         self._make_folder = make_folder
         self._port: Any = None
@@ -193,7 +189,8 @@ class ListeningService(Service):
         return transport
 
     def _failed(self, reason: BaseException) -> CannotListen:
-        self.failure = CannotListen(f"cannot listen on {self.address.display}: {_plain(reason)}")
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        self.failure = CannotListen(f"cannot listen on {self.address.display}: {_plain(reason)}{remedy}")
         return self.failure
 
     async def _stop(self) -> None:
@@ -265,8 +262,4 @@ class Listeners(MultiService):
 def _plain(reason: BaseException) -> str:
     if isinstance(reason, CannotListenError):
         reason = reason.socketError
-    if isinstance(reason, socket.gaierror):
-        return "there is no such host"
-    if isinstance(reason, OSError) and reason.errno is not None:
-        return _PLAIN_REASONS.get(reason.errno) or os.strerror(reason.errno).lower()
-    return str(reason) or type(reason).__name__
+    return plain_reason(reason, _PARTICULAR_REASONS)

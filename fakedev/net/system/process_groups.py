@@ -13,6 +13,8 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from fakedev.spec.os_errors import plain_reason
+
 _PROCESSES: Final = "/proc"
 #: Reads ``+ LEADER`` and ``- LEADER``; at the end of its input it kills the groups that still run, or the leader alone
 #: when it has not made its group yet.
@@ -139,7 +141,7 @@ class GroupWatchdog:
             descriptors = {0: reading, 1: nothing, 2: nothing}
             self._process = self._reactor.spawnProcess(protocol, words[0], words, env={}, childFDs=descriptors)
         except OSError as error:
-            self.log.warn("commands will not end with this program: {error}", error=error.strerror)
+            self.log.warn("commands will not end with this program: {error}", error=plain_reason(error))
             self._give_up(pipe)
         finally:
             os.close(reading)

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.spec.listen_address import LONGEST_SOCKET_PATH
+from fakedev.spec.os_errors import plain_reason
 
 #: Read and write for the owner and the group.
 DEFAULT_MODE = 0o660
@@ -76,7 +77,7 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
     except NotADirectoryError:
         raise SocketPathError(f"{folder} is not a folder") from None
     except OSError as reason:
-        raise SocketPathError(_text_of(reason)) from None
+        raise SocketPathError(plain_reason(reason)) from None
     if stat.S_ISLNK(status.st_mode):
         raise SocketPathError("there is a symbolic link of this name, not a socket: remove it, or use another path")
     if not stat.S_ISSOCK(status.st_mode):
@@ -94,7 +95,7 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
         try:
             os.unlink(path)
         except OSError as reason:
-            raise SocketPathError(f"the socket of an earlier run cannot be removed: {_text_of(reason)}") from None
+            raise SocketPathError(f"the socket of an earlier run cannot be removed: {plain_reason(reason)}") from None
 
 
 def remove_own(path: str, mark: FileMark | None) -> bool:
@@ -165,7 +166,7 @@ class OwnedUnixPort(unix.Port):
         except OSError as reason:
             self.remove_file()
             self.stopListening()
-            raise SocketPathError(f"the group and rights cannot be set: {_text_of(reason)}") from None
+            raise SocketPathError(f"the group and rights cannot be set: {plain_reason(reason)}") from None
 
     def remove_file(self) -> None:
         """Remove the socket file if it is still ours; connections go on."""
@@ -184,7 +185,7 @@ def _make_private_folder(folder: str) -> None:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as reason:
-        raise SocketPathError(f"the folder {folder} cannot be made: {_text_of(reason)}") from None
+        raise SocketPathError(f"the folder {folder} cannot be made: {plain_reason(reason)}") from None
 
 
 def _refuse_open_folders(folder: str) -> None:
@@ -240,9 +241,5 @@ def _refuse_if_answered(path: str) -> None:
         except OSError as reason:
             # EAGAIN: a program listens, and its queue is full; EPROTOTYPE: it is a socket of another type.
             if reason.errno not in (errno.EAGAIN, errno.EINPROGRESS, errno.EPROTOTYPE):
-                raise SocketPathError(f"cannot find out whether the socket is in use: {_text_of(reason)}") from None
+                raise SocketPathError(f"cannot find out whether the socket is in use: {plain_reason(reason)}") from None
     raise SocketPathError("the socket is in use: another program answers on it")
-
-
-def _text_of(reason: OSError) -> str:
-    return (reason.strerror or str(reason)).lower()

@@ -45,6 +45,7 @@ class ScaleTest(Service):
 
     :param tester: has one plan, of the closed model.
     :param tell: called with each line of progress.
+    :param done: called with the share of the test that is done, from 0 to 1, as far as its times are known.
     :ivar problem: why the test ended early; empty when it did not.
     """
 
@@ -56,8 +57,10 @@ class ScaleTest(Service):
     clock: IReactorTime
     over: Callable[[], None]
     tell: Callable[[str], None]
+    done: Callable[[float], None] = no_op
     steps: list[ScaleStep] = field(default_factory=list)
     problem: str = ""
+    _intervals: int = 0
     _running: Deferred[None] | None = None
 
     def startService(self) -> None:
@@ -99,12 +102,17 @@ class ScaleTest(Service):
         before = now = began
         for _ in range(INTERVALS):
             await deferLater(self.clock, settings.measure_seconds / INTERVALS)
+            self._interval_ended()
             before, now = now, _Reading(statistics, self.clock.seconds())
             rates.append((now.successes - before.successes) / (now.seconds - before.seconds))
         means = {part: now.mean_since(began, part) for part in ("run", "wait", "communication")}
         return ScaleStep(
             count, tuple(rates), now.failed - began.failed, means["run"], means["wait"], means["communication"]
         )
+
+    def _interval_ended(self) -> None:
+        self._intervals += 1
+        self.done(self._intervals / (INTERVALS * self.settings.most.bit_length()))
 
     def _failed(self, failure: Failure) -> None:
         if failure.check(CannotScale):

@@ -13,6 +13,7 @@ from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.faults.pages import PageFaults
 
 #: The Content-Type of a page with the fault wrong-type.
@@ -69,7 +70,7 @@ class HostMetricsPage(MetricsPage):
             return None
         node = roster.node(named.name)
         if node is None:
-            raise HttpError(404, "nothing is here")
+            raise HttpError(404, no_node(named.name, roster, "").text)
         return node
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Final
 
 import orjson
 
@@ -11,7 +12,7 @@ from fakedev.exposition.discovery import node_chooser, target_of
 from fakedev.net.api.tree import add_api
 from fakedev.net.http.api import argument, unknown_key, unknown_pool
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Answer, Folder, GuardedResource, make_tree
+from fakedev.net.http.resource import Answer, Folder, GuardedResource, Missing, make_tree
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.slices import Steps
 from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
@@ -23,9 +24,12 @@ from fakedev.net.web.own_metrics import OwnMetricsResource
 from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
+from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
 from fakedev.spec import web_paths
 from fakedev.spec.shards import parse_shard
+
+_ONLY_METRICS: Final = "this address has serve: metrics"
 
 
 def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> GuardedResource:
@@ -50,16 +54,24 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
     }
     if queues is not None:
         tree[web_paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(web_paths.QUEUE_METRICS))
+    else:
+        tree[web_paths.QUEUE_METRICS] = Missing("the configuration has no queues")
     if is_full:
         tree[web_paths.OWN_METRICS] = OwnMetricsResource(program.own_metrics)
         tree[web_paths.RELOAD] = Reload(program.reload)
         tree[web_paths.WORKLOAD_METRICS] = MetricsPage(pages.workload_page(), scraped(web_paths.WORKLOAD_METRICS))
+    else:
+        own = (web_paths.OWN_METRICS, web_paths.RELOAD, web_paths.WORKLOAD_METRICS)
+        tree |= {path: Missing(_ONLY_METRICS) for path in own}
     root = make_tree({path.fixed: resource for path, resource in tree.items()})
     if is_full:
         add_api(root, program)
         root.put_child("page", program.files.folder())
-        if program.tester is not None:
-            root.put_child("tester", make_tester_folder(program.tester))
+        no_load = Missing("the configuration has no tester")
+        root.put_child("tester", no_load if program.tester is None else make_tester_folder(program.tester))
+    else:
+        for name in ("api", "page", "tester"):
+            root.put_child(name, Missing(_ONLY_METRICS, errors_as_json=name == "api"))
     return root
 
 
@@ -96,6 +108,15 @@ class NodePages(GuardedResource):
         if node is None or not self._selection.has(node):
             return None
         return Folder(metrics=MetricsPage(self._pages.node_page(node, self._selection), self._statistics))
+
+    def missing(self, request: GuardedRequest) -> str:
+        name = request.postpath[0].decode("utf-8", "replace") if request.postpath else ""
+        if not name:
+            example = web_paths.NODE_METRICS.at(NODE=self._pages.fleet.roster.shown[0].name)
+            return f"nothing is here: name a node, as {example}"
+        if self._pages.fleet.roster.node(name) is None:
+            return no_node(name, self._pages.fleet.roster, "").text
+        return f"this address does not show the node {name!r}"
 
 
 class Discovery(GuardedResource):

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -20,7 +19,7 @@ import numpy as np
 
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Positions
-from fakedev.spec.errors import Refused
+from fakedev.spec.errors import Refused, did_you_mean
 
 _TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*+|\?")
 _NUMBER: Final = re.compile(r"\d{0,9}")
@@ -199,8 +198,7 @@ def _indices(part: str, files: Mapping[str, int]) -> list[int]:
 
 def _nearest(word: str, names: Sequence[str]) -> str:
     # To compare ten thousand names would block the reactor for some 60 ms.
-    near = difflib.get_close_matches(word[:100], names[:_MAX_HINTS], 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return did_you_mean(word, names[:_MAX_HINTS])
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ from fakedev.sim.workloads.schedule import MAX_DRAWS
 from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
 from fakedev.spec.device_types import WORK_KINDS
-from fakedev.spec.errors import Refused
+from fakedev.spec.errors import Refused, did_you_mean
 from fakedev.spec.fleet import Activities, MetricName, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import metric_word
 from fakedev.spec.quantities import QUANTITY_ALIASES, quantity_name
@@ -81,9 +80,9 @@ class Admission:
             if self.metric(metric).quantity not in self._known:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._known]
                 known = [*self._known, *short, *self._metric_names]
-                raise Refused("unknown-name", f"no metric {metric!r} to limit{_hint(metric, known)}", "limits")
+                raise Refused("unknown-name", f"no metric {metric!r} to limit{did_you_mean(metric, known)}", "limits")
         if workload.kind not in self._kinds:
-            hint = _hint(workload.kind, self._kinds) or f": give one of {', '.join(self._kinds)}"
+            hint = did_you_mean(workload.kind, self._kinds, f": give one of {', '.join(self._kinds)}")
             raise Refused("unknown-name", f"no kind of work {workload.kind!r}{hint}", "kind")
         self._check_measured(workload, devices)
         self._check_draws("profile", workload.activities, workload, devices)
@@ -174,8 +173,3 @@ class Admission:
 def _key(workload: WorkloadSpec) -> Hashable:
     """A hashable key that is equal for equal workloads: their faults are mappings, which have no hash."""
     return (replace(workload, faults=()), repr(workload.faults)) if workload.faults else workload
-
-
-def _hint(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word[:100], list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""

@@ -117,3 +117,20 @@ def test_usage_of_the_exporter(
         assert f"{name}" in said.err
     for arguments in (["-nope"], ["-count", "x"], ["-devtype", ""], ["operand"]):
         assert "fakedev-exporter" in misuse(exporter_main, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["-address", "x"], "fakedev-exporter: -address: 'x' is no address: "),
+        (["-socket", "/" + "x" * 200], "fakedev-exporter: -socket: "),
+        (["-adress", "x"], "fakedev-exporter: there is no option -adress; did you mean -address?"),
+    ],
+)
+def test_the_option_is_named(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not the key of a configuration that the user does not see."""
+    try:
+        assert exporter_main(arguments) == 2
+    except SystemExit as ended:
+        assert ended.code == 2
+    assert any(each.startswith(line) for each in capsys.readouterr().err.splitlines())

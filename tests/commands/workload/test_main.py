@@ -179,3 +179,17 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     """No socket, or a path too long for one: 1 with the reason."""
     assert main(["-devnames", "card0", "-socket", f"{tmp_path}/{missing}"]) == 1
     assert "ERROR: cannot connect to" in capsys.readouterr().err
+
+
+def test_another_socket_of_the_user(
+    short_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the right -socket, the error names the service that runs."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(short_folder))
+    command = ["-devnames", "card0", "-socket", f"{short_folder}/none"]
+    assert main(command) == 1
+    assert capsys.readouterr().err.endswith(": no such file or folder\n")
+    (short_folder / "workload.sock").touch()
+    assert main(command) == 1
+    hint = f"; a service of this user listens on {short_folder}/workload.sock: give it with -socket\n"
+    assert capsys.readouterr().err.endswith(hint)

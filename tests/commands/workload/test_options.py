@@ -143,7 +143,7 @@ def test_a_list_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        (None, "-json: cannot read w.json: No such file or directory"),
+        (None, "-json: cannot read w.json: no such file or folder"),
         ("{", "-json: w.json is not JSON"),
         ("5", "-json: w.json is not a JSON object"),
         ("[]", "w.json: profile: "),

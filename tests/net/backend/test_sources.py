@@ -141,7 +141,7 @@ class TestBareSource(TalkCase):
         """Refused, or gone before it has answered, whole or in part."""
         asked = self.take()
         self.reactor.refuse(ConnectionRefusedError(111))
-        assert "127.0.0.1:9999: Connection refused" in self.fault(asked, FrontendLost)
+        assert "127.0.0.1:9999: no program listens there" in self.fault(asked, FrontendLost)
         for part in (b"", work(["1"])[:20]):
             asked = self.take()
             wire = self.reactor.accept()

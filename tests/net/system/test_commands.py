@@ -210,7 +210,7 @@ class TestProcessRunner:
             with pytest.raises(CannotRun, match=part):
                 runner.start(words, 0.0)
         self.clock.refusal = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        with pytest.raises(CannotRun, match=f"cannot start {SH}: Resource temporarily"):
+        with pytest.raises(CannotRun, match=f"cannot start {SH}: the limit of processes"):
             self.start()
         assert self.clock.spawned == []
 

@@ -71,7 +71,7 @@ def test_a_part_of_a_line_is_taken_back(tmp_path: Path) -> None:
     file = LineFile("record", str(path), b"head\n")
     with file_size_limit(12):
         file.write(b"first line\n")
-    assert file.problem == f"the record ends: {path}: file too large"
+    assert file.problem == f"the record ends: {path}: the file would be too large"
     file.write(b"second line\n")
     file.close()
     assert path.read_bytes() == b"head\n"
@@ -80,7 +80,7 @@ def test_a_part_of_a_line_is_taken_back(tmp_path: Path) -> None:
 def test_a_head_that_has_no_room(tmp_path: Path) -> None:
     """An error at once, and an empty file, which the next start may use."""
     path = tmp_path / "file"
-    with file_size_limit(3), pytest.raises(CannotWrite, match="file too large"):
+    with file_size_limit(3), pytest.raises(CannotWrite, match="the file would be too large"):
         LineFile("record", str(path), b"head\n")
     LineFile("record", str(path), b"head\n").close()
     assert path.read_bytes() == b"head\n"
@@ -103,7 +103,7 @@ def test_a_whole_file_that_has_no_room(tmp_path: Path) -> None:
     """The old one stays, and nothing else."""
     path = tmp_path / "report.json"
     path.write_text("old")
-    with file_size_limit(3), pytest.raises(CannotWrite, match=r"report\.json: file too large"):
+    with file_size_limit(3), pytest.raises(CannotWrite, match=r"report\.json: the file would be too large"):
         replace_file(str(path), "newer")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["report.json"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.commands.scale_test import scale_test
+from fakedev.commands.scale_test import _parser, _plan, scale_test, with_two_dashes
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.scale_backends import CannotScale, CountedBackends
@@ -102,9 +101,11 @@ class TestScaleTest:
         self.told: list[str] = []
         tester = LoadTester([PLAN], self.servers.make, self.clock)
         settings = ScaleSettings(8, settle_seconds=2.0, measure_seconds=20.0)
+        self.done: list[float] = []
         self.test = ScaleTest(
-            tester, self.servers, settings, self.clock, lambda: self.over.append(True), self.told.append
-        )
+            tester, self.servers, settings, self.clock, lambda: self.over.append(True), self.told.append,
+            self.done.append,
+        )  # fmt: skip
         self.test.startService()
 
     def run_steps(self, seconds: float = 100.0) -> None:
@@ -121,6 +122,7 @@ class TestScaleTest:
         scaling = scaling_of(self.test.steps)
         assert [doubling.speed_up for doubling in scaling.doublings] == [2.0, 2.0, 2.0]
         assert len(self.told) == 4
+        assert self.done == pytest.approx([count / 40 for count in range(1, 41)])
 
     def test_a_shared_bottleneck_has_its_knee(self) -> None:
         """All that the shared resource lets through is what four backends do."""
@@ -156,19 +158,35 @@ class TestScaleTest:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("-most", "1"), "-most: 2 to"),
-        (("-per-backend", "0"), "-per-backend: 1 to"),
-        (("-start", "a", "-scale", "b"), "give one of them"),
-        (("-start", ""), "must be a command"),
-        (("-start", "'a"), "-start:"),
-        (("-protocol", "xml"), "-protocol: json or bare"),
-        (("-measure", "0"), "-measure must be above 0"),
-        (("-name", ""), "-name must name a queue"),
+        (("--most", "1"), "--most: '1' is no whole number from 2 to 1048576"),
+        (("-per-backend", "0"), "--per-backend: '0' is no whole number from 1 to 1048576"),
+        (("--start", "a", "--scale", "b"), "--start and --scale: give one of them"),
+        (("-start", ""), "--start: must be a command"),
+        (("-start", "'a"), "--start: No closing quotation"),
+        (("-protocol", "xml"), "--protocol: invalid choice: 'xml' (choose from 'json', 'bare')"),
+        (("--measure=0",), "--measure: must be above 0"),
+        (("-wait", "-5"), "--wait: '-5' is negative"),
+        (("--name", ""), "--name: must name a queue"),
+        (("-meassure", "5"), "there is no option -meassure; did you mean --measure?"),
+        (("-most",), "--most: expected one argument"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], reason: str, misuse: Callable[..., str]) -> None:
+def test_wrong_usage(arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line that says what is wrong, and exit code 2."""
-    assert reason in misuse(scale_test, *arguments)
+    with pytest.raises(SystemExit) as ended:
+        scale_test(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"fakedev scale-test: {reason}; --help lists the options\n"
+
+
+def test_one_dash_or_two() -> None:
+    """Up to the first word that is no option; what follows belongs to the requests."""
+    parser = _parser()
+    for given in ("-name=a", "-name a", "--name=a", "--name a"):
+        options = parser.parse_args(with_two_dashes([*given.split(), "-json", "0.5", "-name", "b"], parser))
+        assert (options.name, options.json, options.words) == ("a", True, ["0.5", "-name", "b"])
+    options = parser.parse_args(with_two_dashes(["--", "-devnames", "card7"], parser))
+    assert _plan(options).arguments == ("-devnames", "card7")
 
 
 def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,9 +194,9 @@ def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as ended:
         scale_test(["-help"])
     assert ended.value.code == 0
-    told = re.findall(r"^  -([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    told = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
     document = (ROOT / "doc" / "scale-test.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^\| `-([a-z-]+)", document, re.MULTILINE)) == told
+    assert [*re.findall(r"^\| `--([a-z-]+)", document, re.MULTILINE), "version"] == [*told[1:], told[0]]
 
 
 class FakeStarter:

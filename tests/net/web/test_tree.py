@@ -109,7 +109,23 @@ def test_unknown_paths(app: MemoryApplication) -> None:
         if path.startswith("/api"):
             assert json.loads(answer.body)["error"]["code"] == "not-found"
         else:
-            assert answer.body == b"nothing is here\n"
+            assert answer.body.count(b"\n") == 1
+
+
+def test_what_there_is(app: MemoryApplication) -> None:
+    """A 404 says why, and what there is."""
+    there = "there are -, api, health, healthz, livez, metrics, nodes, page, queues, readyz, sd, tester, workloads"
+    for path, text in {
+        "/metric": f"nothing is here: did you mean metrics? {there}",
+        "/favicon.ico": f"nothing is here: {there}",
+        "/metrics/x": "nothing is here: a page has no path below it",
+        "/nodes": "nothing is here: name a node, as /nodes/a/metrics",
+        "/nodes/zz/metrics": "no node 'zz'",
+        "/nodes/a/metric": "nothing is here: did you mean metrics? there is metrics",
+        "/queues/metrics": "nothing is here: the configuration has no queues",
+        "/tester/stats": "nothing is here: the configuration has no tester",
+    }.items():
+        assert app.get(path).body.decode() == f"{text}\n"
 
 
 @pytest.mark.parametrize("path", [*PAGES, *CONTROL])

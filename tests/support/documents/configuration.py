@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 REFERENCE = ROOT / "doc" / "configuration.md"
 IDENTITIES = ROOT / "doc" / "identities.md"
-SCHEMA = ROOT / "doc" / "fakedev.schema.json"
+SCHEMA = ROOT / "fakedev" / "config" / "fakedev.schema.json"
 HOW = "is out of date: run PYTHONPATH=. python tests/support/documents/configuration.py"
 
 

@@ -1,0 +1,50 @@
+"""The environment variables whose names begin with FAKEDEV_: what reads them, and which ones nothing reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from fakedev.spec.errors import did_you_mean
+
+_PREFIX: Final = "FAKEDEV_"
+#: Variables with the values of keys: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
+OVERRIDES: Final = "FAKEDEV__"
+SOCKET: Final = "FAKEDEV_SOCKET"
+URL: Final = "FAKEDEV_URL"
+
+#: All that some part of the project reads, besides OVERRIDES.
+VARIABLES: Final[Mapping[str, str]] = {
+    SOCKET: "the workload port of a running service, for `fakedev run`, `stop`, `fault`, ...",
+    URL: "the HTTP address of a running service, for `fakedev status` and `fakedev top`",
+    "FAKEDEV_DEVICE": "the device type, in the configuration of the container image (`etc/container.yaml`)",
+    "FAKEDEV_IDENTITY": "the identity, in the configuration of the container image",
+    "FAKEDEV_BIN": "the folder of the programs, in `etc/loop.sh`",
+    "FAKEDEV_BACKENDS": "the backends' address, in `etc/loop.sh`",
+    "FAKEDEV_REQUIRE_REAL": "tests that cannot run fail",
+    "FAKEDEV_HYPOTHESIS_PROFILE": "how many examples the property tests try",
+}
+
+#: Kubernetes describes a Service named ``fakedev`` or ``fakedev-...`` to all pods in such variables.
+_OF_SERVICES: Final = re.compile(
+    r"\w+_SERVICE_HOST=.*|\w+_SERVICE_PORT(_\w+)?=\d+|\w+_PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
+    r"|\w+_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*",
+    re.DOTALL,
+)
+_HOW_TO_OVERRIDE: Final = "; a value of the configuration is FAKEDEV__SECTION__KEY, as FAKEDEV__FLEET__SEED"
+
+
+def unknown_variables(environ: Mapping[str, str], read: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """The names of variables that nothing reads, each with a sentence.
+
+    :param read: what a configuration reads by ``${NAME}``.
+    """
+    for name in sorted(environ):
+        if name.startswith(OVERRIDES) or not name.startswith(_PREFIX) or name in VARIABLES or name in read:
+            continue
+        if _OF_SERVICES.fullmatch(f"{name}={environ[name]}"):
+            continue
+        hint = did_you_mean(name.removeprefix(_PREFIX), (each.removeprefix(_PREFIX) for each in VARIABLES))
+        hint = hint.replace("did you mean ", f"did you mean {_PREFIX}") or _HOW_TO_OVERRIDE
+        yield name, f"nothing reads this variable{hint}"
