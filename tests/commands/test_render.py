@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
 from fakedev.commands.main import main
 from fakedev.sim.record import read_record
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
-from tests.support.programs.processes import clean_environment, console
+from tests.support.programs.processes import StartAsync, console
 
 COLLECTD = SMALL.replace("h100", "flex-170").replace("dcgm", "collectd")
 
@@ -214,13 +213,11 @@ def test_a_record_needs_its_files_no_more(tmp_path: Path, capfd: pytest.CaptureF
     assert "Q100 80GB HBM9" in rendered(capfd, "--events", str(record), "--for", "1s")
 
 
-def test_who_reads_the_pages_has_enough(small: str) -> None:
-    """A closed pipe ends it with 0 and no complaint."""
-    reading, writing = os.pipe()
-    command = [*console("fakedev"), "render", "--config", small, "--for", "1h", "--every", "1s"]
-    with subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, env=clean_environment()) as program:
-        os.close(writing)
-        assert os.read(reading, 100).startswith(b"# page tick=0 ")
-        os.close(reading)
-        assert program.communicate(timeout=60)[1] == b""
-        assert program.returncode == 0
+@pytest_twisted.ensureDeferred
+async def test_a_reader_that_stops(start_async: StartAsync, small: str) -> None:
+    """A closed pipe ends it with 0 and no error message."""
+    program = start_async([*console("fakedev"), "render", "--config", small, "--for", "1h", "--every", "1s"])
+    await program.wait_for_text("# page tick=0 ")
+    program.transport.closeStdout()
+    assert (await program.wait(), program.stderr) == (0, "")
+    assert program.stdout.count("# page tick=") < 3600

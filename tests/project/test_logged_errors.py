@@ -1,4 +1,4 @@
-"""The guard of all tests: an error that is logged and not taken fails the test that logged it."""
+"""What guards all tests: a logged error fails the test that logged it; a failed fixture fails no other test."""
 
 from __future__ import annotations
 
@@ -38,18 +38,47 @@ def test_taken(logged_errors):
     assert len(logged_errors.take(ValueError, KeyError)) == 1
 """
 
+FIXTURES = """
+import pytest, pytest_twisted
+
+broken = [True, False]
+
+@pytest_twisted.async_yield_fixture(scope="module")
+async def shared(): yield 1
+
+@pytest_twisted.async_yield_fixture
+async def service(shared):
+    assert not broken.pop(0), "cannot start"
+    yield 2
+
+def test_without(service): pass
+def test_with(service): assert service == 2
+"""
+
+
+def run_tests(path: Path, text: str, plugin: str) -> str:
+    """What pytest prints about a file of tests, with one of our plugins."""
+    path.write_text(text)
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", plugin, "-p", "no:cacheprovider", str(path)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.slow
+def test_a_fixture_that_fails_once(tmp_path: Path) -> None:
+    """Its own test has an error with the reason; the next test with this fixture passes."""
+    printed = run_tests(tmp_path / "test_some.py", FIXTURES, "tests.conftest")
+    assert "AssertionError: cannot start" in printed
+    assert "1 passed, 1 error" in printed
+
 
 @pytest.mark.slow
 def test_errors_that_are_not_taken_fail_their_test(tmp_path: Path) -> None:
     """Failures, critical events, and errors of Deferreds that no errback handled; each test answers for its own."""
-    path = tmp_path / "test_some.py"
-    path.write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "tests.support.logged_errors", "-p", "no:cacheprovider"]
-    run = subprocess.run([*command, str(path)], cwd=ROOT, capture_output=True, text=True, check=False)
-    failed = {line.split("::", 1)[1].split(" - ")[0] for line in run.stdout.splitlines() if line.startswith("ERROR ")}
+    printed = run_tests(tmp_path / "test_some.py", TESTS, "tests.support.logged_errors")
+    failed = {line.split("::", 1)[1].split(" - ")[0] for line in printed.splitlines() if line.startswith("ERROR ")}
     lost = {"test_lost", "TestLost::test_attribute", "test_lost_in_the_reactor"}
-    assert failed == {"test_critical_event", "test_failure", *lost}, run.stdout
-    assert "7 passed, 5 errors" in run.stdout
+    assert failed == {"test_critical_event", "test_failure", *lost}, printed
+    assert "7 passed, 5 errors" in printed
 
 
 def test_what_a_deferred_has_now() -> None:

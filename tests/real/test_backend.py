@@ -5,26 +5,28 @@ from __future__ import annotations
 import signal
 import socket
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.protocol import Factory
 
+from tests.support.programs.asynchronous import AsyncPeer, eventually
 from tests.support.programs.original_tester import OriginalFrontend, answer_of, from_go, work
-from tests.support.programs.processes import PATIENCE_SECONDS, Program, clean_environment, console
+from tests.support.programs.processes import StartAsync, clean_environment, console
 
 pytestmark = pytest.mark.real
 
-Start = Callable[..., Program]
 SH = "/bin/sh"
 
 
-@pytest.fixture
-def frontend() -> Iterator[OriginalFrontend]:
+@pytest_twisted.async_yield_fixture
+async def frontend() -> AsyncIterator[OriginalFrontend]:
     """An original frontend with the queue q."""
-    with OriginalFrontend("q") as running:
+    async with OriginalFrontend("q") as running:
         yield running
 
 
@@ -54,19 +56,12 @@ def alive(token: str) -> list[str]:
     return found
 
 
-def wait_until_gone(token: str) -> None:
-    """Wait until no process with this text lives."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while left := alive(token):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
-
-
-def test_commands_and_how_they_end(start_program: Start, frontend: OriginalFrontend, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_commands_and_how_they_end(start_async: StartAsync, frontend: OriginalFrontend, tmp_path: Path) -> None:
     """Exit code, signal, device file, working folder, output; an empty queue ends the backend with 0."""
     (tmp_path / "card7").touch()
     clients = [
-        frontend.put("q", ["-c", script, *more])
+        await frontend.put("q", ["-c", script, *more])
         for script, more in (
             ("exit 0", []),
             ("exit 3", []),
@@ -74,139 +69,156 @@ def test_commands_and_how_they_end(start_program: Start, frontend: OriginalFront
             ('pwd; echo "to stderr $0" >&2', ["FILENAME"]),
         )
     ]
-    program = start_program(
+    program = start_async(
         backend(frontend.backend_port, "-glob", f"{tmp_path}/card*", "-dir", str(tmp_path), "-node-env", "HERE", SH),
         environment=clean_environment(HERE="n1"),
     )
-    answers = [answer_of(client) for client in clients]
+    answers = [await answer_of(client) for client in clients]
     assert [answer["Retcode"] for answer in answers] == [0, 3, 128 + signal.SIGUSR1, 0]
     assert [bool(answer["Error"]) for answer in answers] == [False, True, True, False]
     assert {(answer["Node"], answer["Pod"], answer["Device"]) for answer in answers} == {
         ("n1", socket.gethostname(), "card7")
     }
-    assert program.wait() == 0
+    assert await program.wait() == 0
     assert program.stdout == f"{tmp_path}\n"
     assert f"to stderr {tmp_path}/card7\n" in program.stderr
 
 
-def test_no_output_and_no_input(start_program: Start, frontend: OriginalFrontend) -> None:
+@pytest_twisted.ensureDeferred
+async def test_no_output_and_no_input(start_async: StartAsync, frontend: OriginalFrontend) -> None:
     """``-null-out`` and ``-null-in``; ``-ignore`` leaves the request's arguments out."""
-    client = frontend.put("q", ["ignored"])
-    program = start_program(
+    client = await frontend.put("q", ["ignored"])
+    program = start_async(
         backend(frontend.backend_port, "-null-in", "-null-out", "-ignore", SH, "-c", "echo heard; ! read x && exit $#")
     )
-    assert answer_of(client)["Retcode"] == 0
-    assert program.wait() == 0
+    assert (await answer_of(client))["Retcode"] == 0
+    assert await program.wait() == 0
     assert program.stdout == ""
 
 
-def test_the_time_limit_leaves_nothing_behind(start_program: Start, frontend: OriginalFrontend, token: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_the_time_limit_leaves_nothing_behind(
+    start_async: StartAsync, frontend: OriginalFrontend, token: str
+) -> None:
     """A command that does not listen to SIGTERM, with children and grandchildren that do not either."""
     script = f'trap "" TERM; (sleep {token} & sleep {token}) & sleep {token}'
-    client = frontend.put("q", ["-c", script], limit=0.3)
-    program = start_program(backend(frontend.backend_port, "-limit", "60", "-kill-after", "0.3", SH))
-    answer = answer_of(client)
+    client = await frontend.put("q", ["-c", script], limit=0.3)
+    program = start_async(backend(frontend.backend_port, "-limit", "60", "-kill-after", "0.3", SH))
+    answer = await answer_of(client)
     assert (answer["Timeout"], answer["Retcode"]) == (0.3, 124)
     assert alive(token) == []
-    assert program.wait() == 0
+    assert await program.wait() == 0
 
 
-def test_a_command_that_ends_leaves_nothing_behind(
-    start_program: Start, frontend: OriginalFrontend, token: str
+@pytest_twisted.ensureDeferred
+async def test_a_command_that_ends_leaves_nothing_behind(
+    start_async: StartAsync, frontend: OriginalFrontend, token: str
 ) -> None:
-    """The children of one that ended by itself are ended before its result is told."""
-    client = frontend.put("q", ["-c", f"sleep {token} & exit 5"])
-    start_program(backend(frontend.backend_port, SH))
-    assert answer_of(client)["Retcode"] == 5
+    """The children of one that ended by itself are ended before its result is sent."""
+    client = await frontend.put("q", ["-c", f"sleep {token} & exit 5"])
+    start_async(backend(frontend.backend_port, SH))
+    assert (await answer_of(client))["Retcode"] == 5
     assert alive(token) == []
 
 
-def test_several_workers(start_program: Start, frontend: OriginalFrontend, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_several_workers(start_async: StartAsync, frontend: OriginalFrontend, tmp_path: Path) -> None:
     """Each of three jobs waits for the other two."""
     script = 'touch "$0"; while [ $(ls | wc -l) -lt 3 ]; do sleep 0.02; done'
-    clients = [frontend.put("q", ["-c", script, name]) for name in ("a", "b", "c")]
-    program = start_program(backend(frontend.backend_port, "-workers", "3", "-dir", str(tmp_path), SH))
-    assert [answer_of(client)["Retcode"] for client in clients] == [0, 0, 0]
-    assert program.wait() == 0
+    clients = [await frontend.put("q", ["-c", script, name]) for name in ("a", "b", "c")]
+    program = start_async(backend(frontend.backend_port, "-workers", "3", "-dir", str(tmp_path), SH))
+    assert [(await answer_of(client))["Retcode"] for client in clients] == [0, 0, 0]
+    assert await program.wait() == 0
 
 
-def test_a_running_job_is_finished_before_the_end(start_program: Start, frontend: OriginalFrontend) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_running_job_is_finished_before_the_end(start_async: StartAsync, frontend: OriginalFrontend) -> None:
     """SIGTERM ends the backend, not the command; no further job is taken."""
-    client = frontend.put("q", ["-c", "echo begun; read line < /dev/stdin; sleep 0.5; exit 4"])
-    program = start_program(backend(frontend.backend_port, SH))
-    program.wait_for_text("begun")
-    frontend.put("q", ["-c", "echo again"])
-    program.process.send_signal(signal.SIGTERM)
-    assert answer_of(client)["Retcode"] == 4
-    assert program.wait() == 0
+    client = await frontend.put("q", ["-c", "echo begun; read line < /dev/stdin; sleep 0.5; exit 4"])
+    program = start_async(backend(frontend.backend_port, SH))
+    await program.wait_for_text("begun")
+    await frontend.put("q", ["-c", "echo again"])
+    program.send_signal(signal.SIGTERM)
+    assert (await answer_of(client))["Retcode"] == 4
+    assert await program.wait() == 0
     assert "again" not in program.stdout
 
 
-def test_a_job_that_outlasts_the_grace_period(start_program: Start, frontend: OriginalFrontend, token: str) -> None:
-    """It is stopped, and its client told, for bare JSON knows no way back."""
-    client = frontend.put("q", ["-c", f"echo begun; sleep {token}; sleep {token}"])
-    program = start_program(backend(frontend.backend_port, "-grace", "0.2", SH))
-    program.wait_for_text("begun")
-    assert program.stop(signal.SIGTERM) == 0
-    answer = answer_of(client)
+@pytest_twisted.ensureDeferred
+async def test_a_job_that_outlasts_the_grace_period(
+    start_async: StartAsync, frontend: OriginalFrontend, token: str
+) -> None:
+    """It is stopped, and its client gets an error: in bare JSON a backend cannot give a job back."""
+    client = await frontend.put("q", ["-c", f"echo begun; sleep {token}; sleep {token}"])
+    program = start_async(backend(frontend.backend_port, "-grace", "0.2", SH))
+    await program.wait_for_text("begun")
+    assert await program.stop(signal.SIGTERM) == 0
+    answer = await answer_of(client)
     assert answer["Retcode"] == 1
     assert "backend ended" in answer["Error"]
     assert alive(token) == []
 
 
-def test_a_second_interrupt_ends_everything(start_program: Start, frontend: OriginalFrontend, token: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_second_interrupt_ends_everything(
+    start_async: StartAsync, frontend: OriginalFrontend, token: str
+) -> None:
     """The command too, which does not listen to SIGTERM."""
-    frontend.put("q", ["-c", f'trap "" TERM INT; echo begun; sleep {token}; sleep {token}'])
-    program = start_program(backend(frontend.backend_port, SH))
-    program.wait_for_text("begun")
-    program.process.send_signal(signal.SIGINT)
-    program.wait_for_text("no more jobs")
-    assert program.stop(signal.SIGINT) == 0
-    wait_until_gone(token)
+    await frontend.put("q", ["-c", f'trap "" TERM INT; echo begun; sleep {token}; sleep {token}'])
+    program = start_async(backend(frontend.backend_port, SH))
+    await program.wait_for_text("begun")
+    program.send_signal(signal.SIGINT)
+    await program.wait_for_text("no more jobs")
+    assert await program.stop(signal.SIGINT) == 0
+    await eventually(lambda: not alive(token), "all that the command started is gone")
 
 
-def test_signals_to_the_very_end(start_program: Start, frontend: OriginalFrontend) -> None:
-    """Whoever is impatient gets no other end: 0, and no word of a fault."""
-    frontend.put("q", ["-c", "echo begun; sleep 60"])
-    program = start_program(backend(frontend.backend_port, SH))
-    program.wait_for_text("begun")
-    assert program.stop_impatiently() == 0
+@pytest_twisted.ensureDeferred
+async def test_signals_to_the_very_end(start_async: StartAsync, frontend: OriginalFrontend) -> None:
+    """A signal sent again and again changes nothing: exit code 0, and no traceback."""
+    await frontend.put("q", ["-c", "echo begun; sleep 60"])
+    program = start_async(backend(frontend.backend_port, SH))
+    await program.wait_for_text("begun")
+    assert await program.stop_impatiently() == 0
     assert "Traceback" not in program.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_stopped_frontend_holds_nobody(start_program: Start, number: signal.Signals) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_stopped_frontend_does_not_hold_up_the_end(start_async: StartAsync, number: signal.Signals) -> None:
     """It is stopped by SIGSTOP: it takes connections, by its kernel, and never answers."""
-    frontend = start_program([sys.executable, "-m", "tests.support.programs.original_tester", "q"])
-    port = int(frontend.wait_for_text("ready").split()[2])
-    frontend.process.send_signal(signal.SIGSTOP)
-    program = start_program(backend(port, "-verbose", "-workers", "3", "sleep"))
-    program.wait_for_text("sends")
-    assert program.stop(number, seconds=10) == 0
+    frontend = start_async([sys.executable, "-m", "tests.support.programs.original_tester", "q"])
+    port = int((await frontend.wait_for_text("ready")).split()[2])
+    frontend.send_signal(signal.SIGSTOP)
+    program = start_async(backend(port, "-verbose", "-workers", "3", "sleep"))
+    await program.wait_for_text("sends")
+    assert await program.stop(number, seconds=10) == 0
 
 
-def test_a_frontend_that_hangs_in_its_answer_holds_nobody(start_program: Start) -> None:
-    """Half an answer has come."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        program = start_program(backend(listening.getsockname()[1], "-verbose", "sleep"))
-        connection, _ = listening.accept()
-        with connection:
-            assert from_go(connection.recv(1024)) == {"queue": "q"}
-            connection.sendall(work(["1"])[:30])
-            program.wait_for_text("received")
-            assert program.stop(signal.SIGINT, seconds=10) == 0
+@pytest_twisted.ensureDeferred
+async def test_a_frontend_that_stops_within_its_answer(start_async: StartAsync) -> None:
+    """Half an answer does not hold up the end of the backend."""
+    peer = AsyncPeer()
+    listening = reactor.listenTCP(0, Factory.forProtocol(lambda: peer), interface="127.0.0.1")
+    program = start_async(backend(listening.getHost().port, "-verbose", "sleep"))
+    assert from_go(await peer.some()) == {"queue": "q"}
+    await peer.send(work(["1"])[:30])
+    await program.wait_for_text("received")
+    assert await program.stop(signal.SIGINT, seconds=10) == 0
+    await listening.stopListening()
 
 
-def test_a_frontend_that_comes_back(start_program: Start, frontend: OriginalFrontend) -> None:
-    """A lost frontend is looked for; the next one on its port is served."""
-    first = frontend.put("q", ["0"])
-    program = start_program(backend(frontend.backend_port, "-backoff", "0.05", "sleep"))
-    assert answer_of(first)["Retcode"] == 0
-    frontend.close()
-    program.wait_for_text("trying again")
-    with OriginalFrontend("q", port=frontend.backend_port) as again:
-        assert answer_of(again.put("q", ["0"]))["Retcode"] == 0
-    assert program.stop() == 0
+@pytest_twisted.ensureDeferred
+async def test_a_frontend_that_comes_back(start_async: StartAsync, frontend: OriginalFrontend) -> None:
+    """The backend tries to connect again; it works for the next frontend on that port."""
+    first = await frontend.put("q", ["0"])
+    program = start_async(backend(frontend.backend_port, "-backoff", "0.05", "sleep"))
+    assert (await answer_of(first))["Retcode"] == 0
+    await frontend.close()
+    await program.wait_for_text("trying again")
+    async with OriginalFrontend("q", port=frontend.backend_port) as again:
+        assert (await answer_of(await again.put("q", ["0"])))["Retcode"] == 0
+    assert await program.stop() == 0
 
 
 @pytest.mark.parametrize(
@@ -224,26 +236,29 @@ def test_a_frontend_that_comes_back(start_program: Start, frontend: OriginalFron
         (["-help"], 0, "-backoff-max"),
     ],
 )
-def test_exit_codes(start_program: Start, arguments: list[str], code: int, part: str) -> None:
-    """Without any frontend."""
-    program = start_program(backend(1, *arguments))
-    assert program.wait() == code
+@pytest_twisted.ensureDeferred
+async def test_exit_codes(start_async: StartAsync, arguments: list[str], code: int, part: str) -> None:
+    """What each kind of mistake and failure ends with; there is no frontend."""
+    program = start_async(backend(1, *arguments))
+    assert await program.wait() == code
     assert part in program.stderr + program.stdout
     assert "Traceback" not in program.stderr
 
 
-def test_an_unknown_queue(start_program: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_an_unknown_queue(start_async: StartAsync) -> None:
     """The frontend's words, and exit code 1."""
-    with OriginalFrontend("other") as frontend:
-        program = start_program(backend(frontend.backend_port, "sleep"))
-        assert program.wait() == 1
+    async with OriginalFrontend("other") as frontend:
+        program = start_async(backend(frontend.backend_port, "sleep"))
+        assert await program.wait() == 1
     assert "Unknown 'q' queue" in program.stderr
 
 
-def test_many_jobs(start_program: Start, frontend: OriginalFrontend) -> None:
+@pytest_twisted.ensureDeferred
+async def test_many_jobs(start_async: StartAsync, frontend: OriginalFrontend) -> None:
     """A connection for each; every client is answered once."""
-    clients = [frontend.put("q", ["0"]) for _ in range(300)]
-    programs = [start_program(backend(frontend.backend_port, "-workers", "4", "sleep")) for _ in range(2)]
-    assert [answer_of(client)["Retcode"] for client in clients] == [0] * 300
-    assert [program.wait() for program in programs] == [0, 0]
+    clients = [await frontend.put("q", ["0"]) for _ in range(300)]
+    programs = [start_async(backend(frontend.backend_port, "-workers", "4", "sleep")) for _ in range(2)]
+    assert [(await answer_of(client))["Retcode"] for client in clients] == [0] * 300
+    assert [await program.wait() for program in programs] == [0, 0]
     assert len(frontend.results) == 300

@@ -6,23 +6,24 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
-from tests.support.programs.processes import PATIENCE_SECONDS, Program, console, twistd
+from tests.support.programs.asynchronous import eventually
+from tests.support.programs.processes import StartAsync, console, twistd
 
 pytestmark = pytest.mark.real
 
-Start = Callable[..., Program]
 TEXT = "the address is in use by another program"
 
 
 @pytest.fixture
 def busy() -> Iterator[int]:
-    """A port on which somebody else listens."""
+    """A port on which another program listens."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 
@@ -33,52 +34,53 @@ def options(port: int, folder: Path) -> list[str]:
     return ["--set", f"web={web}", "--set", f'workloads.listen=[{{"listen": "{folder}/workload.sock"}}]']
 
 
-def test_serve(start_program: Start, busy: int, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_serve(start_async: StartAsync, busy: int, tmp_path: Path) -> None:
     """One line on standard error."""
-    program = start_program([*console("fakedev"), "serve", *options(busy, tmp_path)], folder=tmp_path)
-    assert program.wait() == 1
+    program = start_async([*console("fakedev"), "serve", *options(busy, tmp_path)], folder=tmp_path)
+    assert await program.wait() == 1
     (line,) = program.stderr.splitlines()
     assert line.endswith(f"critical cannot listen on 127.0.0.1:{busy}: {TEXT}")
     assert os.listdir(tmp_path) == []
 
 
-def test_twistd(start_program: Start, busy: int, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_twistd(start_async: StartAsync, busy: int, tmp_path: Path) -> None:
     """The same, and twistd removes its pid file."""
-    program = start_program([*twistd(), "-n", "fakedev", *options(busy, tmp_path)], folder=tmp_path)
-    assert program.wait() == 1
+    program = start_async([*twistd(), "-n", "fakedev", *options(busy, tmp_path)], folder=tmp_path)
+    assert await program.wait() == 1
     (line,) = program.stderr.splitlines()
     assert TEXT in line
     assert os.listdir(tmp_path) == []
 
 
-def test_a_daemon(start_program: Start, busy: int, tmp_path: Path) -> None:
-    """Whoever starts the daemon is told at once; the whole reason is in the log, without a traceback."""
-    program = start_program([*twistd(), "fakedev", *options(busy, tmp_path)], folder=tmp_path)
-    assert program.wait() == 1
+@pytest_twisted.ensureDeferred
+async def test_a_daemon(start_async: StartAsync, busy: int, tmp_path: Path) -> None:
+    """The command that starts the daemon fails at once; the whole reason is in the log, without a traceback."""
+    program = start_async([*twistd(), "fakedev", *options(busy, tmp_path)], folder=tmp_path)
+    assert await program.wait() == 1
     assert "cannot listen" in program.stderr
     assert os.listdir(tmp_path) == ["twistd.log"]
     (line,) = (tmp_path / "twistd.log").read_text(encoding="utf-8").splitlines()
     assert line.endswith(TEXT)
 
 
-def test_a_good_daemon(start_program: Start, tmp_path: Path) -> None:
-    """It logs to twistd.log, rotates it on SIGUSR1, and clears up when it ends."""
+@pytest_twisted.ensureDeferred
+async def test_a_good_daemon(start_async: StartAsync, tmp_path: Path) -> None:
+    """It logs to twistd.log, rotates it on SIGUSR1, and removes its files when it ends."""
     (tmp_path / "run").mkdir()
-    program = start_program([*twistd(), "fakedev", *options(0, tmp_path / "run")], folder=tmp_path)
-    assert program.wait() == 0
+    program = start_async([*twistd(), "fakedev", *options(0, tmp_path / "run")], folder=tmp_path)
+    assert await program.wait() == 0
     daemon = int((tmp_path / "twistd.pid").read_text(encoding="utf-8"))
     watched = os.pidfd_open(daemon)
     try:
         assert "workload.sock" in (tmp_path / "twistd.log").read_text(encoding="utf-8")
         assert {path.name for path in (tmp_path / "run").iterdir()} == {"metrics.sock", "workload.sock"}
         os.kill(daemon, signal.SIGUSR1)
-        # The descriptor of a process is readable once it has ended: until then this is only a pause.
-        for _ in range(1000):
-            if (tmp_path / "twistd.log.1").exists() or select.select([watched], [], [], 0.02)[0]:
-                break
-        assert (tmp_path / "twistd.log.1").exists()
+        await eventually((tmp_path / "twistd.log.1").exists, "the log is rotated")
         os.kill(daemon, signal.SIGTERM)
-        assert select.select([watched], [], [], PATIENCE_SECONDS)[0]
+        # The descriptor of a process is readable once it has ended.
+        await eventually(lambda: select.select([watched], [], [], 0)[0], "the daemon has ended")
     finally:
         with suppress(ProcessLookupError):
             os.kill(daemon, signal.SIGKILL)

@@ -7,16 +7,16 @@ import json
 import os
 import re
 import signal
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.programs.asynchronous import eventually, fetch
 from tests.support.programs.load import Stand, check_sums
-from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, require_program
-from tests.support.programs.service import StartProgram, eventually, fetch
+from tests.support.programs.processes import StartAsync, require_program, run
 
 pytestmark = pytest.mark.real
 
@@ -25,50 +25,54 @@ PATHS = ("fails", "nodes", "pods", "stats", "parallel", "parallelism", "reqs-per
 MARKUP = "<script>document.title='taken'</script>"
 
 
-@pytest.fixture
-def stand(start_program: StartProgram, tmp_path: Path) -> Stand:
+@pytest_twisted.async_fixture
+async def stand(start_async: StartAsync, tmp_path: Path) -> Stand:
     """A frontend that runs, with free ports."""
-    return Stand(start_program, tmp_path)
+    stand = Stand(start_async, tmp_path)
+    await stand.start_frontend()
+    return stand
 
 
 @BOTH
-def test_scripts_for_the_original(stand: Stand, protocol: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_scripts_for_the_original(stand: Stand, protocol: str) -> None:
     """Its flags, its paths, its answers to the byte; ^C ends it with its statistics."""
     for _ in range(2):
         stand.backend("sleep", "0.02")
     arguments = [] if protocol == "bare" else ["-protocol", "json"]
-    client = stand.client("-name", "sleep", "--limit=5", "-req-max", "600", "-req-now", "2", *arguments, "0.02")
-    stand.until_good()
-    assert stand.plain("/parallel?value=4") == "4"
-    assert stand.plain("/parallel?value=601") == "600"
-    assert stand.plain("/parallelism?value=3") == stand.plain("/parallelism") == "3"
-    stand.until_good()
-    assert re.fullmatch(r"\d+\.\d{6}", stand.plain("/reqs-per-sec"))
-    assert float(stand.plain("/reqs-per-seq")) > 0
-    assert stand.plain("/reset") == "Reseted"
+    client = await stand.client("-name", "sleep", "--limit=5", "-req-max", "600", "-req-now", "2", *arguments, "0.02")
+    await stand.until_good()
+    assert await stand.plain("/parallel?value=4") == "4"
+    assert await stand.plain("/parallel?value=601") == "600"
+    assert await stand.plain("/parallelism?value=3") == await stand.plain("/parallelism") == "3"
+    await stand.until_good()
+    assert re.fullmatch(r"\d+\.\d{6}", await stand.plain("/reqs-per-sec"))
+    assert float(await stand.plain("/reqs-per-seq")) > 0
+    assert await stand.plain("/reset") == "Reseted"
     for path in PATHS:
         for form in ("plain", "json", "html"):
-            assert stand.ask(f"/{path}?type={form}").status == 200
-    assert stand.ask("/stats", "POST").status == 405
+            assert (await stand.ask(f"/{path}?type={form}")).status == 200
+    assert (await stand.ask("/stats", "POST")).status == 405
     samples = {
         (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(stand.ask("/-/metrics").body.decode())
+        for family in text_string_to_metric_families((await stand.ask("/-/metrics")).body.decode())
         for sample in family.samples
     }
     assert samples["fakedev_tester_queries_total", "refused"] == 1
     assert samples["fakedev_tester_parallel", "sleep"] == 3
-    assert client.stop(signal.SIGINT) == 0
+    assert await client.stop(signal.SIGINT) == 0
     assert "Requests to sleep of 127.0.0.1:" in client.stdout and "Requests by node" in client.stdout
     assert "Traceback" not in client.stderr
 
 
-def test_a_verdict(stand: Stand) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_verdict(stand: Stand) -> None:
     """0 when all holds, 3 when not; reports in all forms; plain lines where there is no terminal."""
     stand.backend("sleep", "0.01")
     reports = [word for name in ("out.txt", "out.json", "out.csv", "out.html") for word in ("-report", name)]
-    run = ["-headless", "--duration", "2s", "--rate", "20/s", "--expect", "p99<50s", "--expect", "failures<1%"]
-    client = stand.client(*run, *reports, "0.01")
-    assert client.wait() == 0, client.stdout
+    load = ["-headless", "--duration", "2s", "--rate", "20/s", "--expect", "p99<50s", "--expect", "failures<1%"]
+    client = await stand.client(*load, *reports, "0.01")
+    assert await client.wait() == 0, client.stdout
     assert "met      p99<50s" in client.stdout
     assert re.search(r"^\d+ s: \d+ good, 0 failed", client.stderr, re.MULTILINE)
     assert "\x1b" not in client.stderr
@@ -78,19 +82,21 @@ def test_a_verdict(stand: Stand) -> None:
     assert (stand.folder / "out.txt").read_text() == client.stdout
     rows = list(csv.reader((stand.folder / "out.csv").read_text().splitlines()))
     assert ["sleep", "", "successes", "40"] in rows
-    strict = stand.client(*run[:3], "-rate", "5/s", "-expect", "total.p50<1ms", "-expect", "successes>=1", "0.01")
-    assert strict.wait() == 3
+    strict = await stand.client(
+        *load[:3], "-rate", "5/s", "-expect", "total.p50<1ms", "-expect", "successes>=1", "0.01"
+    )
+    assert await strict.wait() == 3
     assert "NOT MET  total.p50<1ms" in strict.stdout and "met      successes>=1" in strict.stdout
 
 
-def test_a_terminal(stand: Stand) -> None:
-    """Progress is one line that is written anew."""
+@pytest_twisted.ensureDeferred
+async def test_a_terminal(stand: Stand) -> None:
+    """Progress is one line, which is written over."""
     stand.backend("sleep", "0.01")
     ours, theirs = os.openpty()
     try:
         command = stand.client_command("-headless", "-duration", "2500ms", "0.01")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=clean_environment()) as client:
-            assert client.wait(PATIENCE_SECONDS) == 0
+        assert await stand.start(command, descriptors={2: theirs}).wait() == 0
         os.set_blocking(ours, False)
         said = os.read(ours, 65536).decode()
     finally:
@@ -100,69 +106,73 @@ def test_a_terminal(stand: Stand) -> None:
 
 
 @BOTH
-def test_a_frontend_that_stands_still(stand: Stand, protocol: str) -> None:
-    """It holds up neither the end nor the statistics; what it kept is pending."""
+@pytest_twisted.ensureDeferred
+async def test_a_frontend_that_is_stopped(stand: Stand, protocol: str) -> None:
+    """The client still ends and shows its statistics; the requests that the frontend has are pending."""
     stand.backend("sleep", "0.02")
-    client = stand.client("-protocol", protocol, "-req-now", "4", "-expect", "successes>0", "0.02")
-    stand.until_good()
-    stand.frontend.process.send_signal(signal.SIGSTOP)
-    eventually(lambda: stand.statistics()["outstanding"] == 4, "all wait for the frontend")
-    assert client.stop(signal.SIGINT) == 0
+    client = await stand.client("-protocol", protocol, "-req-now", "4", "-expect", "successes>0", "0.02")
+    await stand.until_good()
+    stand.frontend.send_signal(signal.SIGSTOP)
+    await stand.until(lambda told: told["outstanding"] == 4, "all wait for the frontend")
+    assert await client.stop(signal.SIGINT) == 0
     assert re.search(r"^outstanding +4$", client.stdout, re.MULTILINE)
 
 
 @BOTH
-def test_a_frontend_that_is_started_again(stand: Stand, protocol: str) -> None:
-    """The load goes on; the reconnect is counted, and no request is lost without being told."""
+@pytest_twisted.ensureDeferred
+async def test_a_frontend_that_is_started_again(stand: Stand, protocol: str) -> None:
+    """The load goes on; the reconnect is counted, and every lost request is counted."""
     stand.backend("sleep", "0.02")
-    stand.client("-protocol", protocol, "-req-now", "4", "0.02")
-    stand.until_good()
-    stand.frontend.kill()
-    eventually(lambda: stand.statistics()["failures"]["lost"] > 0, "requests are lost")
-    eventually(lambda: stand.statistics()["outstanding"] == 0, "nothing is started without a frontend")
-    stand.start_frontend()
-    told = stand.until_good()
+    await stand.client("-protocol", protocol, "-req-now", "4", "0.02")
+    await stand.until_good()
+    await stand.frontend.kill()
+    await stand.until(lambda told: told["failures"]["lost"] > 0, "requests are lost")
+    await stand.until(lambda told: told["outstanding"] == 0, "nothing is started without a frontend")
+    await stand.start_frontend()
+    told = await stand.until_good()
     assert told["reconnects"] == 1
     assert told["failures"]["total"] == told["failures"]["lost"]
 
 
-def test_a_backend_that_is_killed(stand: Stand) -> None:
-    """Its request is lost, the others' are not; a reset and other numbers in the middle change no sum."""
+@pytest_twisted.ensureDeferred
+async def test_a_backend_that_is_killed(stand: Stand) -> None:
+    """Only its request is lost; a reset and another number in parallel keep the sums right."""
     dying = stand.backend("sleep", "30", POD="dying")
-    stand.client("-protocol", "json", "-req-max", "16", "-req-now", "3", "30")
-    eventually(lambda: stand.statistics()["outstanding"] == 3, "requests are sent")
-    eventually(lambda: fetch(stand.metrics, "/metrics").body.count(b'hpa_queue_running{name="sleep"} 1'), "one runs")
-    dying.kill()
-    eventually(lambda: stand.statistics()["failures"]["lost"] == 1, "its request is lost")
-    eventually(lambda: stand.statistics()["outstanding"] == 3, "another is in its place")
-    assert stand.plain("/parallelism?value=12") == "12"
-    eventually(lambda: stand.statistics()["outstanding"] == 12, "there are twelve")
-    assert stand.statistics()["pending"] == 9
-    assert stand.plain("/parallel?value=2") == "2"
-    told = stand.statistics()
+    await stand.client("-protocol", "json", "-req-max", "16", "-req-now", "3", "30")
+    await stand.until(lambda told: told["outstanding"] == 3, "requests are sent")
+
+    async def one_runs() -> bool:
+        return b'hpa_queue_running{name="sleep"} 1' in (await fetch(stand.metrics, "/metrics")).body
+
+    await eventually(one_runs, "one runs")
+    await dying.kill()
+    await stand.until(lambda told: told["failures"]["lost"] == 1, "its request is lost")
+    await stand.until(lambda told: told["outstanding"] == 3, "another is in its place")
+    assert await stand.plain("/parallelism?value=12") == "12"
+    await stand.until(lambda told: told["outstanding"] == 12, "there are twelve")
+    assert (await stand.statistics())["pending"] == 9
+    assert await stand.plain("/parallel?value=2") == "2"
+    told = await stand.statistics()
     assert (told["outstanding"], told["withdrawn"], told["failures"]["total"]) == (2, 9, 0)
-    assert stand.plain("/reset") == "Reseted"
-    told = stand.statistics()
+    assert await stand.plain("/reset") == "Reseted"
+    told = await stand.statistics()
     assert (told["outstanding"], told["pending"], told["withdrawn"]) == (2, 0, 0)
 
 
-def test_several_plans(stand: Stand) -> None:
+@pytest_twisted.ensureDeferred
+async def test_several_plans(stand: Stand) -> None:
     """Each with statistics of its own, in one program."""
     stand.backend("sleep", "0.02")
     plans = stand.folder / "plans.yaml"
     plans.write_text(
         f"plans:\n- {{name: some, queue: sleep, frontend: '{stand.clients}', arguments: ['0.02'], parallel: 2}}\n"
-        f"- {{name: nobody, queue: none, frontend: '{stand.clients}', rate: 20/s}}\n"
+        f"- {{name: refused, queue: none, frontend: '{stand.clients}', rate: 20/s}}\n"
     )
     client = stand.client_command("-plans", str(plans))
     del client[client.index("-faddr") : client.index("-faddr") + 2]
-    stand.started(client)
-    stand.until_good()
-    told = eventually(
-        lambda: (each := json.loads(stand.ask("/stats?type=json&plan=nobody").body))["completed"] > 3 and each,
-        "refused",
-    )
-    check_sums(told)
+    await stand.started(client)
+    await stand.until_good()
+    told = await stand.until(lambda told: told["completed"] > 3, "requests are refused", "&plan=refused")
     assert (told["successes"], told["failures"]["total"]) == (0, told["failures"]["refused"])
     assert [error["text"] for error in told["errors"]] == ["unknown-name: Unknown 'none' queue"]
 
@@ -185,28 +195,27 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def test_reports_in_a_browser(stand: Stand) -> None:
+@pytest_twisted.ensureDeferred
+async def test_reports_in_a_browser(stand: Stand) -> None:
     """The report and the pages of the control port: plots are drawn, markup of a node is text, no complaint."""
     chromium = require_program("chromium")
     stand.backend("-node-env", "NODE", "-pod-env", "POD", "sleep", "0.02", NODE=MARKUP, POD=f"pod{MARKUP}")
-    client = stand.client("-req-now", "2", "-report", "out.html", "0.02")
-    stand.until_good(20)
+    client = await stand.client("-req-now", "2", "-report", "out.html", "0.02")
+    await stand.until_good(20)
 
-    def opened(address: str) -> Elements:
+    async def opened(address: str) -> Elements:
         profile = f"--user-data-dir={stand.folder / 'chromium'}"
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", profile, "--dump-dom"]
-        shown = subprocess.run(
-            [chromium, *options, address], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-        )
+        shown = await run(stand.start, chromium, *options, address)
         assert "CONSOLE" not in shown.stderr, shown.stderr
         assert "<title>taken" not in shown.stdout
         return Elements(shown.stdout)
 
     for page in ("stats", "nodes", "pods"):
-        assert "script" not in opened(f"http://{stand.control}/{page}").names
-    assert MARKUP in opened(f"http://{stand.control}/nodes").text
-    assert client.stop() == 0
-    report = opened((stand.folder / "out.html").as_uri())
+        assert "script" not in (await opened(f"http://{stand.control}/{page}")).names
+    assert MARKUP in (await opened(f"http://{stand.control}/nodes")).text
+    assert await client.stop() == 0
+    report = await opened((stand.folder / "out.html").as_uri())
     assert {"svg", "polyline", "table"} <= report.names
     assert "script" not in report.names
     assert f"pod{MARKUP}" in report.text

@@ -219,7 +219,7 @@ async def test_fakedev_workload_against_it(start: Start, start_async: StartAsync
 
 @pytest_twisted.ensureDeferred
 async def test_no_answer_to_a_stranger(start: Start) -> None:
-    """Somebody who speaks HTTP to the workload socket gets an error, and nobody is disturbed."""
+    """A client that sends HTTP to the workload socket gets an error, and the page is served as before."""
     exporter = await start(*files("own"), "-count", "1")
     async with await connected(exporter.path) as stranger:
         await stranger.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ import pytest_twisted
 
 from tests.support.programs.asynchronous import AsyncPeer, AsyncProgram, StartAsync, connected, eventually, fetch
 from tests.support.programs.ports import free_port
-from tests.support.programs.processes import PATIENCE_SECONDS, console, require_program
+from tests.support.programs.processes import console, require_program, run
 
 pytestmark = pytest.mark.real
 
@@ -112,19 +111,16 @@ async def test_a_request_of_the_original(start: Start) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_promtool(start: Start) -> None:
-    """It has nothing to say about the page."""
-    promtool = require_program("promtool")
+async def test_promtool(start: Start, start_async: StartAsync) -> None:
+    """It finds nothing wrong on the page."""
     frontend = await start("-interval", "5", "sleep", "media")
     page = (await fetch(frontend.metrics, "/metrics")).body
-    checked = subprocess.run(
-        [promtool, "check", "metrics"], input=page, capture_output=True, timeout=PATIENCE_SECONDS, check=False
-    )
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    checked = await run(start_async, require_program("promtool"), "check", "metrics", text=page)
+    assert (checked.exit_code, checked.stdout, checked.stderr) == (0, "", "")
 
 
 @pytest_twisted.ensureDeferred
-async def test_what_the_original_is_refused(start: Start) -> None:
+async def test_requests_that_are_refused(start: Start) -> None:
     """An unknown queue, a full one and an empty one, in the original's words."""
     frontend = await start("-qmax", "1", "sleep")
     async with await frontend.request("nope") as client:
@@ -142,8 +138,8 @@ async def test_what_the_original_is_refused(start: Start) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_silent_peers_stop_nobody(start: Start) -> None:
-    """The original stands still for the first of them."""
+async def test_silent_peers_do_not_hold_up_others(start: Start) -> None:
+    """The original waits for the first of them, and answers no other peer meanwhile."""
     frontend = await start("sleep")
     async with (
         await connected(frontend.clients) as silent,
@@ -192,7 +188,7 @@ async def test_a_second_signal(start: Start) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_signals_to_the_very_end(start: Start) -> None:
-    """Whoever is impatient gets no other end: 0, and no word of a fault."""
+    """A signal sent again and again changes nothing: exit code 0, and no traceback."""
     frontend = await start("sleep")
     assert await frontend.value('hpa_queue_all{name="sleep"}') == 0  # its reactor runs
     assert await frontend.program.stop_impatiently() == 0

@@ -15,6 +15,7 @@ import pytest_twisted
 
 from fakedev.workqueue.outcome import Outcome
 from tests.support.programs.asynchronous import (
+    FLEET,
     AsyncPeer,
     AsyncProgram,
     AsyncService,
@@ -24,7 +25,6 @@ from tests.support.programs.asynchronous import (
     ready,
 )
 from tests.support.programs.processes import PATIENCE_SECONDS, console
-from tests.support.programs.service import FLEET
 
 pytestmark = pytest.mark.real
 

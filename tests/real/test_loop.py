@@ -1,52 +1,53 @@
-"""etc/loop.sh: a queue, backends and simulated boards act on each other, and all of it ends together."""
+"""etc/loop.sh: a queue, backends and simulated boards affect each other, and all of them end together."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_twisted
+from twisted.internet.error import ConnectError, ConnectionRefusedError
 
 from tests.support.documents.page_pictures import programs
 from tests.support.paths import ROOT
+from tests.support.programs.asynchronous import eventually, fetch
 from tests.support.programs.ports import free_port
-from tests.support.programs.processes import Program, clean_environment
-from tests.support.programs.service import eventually, fetch
+from tests.support.programs.processes import StartAsync, clean_environment
 
 pytestmark = pytest.mark.real
 
 
 @pytest.mark.long
-def test_what_boards_do_is_felt_in_the_queue(start_program: Callable[..., Program], tmp_path: Path) -> None:
-    """Jobs run on the boards; half of the clock is gone, and more wait than ever before; all ends by one signal."""
+@pytest_twisted.ensureDeferred
+async def test_slow_boards_fill_the_queue(start_async: StartAsync, tmp_path: Path) -> None:
+    """Jobs run on the boards; at half the clock more jobs wait than before; one signal ends everything."""
     web, clients, backends = (f"127.0.0.1:{free_port()}" for _ in range(3))
     settings = {"web": web, "queues.listen-clients": clients, "queues.listen-backends": backends}
     arguments = [word for key, value in settings.items() for word in ("--set", f'{key}=["{value}"]')]
     environment = clean_environment(
         FAKEDEV_BIN=str(programs(tmp_path)), FAKEDEV_BACKENDS=backends, TMPDIR=str(tmp_path), PATH=os.environ["PATH"]
     )
-    loop = start_program(["sh", str(ROOT / "etc" / "loop.sh"), *arguments], environment=environment, folder=tmp_path)
+    loop = start_async(["sh", str(ROOT / "etc" / "loop.sh"), *arguments], environment=environment, folder=tmp_path)
 
-    def told(path: str) -> Any:
-        return json.loads(fetch(web, path).body)
+    async def told(path: str) -> Any:
+        return json.loads((await fetch(web, path)).body)
 
-    def queue() -> Any:
+    async def has(name: str, least: int) -> bool:
         try:
-            return told("/api/v1/queues/gpu")
-        except OSError:
-            return {"success": 0, "waiting": 0}  # it does not listen yet
+            return (await told("/api/v1/queues/gpu"))[name] >= least
+        except ConnectError:
+            return False  # it does not listen yet
 
-    eventually(lambda: queue()["success"] >= 8, "jobs are done")
-    usage = [device["quantities"]["usage_ratio"] for device in told("/api/v1/devices")["devices"]]
+    await eventually(lambda: has("success", 8), "jobs are done")
+    usage = [device["quantities"]["usage_ratio"] for device in (await told("/api/v1/devices"))["devices"]]
     assert max(usage) > 0.5
-    before = queue()["waiting"]
-    fault = fetch(web, "/api/v1/faults", '{"kind": "power-brake", "devices": "all"}', "POST")
+    before = (await told("/api/v1/queues/gpu"))["waiting"]
+    fault = await fetch(web, "/api/v1/faults", '{"kind": "power-brake", "devices": "all"}', "POST")
     assert fault.status == 201
-    eventually(lambda: queue()["waiting"] >= before + 6, "more wait than before")
-    assert loop.stop() == 0
-    with pytest.raises(OSError, match="refused"):
-        fetch(web, "/health")
-
+    await eventually(lambda: has("waiting", before + 6), "more wait than before")
+    assert await loop.stop() == 0
+    with pytest.raises(ConnectionRefusedError):
+        await fetch(web, "/health")

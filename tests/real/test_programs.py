@@ -1,4 +1,4 @@
-"""The helper for real programs itself: a helper that waits for ever or leaves programs behind spoils every test."""
+"""The helper for real programs itself: if it waited for ever or left programs running, every test would suffer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
-from tests.support.programs.processes import PATIENCE_SECONDS, REQUIRE_REAL, Program, require_program
-
-Start = Callable[..., Program]
+from tests.support.programs.asynchronous import eventually
+from tests.support.programs.processes import REQUIRE_REAL, StartAsync, require_program, run
 
 
 def python(code: str) -> list[str]:
@@ -21,47 +20,64 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def test_text_and_code(start_program: Start) -> None:
-    """What is written on either stream is seen, and the exit code is told."""
-    program = start_program(python("import sys; print('to stdout'); print('to stderr', file=sys.stderr); sys.exit(3)"))
-    assert program.wait_for_text("stdout") == "to stdout"
-    assert program.wait_for_text("stderr") == "to stderr"
-    assert program.wait() == 3
+@pytest_twisted.ensureDeferred
+async def test_text_and_code(start_async: StartAsync) -> None:
+    """What a program writes to either stream, and its exit code."""
+    program = start_async(python("import sys; print('to stdout'); print('to stderr', file=sys.stderr); sys.exit(3)"))
+    assert await program.wait_for_text("stdout") == "to stdout"
+    assert await program.wait_for_text("stderr") == "to stderr"
+    assert await program.wait() == 3
 
 
-def test_much_output_does_not_block_it(start_program: Start) -> None:
-    """Output is read while nobody waits for it."""
-    program = start_program(python("print('x' * 5_000_000); print('end')"))
-    assert program.wait() == 0
+@pytest_twisted.ensureDeferred
+async def test_much_output_does_not_block_it(start_async: StartAsync) -> None:
+    """Output is read although no test waits for it."""
+    program = start_async(python("print('x' * 5_000_000); print('end')"))
+    assert await program.wait() == 0
     assert len(program.stdout) > 5_000_000
 
 
-def test_a_ready_file(start_program: Start, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_ready_file(start_async: StartAsync, tmp_path: Path) -> None:
     """A file counts when something is in it."""
     ready = tmp_path / "ready"
     ready.touch()
     code = f"import time; f = open({str(ready)!r}, 'w'); f.write('here'); f.close(); time.sleep(60)"
-    program = start_program(python(code))
-    assert program.wait_for_file(ready) == "here"
-    assert program.stop(signal.SIGKILL) == 128 + signal.SIGKILL
+    program = start_async(python(code))
+    assert await program.wait_for_file(ready) == "here"
+    assert await program.stop(signal.SIGKILL) == 128 + signal.SIGKILL
 
 
-def test_a_program_that_ends_early_is_not_waited_for(start_program: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_program_that_ends_early_is_not_waited_for(start_async: StartAsync) -> None:
     """A failure shows what the program said."""
-    program = start_program(python("import sys; sys.exit('no configuration')"))
+    program = start_async(python("import sys; sys.exit('no configuration')"))
     with pytest.raises(pytest.fail.Exception, match=r"(?s)ended with 1 without the text 'ready'.*no configuration"):
-        program.wait_for_text("ready")
+        await program.wait_for_text("ready")
 
 
-def test_a_program_that_never_says_it(start_program: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_text_that_does_not_come(start_async: StartAsync) -> None:
     """The wait has an end."""
-    program = start_program(python("import time; time.sleep(60)"))
+    program = start_async(python("import time; time.sleep(60)"))
     with pytest.raises(pytest.fail.Exception, match="without the text"):
-        program.wait_for_text("ready", seconds=0.05)
+        await program.wait_for_text("ready", seconds=0.05)
 
 
-def test_children_are_ended_too() -> None:
-    """Nothing that a program started outlives the test, however deaf it is."""
+@pytest_twisted.ensureDeferred
+async def test_input_and_other_descriptors(start_async: StartAsync) -> None:
+    """What the test writes is its input, whose end it sees; the numbers of its pipes are those that the test gave."""
+    counted = await run(start_async, *python("import sys; print(len(sys.stdin.read()))"), text="x" * 300_000)
+    assert (counted.exit_code, counted.stdout) == (0, "300000\n")
+    program = start_async(python("import os; print(os.read(5, 9), flush=True); os.read(5, 1)"), descriptors={5: "w"})
+    program.write("five", 5)
+    assert await program.wait_for_lines(1) == ["b'five'"]
+    assert program.exit_code is None
+
+
+@pytest_twisted.ensureDeferred
+async def test_children_are_ended_too(start_async: StartAsync) -> None:
+    """Nothing that a program started outlives the test, although it ignores SIGTERM."""
     code = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -69,12 +85,13 @@ def test_children_are_ended_too() -> None:
         "print('child', child or os.getpid(), flush=True)\n"
         "time.sleep(60)\n"
     )
-    with Program(python(code)) as program:
-        child = int(program.wait_for_text("child ").split()[1])
-        watched = os.pidfd_open(child)
+    program = start_async(python(code))
+    child = int((await program.wait_for_text("child ")).split()[1])
+    watched = os.pidfd_open(child)
     try:
+        await program.kill()
         # The descriptor of a process is readable once it has ended.
-        assert select.select([watched], [], [], PATIENCE_SECONDS)[0]
+        await eventually(lambda: select.select([watched], [], [], 0)[0], "the child has ended")
     finally:
         os.close(watched)
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import pytest_twisted
+from twisted.internet.error import ConnectError
 
 from tests.support.application import GREEN_AND_BLUE
 from tests.support.documents import promtool_remarks
 from tests.support.paths import ORIGINALS
+from tests.support.programs.asynchronous import eventually, fetch, serve
 from tests.support.programs.ports import free_port
-from tests.support.programs.processes import PATIENCE_SECONDS, require_program
-from tests.support.programs.service import StartProgram, eventually, fetch, serve
+from tests.support.programs.processes import StartAsync, require_program, run
 
 pytestmark = pytest.mark.real
 
@@ -66,14 +68,11 @@ FLEET = GREEN_AND_BLUE + """\
 """
 
 
-def remarks(page: bytes) -> set[tuple[str, str]]:
+async def remarks(start_async: StartAsync, page: bytes) -> set[tuple[str, str]]:
     """What promtool says of a page: (metric, remark); a page that it cannot parse is a failure."""
-    promtool = require_program("promtool")
-    checked = subprocess.run(
-        [promtool, "check", "metrics"], input=page, capture_output=True, timeout=PATIENCE_SECONDS, check=False
-    )
-    said = checked.stdout.decode() + checked.stderr.decode()
-    assert checked.returncode in (0, 3), said
+    checked = await run(start_async, require_program("promtool"), "check", "metrics", text=page)
+    said = checked.stdout + checked.stderr
+    assert checked.exit_code in (0, 3), said
     assert "error while" not in said and "parsing error" not in said
     found = set()
     for line in said.splitlines():
@@ -82,85 +81,85 @@ def remarks(page: bytes) -> set[tuple[str, str]]:
     return found
 
 
-def kinds(page: bytes) -> set[str]:
-    """The kinds of remarks on a page."""
-    return {remark for _, remark in remarks(page)}
-
-
 @pytest.mark.parametrize(("identity", "device", "golden", "expected"), IDENTITIES)
-def test_promtool(
-    start_program: StartProgram, tmp_path: Path, identity: str, device: str, golden: str, expected: set[str]
+@pytest_twisted.ensureDeferred
+async def test_promtool(
+    start_async: StartAsync, tmp_path: Path, identity: str, device: str, golden: str, expected: set[str]
 ) -> None:
     """No parse error on any identity's page; remarks only where the vendor's own page has them."""
     fleet = FLEET[: FLEET.index("    - {name: green")] + (
         f"    - {{name: p, nodes: [a, b], device: {device}, devices-per-node: 2, identity: {identity}}}\n"
     )
-    service = serve(start_program, tmp_path, fleet=fleet)
-    with service.connect() as peer:
-        assert peer.say("run x devices=a/0 profile=60:5:0 pod=p namespace=n container=c").startswith("ok ")
-        eventually(lambda: int(service.fetch("/metrics").headers["x-fakedev-tick"]) > 0, "a tick")
-        page = service.fetch("/metrics").body
-        found = remarks(page)
+    service = await serve(start_async, tmp_path, fleet=fleet)
+
+    async def kinds(path: str) -> set[str]:
+        """The kinds of remarks on one of our pages."""
+        return {remark for _, remark in await remarks(start_async, (await service.fetch(path)).body)}
+
+    async def has_ticked() -> bool:
+        return int((await service.fetch("/metrics")).headers["x-fakedev-tick"]) > 0
+
+    async with await service.connect() as peer:
+        said = await peer.say("run x devices=a/0 profile=60:5:0 pod=p namespace=n container=c")
+        assert said.startswith("ok ")
+        await eventually(has_ticked, "a tick")
+        found = await remarks(start_async, (await service.fetch("/metrics")).body)
         assert {remark for _, remark in found} <= expected
         if golden and (GOLDEN / golden).is_file():
             vendor = (GOLDEN / golden).read_bytes()
-            assert kinds(vendor) == expected
+            of_vendor = await remarks(start_async, vendor)
+            assert {remark for _, remark in of_vendor} == expected
             families = {line.split()[2].decode() for line in vendor.splitlines() if line.startswith(b"# TYPE")}
-            assert {each for each in found if each[0] in families} <= remarks(vendor)
-        assert kinds(service.fetch("/nodes/b/metrics").body) <= expected
-        assert kinds(service.fetch("/workloads/metrics").body) == set()
-        own = kinds(service.fetch("/-/metrics").body)
-        assert own == set()
+            assert {each for each in found if each[0] in families} <= of_vendor
+        assert await kinds("/nodes/b/metrics") <= expected
+        assert await kinds("/workloads/metrics") == set()
+        assert await kinds("/-/metrics") == set()
 
 
 def test_the_document() -> None:
-    """What doc/identities.md tells of promtool's remarks is what it makes."""
+    """doc/identities.md lists the remarks that promtool makes."""
     require_program("promtool")
     document = promtool_remarks.DOCUMENT.read_text(encoding="utf-8")
     assert promtool_remarks.with_own_section(document) == document
 
 
-def prometheus(start_program: StartProgram, folder: Path, scrape_configs: str) -> str:
+async def prometheus(start_async: StartAsync, folder: Path, scrape_configs: str) -> str:
     """A Prometheus with its data in a folder; its address."""
     require_program("prometheus")
     where = f"127.0.0.1:{free_port()}"
     (folder / "prometheus.yml").write_text(
         f"global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}\nscrape_configs:\n{scrape_configs}"
     )
-    program = start_program([
+    program = start_async([
         "prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address={where}", "--log.level=warn",
     ])  # fmt: skip
 
-    def is_ready() -> bool:
-        assert program.process.poll() is None, program.stderr
+    async def is_ready() -> bool:
+        assert program.exit_code is None, program.stderr
         try:
-            return fetch(where, "/-/ready").status == 200
-        except OSError:
+            return (await fetch(where, "/-/ready")).status == 200
+        except ConnectError:
             return False
 
-    eventually(is_ready, "Prometheus is ready")
+    await eventually(is_ready, "Prometheus is ready")
     return where
 
 
-def asked(prometheus_address: str, query: str) -> list[dict[str, Any]]:
+async def asked(prometheus_address: str, query: str) -> list[dict[str, Any]]:
     """The result of an instant query."""
-    page = fetch(prometheus_address, f"/api/v1/query?query={quote(query)}")
+    page = await fetch(prometheus_address, f"/api/v1/query?query={quote(query)}")
     result: list[dict[str, Any]] = json.loads(page.body)["data"]["result"]
     return result
 
 
-def own_page(prometheus_address: str) -> str:
-    """What it counts."""
-    return fetch(prometheus_address, "/metrics").body.decode()
-
-
 @pytest.mark.requires_program("prometheus")
-def test_a_real_prometheus(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_real_prometheus(start_async: StartAsync, tmp_path: Path) -> None:
     """It finds every node by /sd, sees `up 1` everywhere, no scrape error, and the labels of the exporters."""
-    service = serve(start_program, tmp_path, fleet=FLEET)
+    service = await serve(start_async, tmp_path, fleet=FLEET)
     address = service.web[0]
-    where = prometheus(start_program, tmp_path, f"""
+    where = await prometheus(start_async, tmp_path, f"""
   - job_name: gpus
     http_sd_configs: [{{url: "http://{address}/sd", refresh_interval: 1s}}]
   - job_name: workloads
@@ -172,64 +171,68 @@ def test_a_real_prometheus(start_program: StartProgram, tmp_path: Path) -> None:
 """)  # fmt: skip
     instances = {"a:9400", "b:9400", "c:9400", "d:9400", address}
 
-    def all_up() -> bool:
-        up = asked(where, "up")
+    async def all_up() -> bool:
+        up = await asked(where, "up")
         return len(up) == 6 and all(each["value"][1] == "1" for each in up)
 
-    eventually(all_up, "all six targets are up")
-    with service.connect() as peer:
-        peer.say("run x devices=a/0 profile=80:5:0 pod=my-pod namespace=here container=main")
+    await eventually(all_up, "all six targets are up")
+    async with await service.connect() as peer:
+        await peer.say("run x devices=a/0 profile=80:5:0 pod=my-pod namespace=here container=main")
         busy = 'DCGM_FI_DEV_GPU_UTIL{exported_pod="my-pod"} or DCGM_FI_DEV_GPU_UTIL{pod="my-pod"}'
-        (series,) = eventually(lambda: asked(where, busy), "the workload's device is seen")
+        (series,) = await eventually(lambda: asked(where, busy), "the workload's device is seen")
         assert series["metric"]["Hostname"] == "a"
         assert series["metric"]["instance"] == "a:9400"
-        eventually(lambda: asked(where, 'fakedev_workload_load_ratio{name="x"} == 0.8'), "the workload is seen")
-    assert {each["metric"]["instance"] for each in asked(where, "up")} == instances
-    assert {each["metric"]["instance"] for each in asked(where, 'xpum_power_watts or {__name__=~"collectd.*"}')} == {
-        "c:9400", "d:9400",
-    }  # fmt: skip
-    targets = json.loads(fetch(where, "/api/v1/targets").body)["data"]["activeTargets"]
+        await eventually(lambda: asked(where, 'fakedev_workload_load_ratio{name="x"} == 0.8'), "the workload is seen")
+    assert {each["metric"]["instance"] for each in await asked(where, "up")} == instances
+    others = await asked(where, 'xpum_power_watts or {__name__=~"collectd.*"}')
+    assert {each["metric"]["instance"] for each in others} == {"c:9400", "d:9400"}
+    targets = json.loads((await fetch(where, "/api/v1/targets")).body)["data"]["activeTargets"]
     assert len(targets) == 6
     assert {target["lastError"] for target in targets} == {""}
     assert {target["health"] for target in targets} == {"up"}
-    counts = re.findall(r"^(prometheus_target_scrapes_sample_\w+_total) (\d+)$", own_page(where), flags=re.MULTILINE)
+    own_page = (await fetch(where, "/metrics")).body.decode()
+    counts = re.findall(r"^(prometheus_target_scrapes_sample_\w+_total) (\d+)$", own_page, flags=re.MULTILINE)
     assert len(counts) >= 3
     assert {count for _, count in counts} == {"0"}, counts
 
 
 @pytest.mark.long
 @pytest.mark.requires_program("prometheus")
-def test_a_reload_leaves_no_gap(start_program: StartProgram, tmp_path: Path) -> None:
-    """Nodes come and go around one that stays: none of its series misses a scrape or begins anew."""
-    service = serve(start_program, tmp_path, fleet=FLEET)
+@pytest_twisted.ensureDeferred
+async def test_a_reload_leaves_no_gap(start_async: StartAsync, tmp_path: Path) -> None:
+    """Nodes come and go around one that stays: none of its series misses a scrape or starts again at zero."""
+    service = await serve(start_async, tmp_path, fleet=FLEET)
     config = tmp_path / "fakedev.yaml"
     address = service.web[0]
-    where = prometheus(start_program, tmp_path, f"""
+    where = await prometheus(start_async, tmp_path, f"""
   - job_name: gpus
     http_sd_configs: [{{url: "http://{address}/sd", refresh_interval: 1s}}]
 """)  # fmt: skip
-    peer = service.connect()
-    assert peer.say("run x devices=a/0 profile=80:5:0 pod=my-pod").startswith("ok ")
+    peer = await service.connect()
+    assert (await peer.say("run x devices=a/0 profile=80:5:0 pod=my-pod")).startswith("ok ")
     stays = '{instance="a:9400",__name__=~"DCGM.*|up"}'
 
-    def scrapes() -> float:
-        found = asked(where, 'count_over_time(up{instance="a:9400"}[5m])')
+    async def scrapes() -> float:
+        found = await asked(where, 'count_over_time(up{instance="a:9400"}[5m])')
         return float(found[0]["value"][1]) if found else 0.0
 
-    eventually(lambda: scrapes() > 8, "some scrapes")
+    async def has_scraped(times: float) -> bool:
+        return await scrapes() > times
+
+    await eventually(lambda: has_scraped(8), "some scrapes")
     written = config.read_text()
     for text in ("nodes: [z, a, c2]", "nodes: [a]", "nodes: [b, a]"):
-        before = scrapes()
+        before = await scrapes()
         config.write_text(written.replace("nodes: [a, b]", text))
-        answer = service.fetch("/-/reload", method="POST")
+        answer = await service.fetch("/-/reload", method="POST")
         assert answer.status == 200, answer
-        eventually(lambda before=before: scrapes() > before + 8, "more scrapes")  # type: ignore[misc]
-    answers = asked(where, f"{stays}[5m]")
+        await eventually(partial(has_scraped, before + 8), "more scrapes")
+    answers = await asked(where, f"{stays}[5m]")
     times = {tuple(time for time, _ in each["values"]) for each in answers if "pod" not in each["metric"]}
     # Of `up` there is a sample for each scrape: all others have one too.
     assert len(times) == 1
-    assert {each["value"][1] for each in asked(where, 'min_over_time(up{instance="a:9400"}[5m])')} == {"1"}
-    resets = asked(where, 'resets(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{instance="a:9400"}[5m])')
+    assert {each["value"][1] for each in await asked(where, 'min_over_time(up{instance="a:9400"}[5m])')} == {"1"}
+    resets = await asked(where, 'resets(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{instance="a:9400"}[5m])')
     assert {each["value"][1] for each in resets} == {"0"}
-    eventually(lambda: asked(where, 'up{instance="b:9400"} == 1'), "the node that came back")
-    assert peer.say("list").startswith("ok 1 lines")
+    await eventually(lambda: asked(where, 'up{instance="b:9400"} == 1'), "the node that came back")
+    assert (await peer.say("list")).startswith("ok 1 lines")

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import stat
-import subprocess
 import time
 from functools import partial
 from pathlib import Path
@@ -19,10 +18,18 @@ import pytest
 import pytest_twisted
 
 from tests.support.paths import ROOT
-from tests.support.programs.asynchronous import AsyncService, StartAsync, connected, eventually, fetch, ready, serve
+from tests.support.programs.asynchronous import (
+    FLEET,
+    AsyncService,
+    addresses,
+    connected,
+    eventually,
+    fetch,
+    ready,
+    serve,
+)
 from tests.support.programs.ports import free_port
-from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, console, require_program, twistd
-from tests.support.programs.service import FLEET, addresses
+from tests.support.programs.processes import StartAsync, clean_environment, console, require_program, run, twistd
 
 pytestmark = pytest.mark.real
 
@@ -42,14 +49,6 @@ async def no_workloads_are_left(service: AsyncService) -> None:
         return (await service.get_json("/api/v1/workloads"))["total"] == 0
 
     await eventually(is_so, "no workload is left")
-
-
-def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """A program of the system to its end."""
-    return subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
-        env=clean_environment(),
-    )  # fmt: skip
 
 
 # -- start and stop -----------------------------------------------------------------------------------------------
@@ -75,10 +74,11 @@ async def test_twistd_with_the_example(start_async: StartAsync, tmp_path: Path) 
     assert not file.exists()
 
 
-def test_the_example_is_good() -> None:
+@pytest_twisted.ensureDeferred
+async def test_the_example_is_good(start_async: StartAsync) -> None:
     """etc/fakedev.yaml as it is."""
-    checked = run(*SERVE, "--config", str(ROOT / "etc" / "fakedev.yaml"), "--check")
-    assert (checked.returncode, checked.stderr) == (0, "")
+    checked = await run(start_async, *SERVE, "--config", str(ROOT / "etc" / "fakedev.yaml"), "--check")
+    assert (checked.exit_code, checked.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -193,23 +193,25 @@ async def test_rights_of_the_sockets(service: AsyncService, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("start", ["serve", "twistd"])
-def test_a_broken_file(tmp_path: Path, start: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_broken_file(start_async: StartAsync, tmp_path: Path, start: str) -> None:
     """All problems at once and 2, before any socket opens, however it is started."""
     config = tmp_path / "fakedev.yaml"
     config.write_text((FLEET + addresses(tmp_path)).replace("h100", "h1000").replace("seed: 7", "sead: 7"))
     command = SERVE if start == "serve" else [*twistd(), "-n", "--pidfile=", "fakedev"]
-    ended = run(*command, "--config", str(config))
-    assert ended.returncode == 2
+    ended = await run(start_async, *command, "--config", str(config))
+    assert ended.exit_code == 2
     assert [line.split(": ")[0] for line in ended.stderr.splitlines()] == [f"{config}:4", f"{config}:5"]
     assert list(tmp_path.iterdir()) == [config]
 
 
-def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_record_that_cannot_be_written(start_async: StartAsync, tmp_path: Path) -> None:
     """One line and 1."""
     config = tmp_path / "fakedev.yaml"
     config.write_text(FLEET + addresses(tmp_path))
-    ended = run(*SERVE, "--config", str(config), "--record", str(tmp_path / "no" / "x"))
-    assert ended.returncode == 1
+    ended = await run(start_async, *SERVE, "--config", str(config), "--record", str(tmp_path / "no" / "x"))
+    assert ended.exit_code == 1
     assert ended.stderr.startswith("fakedev: the record cannot be written: ")
     assert ended.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == [config]
@@ -220,27 +222,30 @@ def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.requires_program("curl")
 @pytest_twisted.ensureDeferred
-async def test_curl(service: AsyncService) -> None:
+async def test_curl(service: AsyncService, start_async: StartAsync) -> None:
     """Over TCP, over a UNIX socket, by gzip, HEAD, and changes without any header."""
     url = f"http://{service.web[0]}"
-    plain = run("curl", "-sSf", f"{url}/metrics")
-    assert plain.returncode == 0
+    plain = await run(start_async, "curl", "-sSf", f"{url}/metrics")
+    assert plain.exit_code == 0
     assert plain.stdout.startswith("# HELP DCGM_FI_DEV_SM_CLOCK")
-    by_socket = run("curl", "-sSf", "--unix-socket", service.web[1], "http://localhost/metrics")
+    by_socket = await run(start_async, "curl", "-sSf", "--unix-socket", service.web[1], "http://localhost/metrics")
     assert by_socket.stdout.count("\n") == plain.stdout.count("\n")
-    compressed = run("curl", "-sSf", "--compressed", "-D", "-", f"{url}/metrics")
+    compressed = await run(start_async, "curl", "-sSf", "--compressed", "-D", "-", f"{url}/metrics")
     assert "content-encoding: gzip" in compressed.stdout.lower()
     assert compressed.stdout.count("DCGM_FI_DEV_GPU_TEMP{") == 4
-    head = run("curl", "-sSI", f"{url}/metrics")
+    head = await run(start_async, "curl", "-sSI", f"{url}/metrics")
     assert head.stdout.startswith("HTTP/1.1 200 OK")
     assert "(simulated)" in head.stdout
-    posted = run("curl", "-sS", f"{url}/api/v1/workloads", "-d", '{"name": "x", "devices": "a/0", "profile": "60"}')
+    workload = '{"name": "x", "devices": "a/0", "profile": "60"}'
+    posted = await run(start_async, "curl", "-sS", f"{url}/api/v1/workloads", "-d", workload)
     assert json.loads(posted.stdout)["name"] == "x"
-    stopped = run("curl", "-sS", "-X", "DELETE", f"{url}/api/v1/workloads/x")
+    stopped = await run(start_async, "curl", "-sS", "-X", "DELETE", f"{url}/api/v1/workloads/x")
     assert len(json.loads(stopped.stdout)["stopped"]) == 1
-    advanced = run("curl", "-sS", f"{url}/api/v1/clock", "-d", '{"advance": "15m"}')
+    advanced = await run(start_async, "curl", "-sS", f"{url}/api/v1/clock", "-d", '{"advance": "15m"}')
     assert json.loads(advanced.stdout)["tick"] >= 900
-    refused = run("curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT", f"{url}/metrics")
+    refused = await run(
+        start_async, "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT", f"{url}/metrics"
+    )
     assert refused.stdout == "405"
 
 
@@ -258,18 +263,17 @@ async def test_one_tick_on_all_endpoints(start_async: StartAsync, tmp_path: Path
 @pytest.fixture
 def nc() -> str:
     """The netcat that knows -N and -U."""
-    path = require_program("nc")
-    return path
+    return require_program("nc")
 
 
 @pytest_twisted.ensureDeferred
-async def test_nc_half_closed(service: AsyncService, nc: str) -> None:
+async def test_nc_half_closed(service: AsyncService, nc: str, start_async: StartAsync) -> None:
     """`nc -N`: its input ends, all is answered, the connection ends; over TCP and UNIX sockets."""
     host, _, port = service.workloads[1].rpartition(":")
     text = "help\nrun x devices=a/0 profile=10\nlist\nrum\nstop x"
     for where in (["-U", service.workloads[0]], [host, port]):
-        ended = run(nc, "-N", *where, text=text)
-        assert ended.returncode == 0
+        ended = await run(start_async, nc, "-N", *where, text=text)
+        assert ended.exit_code == 0
         lines = ended.stdout.splitlines()
         assert lines[0].startswith("ok ")
         assert any(line.startswith("ok w") for line in lines)
@@ -279,20 +283,15 @@ async def test_nc_half_closed(service: AsyncService, nc: str) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_nc_that_stays(service: AsyncService, nc: str) -> None:
+async def test_nc_that_stays(service: AsyncService, nc: str, start_async: StartAsync) -> None:
     """`nc` without -N keeps its connection: it is told the end of its workload; when it is killed its load goes."""
-    command = [nc, "-U", service.workloads[0]]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as person:
-        try:
-            assert person.stdin and person.stdout
-            person.stdin.write("run short devices=a/0 profile=80:5:1\nrun long devices=a/1 profile=80:5:0\n")
-            assert person.stdout.readline().startswith("ok w")
-            assert person.stdout.readline().startswith("ok w")
-            assert person.stdout.readline() == "ended short 0 OK\n"
-            names = [each["name"] for each in (await service.get_json("/api/v1/workloads"))["workloads"]]
-            assert names == ["long"]
-        finally:
-            person.kill()
+    person = start_async([nc, "-U", service.workloads[0]], descriptors={0: "w"})
+    person.write("run short devices=a/0 profile=80:5:1\nrun long devices=a/1 profile=80:5:0\n")
+    lines = await person.wait_for_lines(3)
+    assert [line[:4] for line in lines[:2]] == ["ok w", "ok w"]
+    assert lines[2] == "ended short 0 OK"
+    assert [each["name"] for each in (await service.get_json("/api/v1/workloads"))["workloads"]] == ["long"]
+    await person.kill()
     await no_workloads_are_left(service)
 
 

@@ -1,23 +1,23 @@
-"""README's five minutes, command by command as they are written there; only addresses and folders are ours."""
+"""README's five minutes, command by command as they are written there; only addresses and folders differ."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
 from tests.support.paths import ROOT
-from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, console, require_program
-from tests.support.programs.service import Peer, Service, StartProgram, eventually, ready
+from tests.support.programs.asynchronous import AsyncService, connected, eventually, ready
+from tests.support.programs.processes import StartAsync, clean_environment, console, require_program, run
 
 pytestmark = pytest.mark.real
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-Shell = Callable[..., str]
+Shell = Callable[..., Awaitable[str]]
 
 
 def commands() -> dict[str, list[str]]:
@@ -56,38 +56,41 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def service(start_program: StartProgram, folder: Path) -> Service:
+@pytest_twisted.async_fixture
+async def service(start_async: StartAsync, folder: Path) -> AsyncService:
     """The built-in demo, as `make run` starts it, on a free port."""
     file = folder / "ready.json"
     options = ["--ready-file", str(file), "--set", "web.0=127.0.0.1:0"]
     environment = clean_environment(RUNTIME_DIRECTORY=str(folder / "run"))
-    program = start_program([*console("fakedev"), "serve", *options], environment=environment, folder=folder)
-    return ready(program, file)
+    program = start_async([*console("fakedev"), "serve", *options], environment=environment, folder=folder)
+    return await ready(program, file)
 
 
 @pytest.fixture
-def shell(folder: Path) -> Shell:
+def shell(start_async: StartAsync, folder: Path) -> Shell:
     """Runs a command of the tour in the folder; what it prints."""
 
-    def run(command: str, service: Service | None = None, text: str = "", code: int = 0) -> str:
+    async def run_command(command: str, service: AsyncService | None = None, code: int = 0) -> str:
         if service is not None:
             command = command.replace("localhost:9400", service.web[0])
             command = command.replace("/tmp/fakedev-$(id -u)", str(folder / "run"))
-        ended = subprocess.run(
-            ["sh", "-c", command], cwd=folder, input=text, capture_output=True, text=True, check=False,
-            timeout=PATIENCE_SECONDS, env=clean_environment(),
-        )  # fmt: skip
-        assert ended.returncode == code, ended.stderr
+        ended = await run(start_async, "sh", "-c", command, folder=folder)
+        assert ended.exit_code == code, ended.stderr
         return ended.stdout if code == 0 else ended.stderr
 
-    return run
+    return run_command
 
 
-def test_the_first_lines(service: Service) -> None:
-    """`make run` says what README shows, but for times and addresses."""
+async def shows(service: AsyncService, path: str, text: bytes) -> bool:
+    """Whether a page of the service has a text."""
+    return text in (await service.fetch(path)).body
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_first_lines(service: AsyncService) -> None:
+    """`make run` says what README shows, except times and addresses."""
     _, shown = command_with("make run")
-    service.program.wait_for_text("workloads: ")
+    await service.program.wait_for_text("workloads: ")
 
     def plain(line: str) -> str:
         text = line.split("Z", 1)[1].strip().replace(service.web[0], "127.0.0.1:9400")
@@ -100,43 +103,38 @@ def test_the_first_lines(service: Service) -> None:
 
 
 @pytest.mark.requires_program("curl")
-def test_look(service: Service, shell: Shell) -> None:
-    """The page: the same lines but for the number."""
+@pytest_twisted.ensureDeferred
+async def test_look(service: AsyncService, shell: Shell) -> None:
+    """The page: the same lines except the numbers."""
     command, shown = command_with("grep -m 3 GPU_UTIL")
-    seen = shell(command, service).splitlines()
+    seen = (await shell(command, service)).splitlines()
     assert [line.rpartition(" ")[0] for line in seen] == [line.rpartition(" ")[0] for line in shown]
-    assert service.fetch("/").status == 200
+    assert (await service.fetch("/")).status == 200
 
 
-def test_files_of_ones_own(folder: Path, shell: Shell) -> None:
+@pytest_twisted.ensureDeferred
+async def test_own_files(folder: Path, shell: Shell) -> None:
     """A counters file, an identity and a device: the lines are those that README shows."""
     (folder / "etc").symlink_to(ROOT / "etc")
     command, shown = command_with("etc/own")
-    assert shell(command).splitlines() == shown
+    assert (await shell(command)).splitlines() == shown
 
 
-def test_put_work_on_a_device(service: Service, folder: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_put_work_on_a_device(service: AsyncService, folder: Path, start_async: StartAsync) -> None:
     """The session with netcat, line by line."""
     command, session = command_with("nc -U")
     require_program("nc")
     said = [line for line in session if line.startswith(("run ", "devices "))]
     answers = [line for line in session if line not in said]
     command = command.replace("/tmp/fakedev-$(id -u)", str(folder / "run"))
-    service.fetch("/health")
-    with subprocess.Popen(
-        ["sh", "-c", f"exec {command}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as person:
-        try:
-            assert person.stdin and person.stdout
-            person.stdin.write(f"{said[0]}\n")
-            heard = [person.stdout.readline()]
-            eventually(lambda: b"my-pod-0" in service.fetch("/metrics").body, "the pod is seen")
-            person.stdin.write(f"{said[1]}\n")
-            heard += [person.stdout.readline(), person.stdout.readline()]
-            service.fetch("/api/v1/clock", {"advance": "15s"})
-            heard.append(person.stdout.readline())
-        finally:
-            person.kill()
+    person = start_async(["sh", "-c", f"exec {command}"], descriptors={0: "w"})
+    person.write(f"{said[0]}\n")
+    await eventually(lambda: shows(service, "/metrics", b"my-pod-0"), "the pod is seen")
+    person.write(f"{said[1]}\n")
+    await person.wait_for_lines(3)
+    await service.fetch("/api/v1/clock", {"advance": "15s"})
+    heard = await person.wait_for_lines(4)
 
     def without_numbers(line: str) -> str:
         return re.sub(r"=[0-9.]+", "=N", line.strip())
@@ -145,26 +143,28 @@ def test_put_work_on_a_device(service: Service, folder: Path) -> None:
 
 
 @pytest.mark.requires_program("curl")
-def test_from_a_script_and_over_http(service: Service, shell: Shell) -> None:
+@pytest_twisted.ensureDeferred
+async def test_from_a_script_and_over_http(service: AsyncService, shell: Shell) -> None:
     """fakedev-workload and its exit code; a workload by POST and DELETE; the clock."""
     command, _ = command_with("fakedev-workload -socket /tmp/fakedev-$(id -u)/workload.sock -devnames")
     status, shown = command_with("echo $?")
-    assert shell(f"{command} 2> /dev/null; {status}", service).splitlines() == shown == ["0"]
+    assert (await shell(f"{command} 2> /dev/null; {status}", service)).splitlines() == shown == ["0"]
     command, shown = command_with("api/v1/workloads -d")
-    started = shell(command, service)
+    started = await shell(command, service)
     described = json.loads(started)
     beginning = re.sub(r"w\d+", "wN", shown[0].removesuffix("..."))
     assert re.sub(r'"w\d+"', '"wN"', started).startswith(beginning)
     command, shown = command_with("-X DELETE")
-    stopped = shell(command, service)
+    stopped = await shell(command, service)
     assert json.loads(stopped) == {"stopped": [described["id"]]}
     assert re.sub(r"\d+", "N", stopped.strip()) == re.sub(r"\d+", "N", shown[0])
     command, _ = command_with("api/v1/clock")
-    before = service.get_json("/api/v1/clock")["tick"]
-    assert json.loads(shell(command, service))["tick"] >= before + 900
+    before = (await service.get_json("/api/v1/clock"))["tick"]
+    assert json.loads(await shell(command, service))["tick"] >= before + 900
 
 
-def test_work_from_a_queue(service: Service, folder: Path, start_program: StartProgram) -> None:
+@pytest_twisted.ensureDeferred
+async def test_work_from_a_queue(service: AsyncService, folder: Path, start_async: StartAsync) -> None:
     """A frontend, a backend that runs fakedev-workload, and the session of a client, line by line."""
     frontend, _ = command_with("fakedev-frontend gpu")
     backend, _ = command_with("fakedev-backend")
@@ -172,13 +172,13 @@ def test_work_from_a_queue(service: Service, folder: Path, start_program: StartP
     clients, backends = folder / "clients.sock", folder / "backends.sock"
     frontend = frontend.replace("gpu &", f"-caddr {clients} -waddr {backends} -maddr localhost:0 gpu")
     backend = backend.replace("-name", f"-faddr {backends} -name").replace("/tmp/fakedev-$(id -u)", str(folder / "run"))
-    start_program(["sh", "-c", f"exec {frontend}"], folder=folder).wait_for_text("backends of the queues")
-    start_program(["sh", "-c", f"exec {backend.removesuffix(' &')}"], folder=folder)
-    with Peer(str(clients)) as client:
-        heard = [client.say(said)]
-        eventually(lambda: b'"Workload"' in service.fetch("/api/v1/workloads").body, "the workload runs")
-        service.fetch("/api/v1/clock", {"advance": "1m"})
-        heard.append(client.line())
+    await start_async(["sh", "-c", f"exec {frontend}"], folder=folder).wait_for_text("backends of the queues")
+    start_async(["sh", "-c", f"exec {backend.removesuffix(' &')}"], folder=folder)
+    async with await connected(str(clients)) as client:
+        heard = [await client.say(said)]
+        await eventually(lambda: shows(service, "/api/v1/workloads", b'"Workload"'), "the workload runs")
+        await service.fetch("/api/v1/clock", {"advance": "1m"})
+        heard.append(await client.line())
 
     def without_values(line: str) -> str:
         return re.sub(r"(seconds|pod|node)=\S+", r"\1=", line)
@@ -186,7 +186,8 @@ def test_work_from_a_queue(service: Service, folder: Path, start_program: StartP
     assert [without_values(line) for line in heard] == [without_values(line) for line in answers]
 
 
-def test_load_on_the_queue(service: Service, folder: Path, start_program: StartProgram, shell: Shell) -> None:
+@pytest_twisted.ensureDeferred
+async def test_load_on_the_queue(service: AsyncService, folder: Path, start_async: StartAsync, shell: Shell) -> None:
     """The client's run on the same queue, with its last lines and its report."""
     frontend, _ = command_with("fakedev-frontend gpu")
     backend, _ = command_with("fakedev-backend")
@@ -194,9 +195,9 @@ def test_load_on_the_queue(service: Service, folder: Path, start_program: StartP
     clients, backends = folder / "clients.sock", folder / "backends.sock"
     frontend = frontend.replace("gpu &", f"-caddr {clients} -waddr {backends} -maddr localhost:0 gpu")
     backend = backend.replace("-name", f"-faddr {backends} -name").replace("/tmp/fakedev-$(id -u)", str(folder / "run"))
-    start_program(["sh", "-c", f"exec {frontend}"], folder=folder).wait_for_text("backends of the queues")
-    start_program(["sh", "-c", f"exec {backend.removesuffix(' &')}"], folder=folder)
-    printed = shell(client.replace("-name", f"-faddr {clients} -name")).splitlines()
+    await start_async(["sh", "-c", f"exec {frontend}"], folder=folder).wait_for_text("backends of the queues")
+    start_async(["sh", "-c", f"exec {backend.removesuffix(' &')}"], folder=folder)
+    printed = (await shell(client.replace("-name", f"-faddr {clients} -name"))).splitlines()
 
     def without_value(line: str) -> str:
         return re.sub(r"\(.*\)", "", line)
@@ -205,54 +206,58 @@ def test_load_on_the_queue(service: Service, folder: Path, start_program: StartP
     assert (folder / "load.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_move_time(shell: Shell, folder: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_move_time(shell: Shell, folder: Path) -> None:
     """Pages of an hour without a service."""
     command, _ = command_with("render --for 1h")
-    shell(command)
+    await shell(command)
     assert (folder / "hour.txt").read_text().count("# page tick=") == 241
 
 
-def test_make_it_yours(shell: Shell, folder: Path, start_program: StartProgram) -> None:
-    """The file that README shows is good and serves; its two mistakes are told with their lines."""
+@pytest_twisted.ensureDeferred
+async def test_make_it_yours(shell: Shell, folder: Path, start_async: StartAsync) -> None:
+    """The file that README shows is good and serves; its two mistakes are reported with their lines."""
     _, text = command_with("cat my.yaml")
     (folder / "my.yaml").write_text("\n".join(text) + "\n")
     checks = [command for command in TOUR if "--check" in command]
-    assert shell(checks[0]).splitlines() == TOUR[checks[0]]
+    assert (await shell(checks[0])).splitlines() == TOUR[checks[0]]
     (command,) = (command for command in TOUR if command.endswith("serve --config my.yaml"))
     start = ["sh", "-c", f"exec {command} --set web.0=127.0.0.1:0 --ready-file ready.json"]
-    service = ready(start_program(start, folder=folder), folder / "ready.json")
-    assert service.fetch("/metrics").body.count(b"\nDCGM_FI_DEV_GPU_TEMP{") == 32
+    service = await ready(start_async(start, folder=folder), folder / "ready.json")
+    assert (await service.fetch("/metrics")).body.count(b"\nDCGM_FI_DEV_GPU_TEMP{") == 32
     assert (folder / "workload.sock").is_socket()
-    assert service.program.stop() == 0
-    problems = shell(checks[1], code=2).splitlines()
+    assert await service.program.stop() == 0
+    problems = (await shell(checks[1], code=2)).splitlines()
     assert [problem.split(" ")[0] for problem in problems] == ["my.yaml:4:"] * 2
     assert TOUR[checks[1]][0].startswith("my.yaml:4: ")
 
 
-def test_record_and_run_again(shell: Shell, folder: Path, start_program: StartProgram) -> None:
+@pytest_twisted.ensureDeferred
+async def test_record_and_run_again(shell: Shell, folder: Path, start_async: StartAsync) -> None:
     """A record is made, stopped by ^C, and run again."""
     command, _ = command_with("serve --record")
     environment = clean_environment(RUNTIME_DIRECTORY=str(folder / "run"))
     command = command.partition("#")[0]
     start = ["sh", "-c", f"exec {command} --set web.0=127.0.0.1:0 --ready-file ready.json"]
-    service = ready(start_program(start, folder=folder, environment=environment), folder / "ready.json")
-    with service.connect() as peer:
-        peer.say("run x devices=dgx-0/7 profile=80:5:0")
-        service.fetch("/api/v1/clock", {"advance": "1m"})
-        page = service.fetch("/metrics")
-    assert service.program.stop(2) == 0
+    service = await ready(start_async(start, folder=folder, environment=environment), folder / "ready.json")
+    async with await service.connect() as peer:
+        await peer.say("run x devices=dgx-0/7 profile=80:5:0")
+        await service.fetch("/api/v1/clock", {"advance": "1m"})
+        page = await service.fetch("/metrics")
+    assert await service.program.stop(2) == 0
     command, _ = command_with("render --events")
-    printed = shell(command)
+    printed = await shell(command)
     assert printed.count("# page tick=") == 6
     tick = page.headers["x-fakedev-tick"]
-    again = shell(f".venv/bin/fakedev render --events run.jsonl --for {tick}s --every {tick}s")
+    again = await shell(f".venv/bin/fakedev render --events run.jsonl --for {tick}s --every {tick}s")
     assert again.encode().endswith(page.body)
 
 
-def test_discovery_of_the_tour(service: Service) -> None:
+@pytest_twisted.ensureDeferred
+async def test_discovery_of_the_tour(service: AsyncService) -> None:
     """The path that the Prometheus configuration names."""
     (url,) = re.findall(r'url: "http://127.0.0.1:9400(/\S+)"', README)
-    assert [target["labels"]["node"] for target in service.get_json(url)] == ["dgx-0"]
+    assert [target["labels"]["node"] for target in await service.get_json(url)] == ["dgx-0"]
 
 
 def test_links() -> None:

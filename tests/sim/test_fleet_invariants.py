@@ -96,7 +96,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(devices=st.sampled_from(["card0", "nobody", "dgx-9/0", "*x*"]))
     def refused(self, devices: str) -> None:
-        """A workload that cannot be: nothing changes."""
+        """A workload that is refused changes nothing."""
         before = len(self.kept), set(self.fleet.workloads.by_id), self.fleet.intake.starting_count
         try:
             start(self.fleet, devices)

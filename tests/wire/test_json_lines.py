@@ -143,8 +143,8 @@ def test_any_line_is_understood_or_refused(line):
 
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3) | st.floats(allow_nan=False) | st.integers()))
-def test_what_is_taken_can_be_written_again(value):
-    """Whatever is taken from a peer can be put on a page."""
+def test_accepted_objects_can_be_written_again(value):
+    """Whatever is accepted from a peer can be shown on a page."""
     try:
         taken = load_object(json.dumps(value).encode())
     except ProtocolError:

@@ -11,20 +11,22 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectError
+from twisted.internet.task import deferLater, react
 
 from tests.support.paths import ROOT
-from tests.support.programs.browser import Browser
+from tests.support.programs.asynchronous import eventually, fetch
+from tests.support.programs.browser import Browser, Chromium
 from tests.support.programs.ports import free_port
-from tests.support.programs.processes import clean_environment, console
+from tests.support.programs.processes import AsyncProgram, clean_environment, console, require_program
 
 PICTURES = ROOT / "doc" / "pictures"
 WIDE, NARROW = (1280, 860), (390, 844)
@@ -79,50 +81,48 @@ faults:
 """
 
 
-@contextmanager
-def running(command: list[str], folder: Path, port: int, **environment: str) -> Iterator[str]:
+@asynccontextmanager
+async def running(command: list[str], folder: Path, port: int, **environment: str) -> AsyncIterator[str]:
     """A program that serves the page at a port; its address."""
-    program = subprocess.Popen(
-        command, env=clean_environment(**environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder
-    )
-    address = f"http://127.0.0.1:{port}"
+    program = AsyncProgram(command, environment=clean_environment(**environment), folder=folder)
+    address = f"127.0.0.1:{port}"
+
+    async def answers() -> bool:
+        try:
+            return (await fetch(address, "/health")).status == 200
+        except ConnectError:
+            return False
+
     try:
-        for _ in range(600):
-            try:
-                ask(f"{address}/health")
-                break
-            except OSError:
-                time.sleep(0.1)
+        await eventually(answers, "the page is served")
         yield address
+        await program.stop()
     finally:
-        program.terminate()
-        program.wait()
+        await program.kill()
 
 
-def ask(address: str, body: Any = None) -> Any:
-    """What an address answers, by JSON."""
-    content = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(address, content), timeout=30) as answer:
-        return json.loads(answer.read())
+async def let_pass(seconds: float) -> None:
+    """Wait until the page shows so much of the past."""
+    await deferLater(reactor, seconds)
 
 
-def picture(
+async def picture(
     browser: Browser, name: str, place: str, size: tuple[int, int] = WIDE, theme: str = "light", below: str = ""
 ) -> None:
     """Show a place of the page, and keep what is to be seen.
 
     :param below: an element that is scrolled to; empty for none.
     """
-    browser.resize(*size)
-    browser.theme(theme)
-    browser.value(f"location.hash = '{place}'")
-    time.sleep(3)
+    await browser.resize(*size)
+    await browser.theme(theme)
+    await browser.value(f"location.hash = '{place}'")
+    await let_pass(3)
     if below:
-        browser.value(f"document.querySelector('{below}').scrollIntoView({{block: 'end'}})")
-    browser.value("scrollTo(0, 0)")
-    time.sleep(0.5)
+        await browser.value(f"document.querySelector('{below}').scrollIntoView({{block: 'end'}})")
+    await browser.value("scrollTo(0, 0)")
+    await let_pass(0.5)
     PICTURES.mkdir(exist_ok=True)
-    (PICTURES / f"{name}.png").write_bytes(browser.picture())
+    (PICTURES / f"{name}.png").write_bytes(await browser.picture())
 
 
 def programs(folder: Path) -> Path:
@@ -134,69 +134,65 @@ def programs(folder: Path) -> Path:
     return folder
 
 
-def of_the_loop(browser: Browser, folder: Path) -> None:
+async def of_the_loop(browser: Browser, folder: Path) -> None:
     """The loop, while all is well, while the fans are stopped, and afterwards."""
     port = free_port()
     web = f'web=["127.0.0.1:{port}"]'
     command = ["sh", str(ROOT / "etc" / "loop.sh"), "--set", web]
-    with running(command, folder, port, FAKEDEV_BIN=str(programs(folder)), PATH=os.environ["PATH"]) as address:
-        browser.open(f"{address}/#queues")
-        time.sleep(CALM_SECONDS)
-        fault = ask(f"{address}/api/v1/faults", {"kind": "fan", "devices": "dgx-0/*", "resistance": 8})
-        time.sleep(FAULT_SECONDS)
-        picture(browser, "device-dark", "fleet/dgx-0/3", theme="dark")
-        picture(browser, "faults-light", "faults")
-        picture(browser, "fleet-narrow-dark", "fleet", NARROW, "dark")
-        over = urllib.request.Request(f"{address}/api/v1/faults/{fault['id']}", method="DELETE")
-        urllib.request.urlopen(over, timeout=30).close()
-        time.sleep(AFTER_SECONDS)
-        picture(browser, "loop", "queues", (1280, 560))
-        picture(browser, "tester-light", "tester")
-        picture(browser, "workloads-narrow-light", "workloads", NARROW)
-        picture(browser, "metrics-dark", "metrics", theme="dark")
+    async with running(command, folder, port, FAKEDEV_BIN=str(programs(folder)), PATH=os.environ["PATH"]) as address:
+        await browser.open(f"http://{address}/#queues")
+        await let_pass(CALM_SECONDS)
+        fault = json.dumps({"kind": "fan", "devices": "dgx-0/*", "resistance": 8})
+        answer = await fetch(address, "/api/v1/faults", fault, "POST")
+        await let_pass(FAULT_SECONDS)
+        await picture(browser, "device-dark", "fleet/dgx-0/3", theme="dark")
+        await picture(browser, "faults-light", "faults")
+        await picture(browser, "fleet-narrow-dark", "fleet", NARROW, "dark")
+        await fetch(address, f"/api/v1/faults/{json.loads(answer.body)['id']}", method="DELETE")
+        await let_pass(AFTER_SECONDS)
+        await picture(browser, "loop", "queues", (1280, 560))
+        await picture(browser, "tester-light", "tester")
+        await picture(browser, "workloads-narrow-light", "workloads", NARROW)
+        await picture(browser, "metrics-dark", "metrics", theme="dark")
 
 
-def of_ten_thousand(browser: Browser, folder: Path) -> None:
+async def of_ten_thousand(browser: Browser, folder: Path) -> None:
     """The map of a large fleet."""
     port = free_port()
     (folder / "large.yaml").write_text(LARGE % (port, folder))
-    with running([*console("fakedev"), "serve", "--config", str(folder / "large.yaml")], folder, port) as address:
-        browser.open(f"{address}/#fleet")
-        time.sleep(45)
-        picture(browser, "fleet-light", "fleet")
-        browser.value("document.querySelector('input[value=health]').click()")
-        picture(browser, "health-dark", "fleet", theme="dark")
+    async with running([*console("fakedev"), "serve", "--config", str(folder / "large.yaml")], folder, port) as address:
+        await browser.open(f"http://{address}/#fleet")
+        await let_pass(45)
+        await picture(browser, "fleet-light", "fleet")
+        await browser.value("document.querySelector('input[value=health]').click()")
+        await picture(browser, "health-dark", "fleet", theme="dark")
 
 
-def of_parts(browser: Browser, folder: Path) -> None:
+async def of_parts(browser: Browser, folder: Path) -> None:
     """A divided GPU, and one with a link that is down."""
     port = free_port()
     (folder / "parts.yaml").write_text(PARTS % (port, folder))
-    with running([*console("fakedev"), "serve", "--config", str(folder / "parts.yaml")], folder, port) as address:
-        browser.open(f"{address}/#fleet")
-        time.sleep(60)
-        picture(browser, "parts-light", "fleet/mig-0/4")
-        browser.value("document.querySelector('aside .why').parentElement.open = false")
-        browser.value("document.querySelector('.links details').open = true")
-        picture(browser, "links-dark", "fleet/dgx-0/3", theme="dark", below=".links")
+    async with running([*console("fakedev"), "serve", "--config", str(folder / "parts.yaml")], folder, port) as address:
+        await browser.open(f"http://{address}/#fleet")
+        await let_pass(60)
+        await picture(browser, "parts-light", "fleet/mig-0/4")
+        await browser.value("document.querySelector('aside .why').parentElement.open = false")
+        await browser.value("document.querySelector('.links details').open = true")
+        await picture(browser, "links-dark", "fleet/dgx-0/3", theme="dark", below=".links")
 
 
-def main() -> int:
-    """Make all of them, or those named: ``large``, ``loop``, ``parts``."""
-    names = sys.argv[1:] or ["large", "loop", "parts"]
+async def make(names: list[str]) -> None:
+    """Make the pictures with these names."""
+    makers = {"large": of_ten_thousand, "loop": of_the_loop, "parts": of_parts}
     with tempfile.TemporaryDirectory() as name:
-        browser = Browser("chromium", Path(name), *WIDE)
+        chromium = Chromium(require_program("chromium"), Path(name))
         try:
-            if "large" in names:
-                of_ten_thousand(browser, Path(name))
-            if "loop" in names:
-                of_the_loop(browser, Path(name))
-            if "parts" in names:
-                of_parts(browser, Path(name))
+            browser = await chromium.tab(*WIDE)
+            for each in names or makers:
+                await makers[each](browser, Path(name))
         finally:
-            browser.close()
-    return 0
+            await chromium.kill()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    react(lambda _: Deferred.fromCoroutine(make(sys.argv[1:])))

@@ -1,14 +1,10 @@
-"""Real programs in asynchronous tests: what they write, answer and become is awaited on the real reactor."""
+"""Real services in asynchronous tests: started on addresses of their own, and the clients that talk to them."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import os
-import shutil
-import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -18,178 +14,27 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXClientEndpoint, connectProtocol
-from twisted.internet.inotify import INotify
 from twisted.internet.interfaces import IStreamClientEndpoint
-from twisted.internet.protocol import ProcessProtocol, Protocol
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
-from twisted.python.filepath import FilePath
 from twisted.web.client import Agent, FileBodyProducer, ResponseDone
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
-from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, console
-from tests.support.programs.service import FLEET, Page, addresses
+from tests.support.programs.processes import PATIENCE_SECONDS, AsyncProgram, Changes, StartAsync, console
 
 T = TypeVar("T")
 _LOOK_AGAIN_SECONDS: Final = 0.02
 
-
-class Changes:
-    """Something that events change, and those who wait until it is as they want."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[Callable[[], bool], Deferred[None]]] = []
-
-    def changed(self) -> None:
-        """Look again at what each waits for."""
-        for waiting in list(self._waiting):
-            is_so, arrived = waiting
-            if waiting in self._waiting and is_so():
-                self._waiting.remove(waiting)
-                arrived.callback(None)
-
-    async def until(self, is_so: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
-        """Wait until a condition holds; False when it does not within the time."""
-        if is_so():
-            return True
-        arrived: Deferred[None] = Deferred()
-        waiting = (is_so, arrived)
-        self._waiting.append(waiting)
-        arrived.addTimeout(seconds, reactor)
-        try:
-            await arrived
-        except TimeoutError:
-            self._waiting.remove(waiting)
-            return False
-        return True
-
-
-class AsyncProgram(ProcessProtocol):  # type: ignore[misc]
-    """A real program that runs in its own process group.
-
-    :ivar stdout: what it wrote to standard output until now.
-    :ivar stderr: what it wrote to standard error until now.
-    :ivar exit_code: as the shell has it (128 + the signal that ended it); None while it runs.
-    """
-
-    def __init__(
-        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: str | Path | None = None
-    ) -> None:
-        self.command = list(command)
-        self._bytes = {1: b"", 2: b""}
-        self.exit_code: int | None = None
-        self._changes = Changes()
-        setsid = shutil.which("setsid")
-        assert setsid is not None
-        with open(os.devnull, "rb") as nothing:
-            self._process = reactor.spawnProcess(
-                self,
-                setsid,
-                ["setsid", *self.command],
-                clean_environment() if environment is None else dict(environment),
-                None if folder is None else str(folder),
-                childFDs={0: nothing.fileno(), 1: "r", 2: "r"},
-            )
-        self.pid: int = self._process.pid
-
-    @property
-    def stdout(self) -> str:
-        """What it wrote to standard output until now."""
-        return self._bytes[1].decode("utf-8", "replace")
-
-    @property
-    def stderr(self) -> str:
-        """What it wrote to standard error until now."""
-        return self._bytes[2].decode("utf-8", "replace")
-
-    def childDataReceived(self, childFD: int, data: bytes) -> None:
-        """Keep what it wrote (called by Twisted)."""
-        self._bytes[childFD] += data
-        self._changes.changed()
-
-    def processEnded(self, reason: Failure) -> None:
-        """It has ended, and all that it wrote is here (called by Twisted)."""
-        value = reason.value
-        self.exit_code = 128 + value.signal if value.signal else value.exitCode
-        self._changes.changed()
-
-    async def wait_for_text(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
-        """Wait until it has written a line that holds a text; that line."""
-        await self._until(lambda: self._line_with(text) is not None, f"the text {text!r}", seconds)
-        return self._line_with(text) or ""
-
-    async def wait_for_file(self, path: str | Path, seconds: float = PATIENCE_SECONDS) -> str:
-        """Wait until a file with something in it is there (a ready file, a socket); its text if it has one."""
-        path = Path(path)
-        notifier = INotify()
-        notifier.startReading()
-        try:
-            notifier.watch(FilePath(str(path.parent)), callbacks=[lambda *_: self._changes.changed()])
-            await self._until(lambda: _is_there(path), f"the file {path}", seconds)
-        finally:
-            notifier.loseConnection()
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-    async def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Wait until it ends; its exit code."""
-        if not await self._changes.until(lambda: self.exit_code is not None, seconds):
-            pytest.fail(f"{self} did not end within {seconds} s{self._written()}")
-        assert self.exit_code is not None
-        return self.exit_code
-
-    def send_signal(self, number: int) -> None:
-        """Send it a signal; it must run."""
-        assert self.exit_code is None, f"{self} has ended{self._written()}"
-        os.kill(self.pid, number)
-
-    async def stop(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_SECONDS) -> int:
-        """Send it a signal and wait until it ends; its exit code."""
-        self.send_signal(number)
-        return await self.wait(seconds)
-
-    async def stop_impatiently(self, number: int = signal.SIGTERM) -> int:
-        """Send it a signal again and again until it has ended; its exit code."""
-        while self.exit_code is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-            await deferLater(reactor, 0.002)
-        return self.exit_code
-
-    async def kill(self) -> None:
-        """End it and everything it started, in any state."""
-        # The group outlives its leader when a child of it does; the id is only free when all are gone.
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        if self.exit_code is None:
-            with suppress(ProcessLookupError):  # setsid has not made the group yet
-                os.kill(self.pid, signal.SIGKILL)
-        await self.wait()
-
-    def __str__(self) -> str:
-        return " ".join(self.command)
-
-    async def _until(self, is_so: Callable[[], bool], what: str, seconds: float) -> None:
-        arrived = await self._changes.until(lambda: is_so() or self.exit_code is not None, seconds)
-        if not is_so():
-            state = f"ended with {self.exit_code}" if arrived else f"runs, but after {seconds} s"
-            pytest.fail(f"{self} {state} without {what}{self._written()}")
-
-    def _line_with(self, text: str) -> str | None:
-        for written in (self.stdout, self.stderr):
-            # A line that has not ended may lack its rest.
-            for line in written.splitlines(keepends=True):
-                if text in line and line.endswith("\n"):
-                    return line.rstrip("\r\n")
-        return None
-
-    def _written(self) -> str:
-        return f"\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
-
-
-#: Starts a program, as ``AsyncProgram(command, ...)`` does.
-StartAsync = Callable[..., AsyncProgram]
+#: Two nodes of two devices; addresses are appended by :func:`serve`.
+FLEET = """
+version: 1
+fleet:
+  seed: 7
+  pools: [{name: p, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}]
+"""
 
 
 class AsyncPeer(Protocol):  # type: ignore[misc]
@@ -252,6 +97,15 @@ class AsyncPeer(Protocol):  # type: ignore[misc]
     async def _until(self, is_so: Callable[[], bool], what: str) -> None:
         if not await self._changes.until(is_so):
             pytest.fail(f"{what} did not come within {PATIENCE_SECONDS} s; before it came {self._received!r}")
+
+
+@dataclass
+class Page:
+    """What a request was answered with."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
 
 
 @dataclass
@@ -335,7 +189,7 @@ class _Body(Protocol):  # type: ignore[misc]
 async def fetch(
     address: str, path: str, body: str | None = None, method: str = "GET", headers: dict[str, str] | None = None
 ) -> Page:
-    """The answer to a request on a connection of its own."""
+    """The answer to a request on a new connection."""
     host = "localhost" if address.startswith("/") else address.replace("*", "127.0.0.1")
     producer = None if body is None else FileBodyProducer(BytesIO(body.encode()))
     asked = Headers({name: [value] for name, value in (headers or {}).items()})
@@ -348,6 +202,13 @@ async def fetch(
     content = await body_of.whole.addTimeout(PATIENCE_SECONDS, reactor)
     found = {name.decode().lower(): values[0].decode() for name, values in answer.headers.getAllRawHeaders()}
     return Page(answer.code, found, content)
+
+
+def addresses(folder: Path, base: str = "") -> str:
+    """Keys for a configuration: HTTP on TCP and a UNIX socket, workloads on a UNIX socket and TCP."""
+    port = f"{{listen: '{folder}/workload.sock', allow: [workloads, clock]}}"
+    web = f'web: ["127.0.0.1:0", "{folder}/web.sock"]'
+    return f"{web}\nworkloads: {{listen: [{port}, '127.0.0.1:0']{base}}}\n"
 
 
 async def ready(program: AsyncProgram, file: Path) -> AsyncService:
@@ -391,8 +252,14 @@ async def at_once(calls: Sequence[Awaitable[T]], seconds: float = PATIENCE_SECON
     return results
 
 
-def _is_there(path: Path) -> bool:
-    try:
-        return path.is_socket() or path.stat().st_size > 0
-    except OSError:
-        return False
+async def assert_run_again(start_async: StartAsync, record: Path, seen: dict[int, bytes], pages: Path) -> None:
+    """A record of ten ticks a second, run again without sockets, has the same pages, byte for byte.
+
+    :param seen: some pages by their ticks.
+    :param pages: a folder to be made, for the pages of all ticks.
+    """
+    span = ["--for", f"{max(seen) / 10}s", "--every", "100ms", "--output", str(pages)]
+    again = start_async([*console("fakedev"), "render", "--events", str(record), *span])
+    assert (await again.wait(), again.stderr) == (0, "")
+    for tick, page in seen.items():
+        assert (pages / f"{tick}.prom").read_bytes() == page, tick

@@ -1,8 +1,7 @@
 """Stand-ins for programs of the original scalability tester: its frontend, and the messages of its client.
 
-The frontend has the original's ports, messages to the byte, and limits. Run as a program it prints the ports of
-clients and of backends. One read of 1024 bytes for each message, a thread for each connection, nothing after a
-connection's one exchange.
+The frontend has the original's ports, messages to the byte, and limits: one read of at most 1024 bytes for each
+message, nothing after a connection's one exchange. Run as a program it prints the ports of clients and of backends.
 
     python -m tests.support.programs.original_tester QUEUE...
 """
@@ -10,14 +9,18 @@ connection's one exchange.
 from __future__ import annotations
 
 import json
-import socket
 import sys
-import threading
-import time
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import gatherResults, maybeDeferred
+from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
+
+from tests.support.programs.asynchronous import AsyncPeer, connected
 
 #: What the original reads of a message.
 MAX_BYTES = 1024
@@ -43,118 +46,152 @@ def work(args: list[str] | None, limit: float = 0, error: str = "", empty: bool 
     return to_go({"Error": error, "Args": args, "Limit": limit, "Empty": empty})
 
 
+class _Connection(Protocol):  # type: ignore[misc]
+    """A client or a backend; what comes in one read is a message, and a bad one closes the connection."""
+
+    def __init__(self, frontend: OriginalFrontend) -> None:
+        self.frontend = frontend
+
+    def connectionMade(self) -> None:
+        """Read as the original does (called by Twisted)."""
+        self.transport.bufferSize = MAX_BYTES
+        self.frontend.connections.add(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """A message has come (called by Twisted)."""
+        try:
+            self.read(data)
+        except (ValueError, KeyError) as error:
+            sys.stderr.write(f"{error!r}\n")
+            self.transport.loseConnection()
+
+    def read(self, data: bytes) -> None:
+        """Act on a message; ValueError or KeyError when it has not the original's form."""
+        raise NotImplementedError
+
+    def answer(self, message: bytes) -> None:
+        """Send the last message of the exchange."""
+        self.transport.write(message)
+        self.transport.loseConnection()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The connection is closed (called by Twisted)."""
+        self.frontend.connections.discard(self)
+
+
 @dataclass
-class Waiting:
-    """A request that waits, with the connection of its client."""
+class _Job:
+    """A request, with the connection of its client, and since when it waits."""
 
     args: list[str] | None
     limit: float
-    client: socket.socket
-    since: float = field(default_factory=time.monotonic)
+    client: _Client
+    since: float
+
+    def end(self, result: dict[str, Any], wait_seconds: float) -> None:
+        """Send the client its answer."""
+        texts = {name: result.get(name.lower(), "") for name in ("Pod", "Node", "Device", "Error")}
+        numbers = {"Timeout": result.get("timeout", 0), "Runtime": result.get("runtime", 0), "Waittime": wait_seconds}
+        self.client.answer(to_go({**texts, **numbers, "Retcode": result.get("retcode", 0)}))
+
+
+class _Client(_Connection):
+    """A client, which sends one request."""
+
+    _has_asked = False
+
+    def read(self, data: bytes) -> None:
+        """Queue its request."""
+        if self._has_asked:
+            return
+        self._has_asked = True
+        asked = from_go(data)
+        job = _Job(asked.get("args"), asked.get("limit", 0), self, reactor.seconds())
+        waiting = self.frontend.queues.get(asked["queue"])
+        if waiting is None:
+            job.end({"error": f"Unknown '{asked['queue']}' queue", "retcode": 1}, 0)
+        else:
+            waiting.append(job)
+
+
+class _Backend(_Connection):
+    """A backend, which asks for work and sends its result."""
+
+    _job: _Job | None = None
+    _wait_seconds = 0.0
+    _has_asked = False
+
+    def read(self, data: bytes) -> None:
+        """Give it work, or take its result."""
+        if self._job is not None:
+            self._end(from_go(data))
+            self.transport.loseConnection()
+        elif not self._has_asked:
+            self._has_asked = True
+            name = from_go(data)["queue"]
+            waiting = self.frontend.queues.get(name)
+            if waiting is None:
+                self.answer(work(None, error=f"Unknown '{name}' queue"))
+            elif not waiting:
+                self.answer(work(None, error=f"Queue '{name}' is empty", empty=True))
+            else:
+                self._job = waiting.popleft()
+                self._wait_seconds = reactor.seconds() - self._job.since
+                self.transport.write(work(self._job.args, self._job.limit))
+
+    def connectionLost(self, reason: Failure) -> None:
+        """Its job is lost with it (called by Twisted)."""
+        super().connectionLost(reason)
+        if self._job is not None:
+            self._end({"error": "backend connection lost", "retcode": 1})
+
+    def _end(self, result: dict[str, Any]) -> None:
+        job, self._job = self._job, None
+        assert job is not None
+        self.frontend.results.append(result)
+        job.end(result, self._wait_seconds)
 
 
 class OriginalFrontend:
     """Both ports, on addresses that the system chooses.
 
     :ivar results: what backends sent, decoded, in the order of their coming.
-    :ivar asked: how many backends' questions came.
+    :ivar connections: those that are open.
     """
 
     def __init__(self, *queues: str, port: int = 0) -> None:
-        self.queues: dict[str, deque[Waiting]] = {name: deque() for name in queues}
+        self.queues: dict[str, deque[_Job]] = {name: deque() for name in queues}
         self.results: list[dict[str, Any]] = []
-        self.asked = 0
-        self.changed = threading.Condition()
-        self._clients = socket.create_server(("127.0.0.1", 0))
-        self._backends = socket.create_server(("127.0.0.1", port))
-        self.client_port: int = self._clients.getsockname()[1]
-        self.backend_port: int = self._backends.getsockname()[1]
-        for listening, serve in ((self._clients, self._serve_client), (self._backends, self._serve_backend)):
-            threading.Thread(target=self._accept, args=(listening, serve), daemon=True).start()
+        self.connections: set[_Connection] = set()
+        self._ports = [
+            reactor.listenTCP(number, Factory.forProtocol(partial(kind, self)), interface="127.0.0.1")
+            for number, kind in ((0, _Client), (port, _Backend))
+        ]
+        self.client_port, self.backend_port = (each.getHost().port for each in self._ports)
 
-    def __enter__(self) -> OriginalFrontend:
+    async def __aenter__(self) -> OriginalFrontend:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
-    def close(self) -> None:
-        """Listen no more."""
-        for listening in (self._clients, self._backends):
-            with listening, suppress(OSError):
-                listening.shutdown(socket.SHUT_RDWR)
+    async def close(self) -> None:
+        """Listen no more, and close all connections."""
+        await gatherResults([maybeDeferred(each.stopListening) for each in self._ports])
+        for connection in list(self.connections):
+            connection.transport.abortConnection()
 
-    def put(self, queue: str, args: list[str] | None = None, limit: float = 0) -> socket.socket:
+    async def put(self, queue: str, args: list[str] | None = None, limit: float = 0) -> AsyncPeer:
         """A client's request; the connection on which its answer will come."""
-        client = socket.create_connection(("127.0.0.1", self.client_port))
-        client.sendall(request(queue, args, limit))
+        client = await connected(f"127.0.0.1:{self.client_port}")
+        await client.send(request(queue, args, limit))
         return client
 
-    def wait_for_results(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
-        """The results, when so many have come."""
-        with self.changed:
-            assert self.changed.wait_for(lambda: len(self.results) >= count, seconds), self.results
-        return self.results
 
-    def _accept(self, listening: socket.socket, serve: Any) -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._guarded, args=(serve, connection), daemon=True).start()
-
-    def _guarded(self, serve: Any, connection: socket.socket) -> None:
-        try:
-            serve(connection)
-        except (OSError, ValueError, KeyError) as error:
-            sys.stderr.write(f"{error!r}\n")
-            connection.close()
-
-    def _serve_client(self, connection: socket.socket) -> None:
-        asked = from_go(connection.recv(MAX_BYTES))
-        waiting = self.queues.get(asked["queue"])
-        if waiting is None:
-            self._answer(connection, {"error": f"Unknown '{asked['queue']}' queue", "retcode": 1}, 0)
-        else:
-            with self.changed:
-                waiting.append(Waiting(asked.get("args"), asked.get("limit", 0), connection))
-                self.changed.notify_all()
-
-    def _serve_backend(self, connection: socket.socket) -> None:
-        name = from_go(connection.recv(MAX_BYTES))["queue"]
-        waiting = self.queues.get(name)
-        with self.changed:
-            self.asked += 1
-            job = waiting.popleft() if waiting else None
-            self.changed.notify_all()
-        if waiting is None:
-            connection.sendall(work(None, error=f"Unknown '{name}' queue"))
-        elif job is None:
-            connection.sendall(work(None, error=f"Queue '{name}' is empty", empty=True))
-        else:
-            wait_seconds = time.monotonic() - job.since
-            connection.sendall(work(job.args, job.limit))
-            data = connection.recv(MAX_BYTES)
-            result = from_go(data) if data else {"error": "backend connection lost", "retcode": 1}
-            with self.changed:
-                self.results.append(result)
-                self.changed.notify_all()
-            self._answer(job.client, result, wait_seconds)
-        connection.close()
-
-    def _answer(self, client: socket.socket, result: dict[str, Any], wait_seconds: float) -> None:
-        texts = {name: result.get(name.lower(), "") for name in ("Pod", "Node", "Device", "Error")}
-        numbers = {"Timeout": result.get("timeout", 0), "Runtime": result.get("runtime", 0), "Waittime": wait_seconds}
-        with client:
-            client.sendall(to_go({**texts, **numbers, "Retcode": result.get("retcode", 0)}))
-
-
-def answer_of(client: socket.socket) -> dict[str, Any]:
-    """A client's answer, in its one read."""
-    with client:
-        client.settimeout(60)
-        return dict(json.loads(client.recv(MAX_BYTES)))
+async def answer_of(client: AsyncPeer) -> dict[str, Any]:
+    """A client's answer, in its one read of 1024 bytes."""
+    async with client:
+        return dict(json.loads((await client.some())[:MAX_BYTES]))
 
 
 def main() -> None:
@@ -162,7 +199,7 @@ def main() -> None:
     frontend = OriginalFrontend(*sys.argv[1:])
     sys.stdout.write(f"ready {frontend.client_port} {frontend.backend_port}\n")
     sys.stdout.flush()
-    threading.Event().wait()
+    reactor.run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Real programs in tests: started in their own process group, watched without sleeping, always ended."""
+"""Real programs in tests: started in a group of their own, awaited on the real reactor, always ended."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import configparser
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pytest
+from twisted.internet import defer, reactor
+from twisted.internet.inotify import INotify
+from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+from twisted.python.filepath import FilePath
 
 from tests.support.paths import ROOT
 
-#: The checkout.
 #: Set where a skipped test of real programs would hide something: continuous integration.
 REQUIRE_REAL = "FAKEDEV_REQUIRE_REAL"
 #: However slow the machine: a program that has not answered by then never will.
 PATIENCE_SECONDS = 60.0
-_LOOK_AGAIN_SECONDS = 0.02
 
 
 def skip_or_fail(reason: str) -> None:
@@ -70,121 +71,181 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **more}
 
 
-class Program:
-    """A real program that runs: its output is read all the time, and it is ended with its whole group."""
+class Changes:
+    """Something that events change, and those who wait until it is as they want."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[[], bool], defer.Deferred[None]]] = []
+
+    def changed(self) -> None:
+        """Look again at what each waits for."""
+        for waiting in list(self._waiting):
+            is_so, arrived = waiting
+            if waiting in self._waiting and is_so():
+                self._waiting.remove(waiting)
+                arrived.callback(None)
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
+        """Wait until a condition holds; False when it does not within the time."""
+        if is_so():
+            return True
+        arrived: defer.Deferred[None] = defer.Deferred()
+        waiting = (is_so, arrived)
+        self._waiting.append(waiting)
+        arrived.addTimeout(seconds, reactor)
+        try:
+            await arrived
+        except defer.TimeoutError:
+            self._waiting.remove(waiting)
+            return False
+        return True
+
+
+class AsyncProgram(ProcessProtocol):  # type: ignore[misc]
+    """A real program that runs in a process group of its own; it ends with the test (see ``start_async``).
+
+    :param descriptors: what it has besides, or instead of, nothing as its input and pipes for its output: the number
+        of an open file, ``"r"`` for a pipe that the test reads, ``"w"`` for one that it writes to.
+    :ivar stdout: what it wrote to standard output until now.
+    :ivar stderr: what it wrote to standard error until now.
+    :ivar exit_code: as the shell has it (128 + the signal that ended it); None while it runs.
+    """
 
     def __init__(
-        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: str | Path | None = None
-    ) -> None:
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None,
+        folder: str | Path | None = None, descriptors: Mapping[int, int | str] | None = None,
+    ) -> None:  # fmt: skip
         self.command = list(command)
-        self._changed = threading.Condition()
-        self._texts = {"stdout": "", "stderr": ""}
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=clean_environment() if environment is None else dict(environment),
-            cwd=folder,
-            start_new_session=True,
-        )
-        self._readers = [
-            threading.Thread(target=self._read, args=(name, stream), daemon=True)
-            for name, stream in (("stdout", self.process.stdout), ("stderr", self.process.stderr))
-        ]
-        for reader in self._readers:
-            reader.start()
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
+        self._bytes = {1: bytearray(), 2: bytearray()}
+        self.exit_code: int | None = None
+        self._changes = Changes()
+        setsid = shutil.which("setsid")
+        assert setsid is not None
+        with open(os.devnull, "rb") as nothing:
+            self._process = reactor.spawnProcess(
+                self,
+                setsid,
+                ["setsid", *self.command],
+                clean_environment() if environment is None else dict(environment),
+                None if folder is None else str(folder),
+                childFDs={0: nothing.fileno(), 1: "r", 2: "r", **(descriptors or {})},
+            )
+        self.pid: int = self._process.pid
 
     @property
     def stdout(self) -> str:
         """What it wrote to standard output until now."""
-        return self._texts["stdout"]
+        return self._bytes[1].decode("utf-8", "replace")
 
     @property
     def stderr(self) -> str:
         """What it wrote to standard error until now."""
-        return self._texts["stderr"]
+        return self._bytes[2].decode("utf-8", "replace")
 
-    def wait_for_text(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
+        """Keep what it wrote (called by Twisted)."""
+        self._bytes[childFD] += data
+        self._changes.changed()
+
+    def processEnded(self, reason: Failure) -> None:
+        """It has ended, and all that it wrote is here (called by Twisted)."""
+        value = reason.value
+        self.exit_code = 128 + value.signal if value.signal else value.exitCode
+        self._changes.changed()
+
+    async def wait_for_text(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Wait until it has written a line that holds a text; that line."""
-        self._wait_until(lambda: self._line_with(text) is not None, f"the text {text!r}", seconds)
+        await self._until(lambda: self._line_with(text) is not None, f"the text {text!r}", seconds)
         return self._line_with(text) or ""
 
-    def wait_for_file(self, path: str | Path, seconds: float = PATIENCE_SECONDS) -> str:
+    async def wait_for_lines(self, count: int, seconds: float = PATIENCE_SECONDS) -> list[str]:
+        """Wait until it has written so many lines to standard output; these lines."""
+        await self._until(lambda: self.stdout.count("\n") >= count, f"{count} lines", seconds)
+        return self.stdout.splitlines()[:count]
+
+    async def wait_for_file(self, path: str | Path, seconds: float = PATIENCE_SECONDS) -> str:
         """Wait until a file with something in it is there (a ready file, a socket); its text if it has one."""
-        self._wait_until(lambda: _is_there(Path(path)), f"the file {path}", seconds)
-        return Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
-
-    def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Wait until it ends; its exit code, as the shell has it (128 + the signal that ended it)."""
+        path = Path(path)
+        notifier = INotify()
+        notifier.startReading()
         try:
-            code = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"{self} did not end within {seconds} s{self._said()}")
-        for reader in self._readers:
-            reader.join(seconds)
-        return code if code >= 0 else 128 - code
+            notifier.watch(FilePath(str(path.parent)), callbacks=[lambda *_: self._changes.changed()])
+            await self._until(lambda: _is_there(path), f"the file {path}", seconds)
+        finally:
+            notifier.loseConnection()
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_SECONDS) -> int:
+    def write(self, text: str | bytes, descriptor: int = 0) -> None:
+        """Write to its input, or to another of its descriptors that is a pipe."""
+        self.transport.writeToChild(descriptor, text.encode() if isinstance(text, str) else text)
+
+    async def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
+        """Wait until it ends; its exit code."""
+        if not await self._changes.until(lambda: self.exit_code is not None, seconds):
+            pytest.fail(f"{self} did not end within {seconds} s{self._written()}")
+        assert self.exit_code is not None
+        return self.exit_code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal; it must run."""
+        assert self.exit_code is None, f"{self} has ended{self._written()}"
+        os.kill(self.pid, number)
+
+    async def stop(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_SECONDS) -> int:
         """Send it a signal and wait until it ends; its exit code."""
-        self.process.send_signal(number)
-        return self.wait(seconds)
+        self.send_signal(number)
+        return await self.wait(seconds)
 
-    def stop_impatiently(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_SECONDS) -> int:
+    async def stop_impatiently(self, number: int = signal.SIGTERM) -> int:
         """Send it a signal again and again until it has ended; its exit code."""
-        last = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < last:
-            self.process.send_signal(number)
-            time.sleep(0.002)
-        return self.wait(seconds)
+        while self.exit_code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+            await deferLater(reactor, 0.002)
+        return self.exit_code
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         """End it and everything it started, in any state."""
-        # The group outlives its leader when a child of it does; the id is only free when all have gone.
+        # The group outlives its leader when a child of it does; the id is only free when all are gone.
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for reader in self._readers:
-            reader.join(PATIENCE_SECONDS)
+            os.killpg(self.pid, signal.SIGKILL)
+        if self.exit_code is None:
+            with suppress(ProcessLookupError):  # setsid has not made the group yet
+                os.kill(self.pid, signal.SIGKILL)
+        await self.wait()
 
     def __str__(self) -> str:
         return " ".join(self.command)
 
-    def _read(self, name: str, stream: IO[bytes]) -> None:
-        with stream:
-            while data := os.read(stream.fileno(), 65536):
-                with self._changed:
-                    self._texts[name] += data.decode("utf-8", "replace")
-                    self._changed.notify_all()
-        with self._changed:
-            self._changed.notify_all()
-
-    def _wait_until(self, arrived: Callable[[], bool], what: str, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            while not arrived():
-                ended = self.process.poll() is not None and not any(reader.is_alive() for reader in self._readers)
-                if (ended and not arrived()) or time.monotonic() > deadline:
-                    state = f"ended with {self.process.returncode}" if ended else f"runs, but after {seconds} s"
-                    pytest.fail(f"{self} {state} without {what}{self._said()}")
-                self._changed.wait(_LOOK_AGAIN_SECONDS)
+    async def _until(self, is_so: Callable[[], bool], what: str, seconds: float) -> None:
+        arrived = await self._changes.until(lambda: is_so() or self.exit_code is not None, seconds)
+        if not is_so():
+            state = f"ended with {self.exit_code}" if arrived else f"runs, but after {seconds} s"
+            pytest.fail(f"{self} {state} without {what}{self._written()}")
 
     def _line_with(self, text: str) -> str | None:
-        for written in self._texts.values():
+        for written in (self.stdout, self.stderr):
             # A line that has not ended may lack its rest.
             for line in written.splitlines(keepends=True):
                 if text in line and line.endswith("\n"):
                     return line.rstrip("\r\n")
         return None
 
-    def _said(self) -> str:
+    def _written(self) -> str:
         return f"\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+#: Starts a program, as ``AsyncProgram(command, ...)`` does.
+StartAsync = Callable[..., AsyncProgram]
+
+
+async def run(start_async: StartAsync, *command: str, text: str | bytes = "", **options: Any) -> AsyncProgram:
+    """Start a program, write to its input, close that, and wait for its end."""
+    program = start_async(command, descriptors={0: "w"}, **options)
+    program.write(text)
+    program.transport.closeStdin()
+    await program.wait()
+    return program
 
 
 def _is_there(path: Path) -> bool:
