@@ -256,8 +256,8 @@ class Workloads:
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
         """The rows of some workloads in the table, by id, without those that do not run yet."""
-        wanted = frozenset(ids)
-        return {each: row for row, each in enumerate(self.table.ids.tolist()) if each in wanted}
+        row_of = self.table.row_of
+        return {each: row_of[each] for each in ids if each in row_of}
 
     def load_percents(self, rows: Mapping[str, int]) -> dict[str, float]:
         """The mean load of workloads in the last tick, without fluctuation, by id.
@@ -274,8 +274,7 @@ class Workloads:
         table = self.table
         places = np.array(list(rows.values()), dtype=np.int64)
         places = places[table.is_work[places]]
-        left = (table.work[places] - table.done[places]) / table.speed[places]
-        return dict(zip(table.ids[places].tolist(), left.tolist(), strict=True))
+        return dict(zip(table.ids[places].tolist(), table.work_left[places].tolist(), strict=True))
 
     def level(self, now_seconds: float) -> Level:
         """The quantities of each running workload, in the order of :meth:`running`: shape (W,).

@@ -130,6 +130,12 @@ class Table(Rows):
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def work_left(self) -> Floats:
+        """Remaining seconds of work at the highest clock, shape (W,); meaningless for other profiles."""
+        left: Floats = (self.work - self.done) / self.speed
+        return left
+
     def kept(self, keep: Mask) -> Table:
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)
@@ -189,6 +195,11 @@ class Table(Rows):
         """The first pair of each workload, shape (W,)."""
         firsts: Positions = np.cumsum(self.pair_counts) - self.pair_counts
         return firsts
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each workload, by id."""
+        return dict(zip(self.ids.tolist(), range(len(self)), strict=True))
 
     @cached_property
     def owner(self) -> Positions:
