@@ -12,7 +12,7 @@ import pytest_twisted
 
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.browser import Chromium
-from tests.support.programs.page import Stand, fill, no_complaint, press, unfold
+from tests.support.programs.page import Stand, fill, no_complaint, press, show_map, unfold
 from tests.support.programs.processes import StartAsync, require_program, skip_or_fail
 
 pytestmark = pytest.mark.real
@@ -54,6 +54,7 @@ async def test_open_and_watch(stand: Stand) -> None:
     before = await browser.until(f"{USAGE}.includes('Mean usage') && {USAGE}.match(/[0-9]/) && {USAGE}")
     assert "on 3 nodes" in before
     await browser.until(f"{USAGE} !== {json.dumps(before)}")
+    await show_map(browser)
     drawn = "(() => { const c = document.querySelector('.map canvas'); return c.width && c.getContext('2d')"
     painted = drawn + ".getImageData(0, 0, c.width, c.height).data.some((value) => value > 0); })()"
     assert await browser.value(painted)
@@ -102,7 +103,7 @@ async def test_a_device_by_keyboard(stand: Stand) -> None:
 
     await eventually(has_past, "there is a past to show")
     browser = await stand.open()
-    await browser.until("document.querySelector('.map canvas').height > 100")
+    await show_map(browser)
     await browser.value("document.querySelector('.map canvas').focus()")
     for key in ("ArrowRight", "ArrowRight"):
         await browser.press(key)

@@ -114,3 +114,9 @@ async def no_complaint(browser: Browser) -> None:
     assert browser.complaints == []
     hosts = {address.split("/")[2] for address in browser.asked if address.startswith(("http", "ws"))}
     assert len(hosts) == 1, hosts
+
+
+async def show_map(browser: Browser) -> None:
+    """Show the map of a fleet that has cards."""
+    await browser.value("document.querySelector('input[name=view][value=Map]').click()")
+    await browser.until("document.querySelector('.map canvas').height > 100")
