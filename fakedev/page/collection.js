@@ -99,7 +99,7 @@ export class Collection {
     this.table.show(rows);
     this.pager.hidden = total <= MOST && !isSearched;
     const last = this.offset + items.length;
-    put(this.where, items.length ? `${number(this.offset + 1)}–${number(last)} of ${number(total)}${isSearched ? " found" : ""}` : "");
+    put(this.where, items.length ? `${number(this.offset + 1)}-${number(last)} of ${number(total)}${isSearched ? " found" : ""}` : "");
     this.back.disabled = this.offset === 0;
     this.on.disabled = last >= total;
     this.back.hidden = this.on.hidden = total <= MOST;

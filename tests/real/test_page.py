@@ -13,7 +13,7 @@ import pytest_twisted
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.browser import Chromium
 from tests.support.programs.page import Stand, fill, no_complaint, press, show_map, unfold
-from tests.support.programs.processes import StartAsync, require_program, skip_or_fail
+from tests.support.programs.processes import StartAsync, skip_or_fail
 
 pytestmark = pytest.mark.real
 
@@ -26,14 +26,6 @@ NAMED = {
     *("tab", "tabpanel", "table", "image", "application"),
 }
 USAGE = "document.querySelector('.tiles').innerText"
-
-
-@pytest_twisted.async_yield_fixture(scope="module")
-async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chromium]:
-    """A browser for all tests of this file: it takes longer to start than a service."""
-    running = Chromium(require_program("chromium"), tmp_path_factory.mktemp("browser"))
-    yield running
-    await running.kill()
 
 
 @pytest_twisted.async_yield_fixture
