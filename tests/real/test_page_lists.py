@@ -245,7 +245,7 @@ async def test_the_clock(start_async: StartAsync, tmp_path: Path, browser: Brows
     await browser.until("document.querySelector('#said .bad')?.innerText.includes('5 minuets')")
     await browser.value(f"{dialog}.querySelector('[aria-label=\"Advance by 5 min\"]').click()")
     await browser.until("[...document.querySelectorAll('#said p')].some((each) => each.innerText.includes('at tick'))")
-    await browser.press("Escape")
+    await browser.press("Escape", 27)
     await browser.until(f"{dialog} === null")
 
 
