@@ -29,7 +29,19 @@ export class Table {
     );
     this.table = make("table", { "aria-label": caption }, make("thead", {}, head), this.body);
     this.table.hidden = true;
-    this.element = make("div", {}, make("div", { class: "scroll" }, this.table), this.nothing);
+    const scroll = make("div", { class: "scroll" }, this.table);
+    this.element = make("div", {}, scroll, this.nothing);
+    // What is wider than its place is scrolled by keys, too.
+    const scrolled = { tabindex: "0", role: "region", "aria-label": caption };
+    const watch = new ResizeObserver(() => {
+      const isWider = scroll.scrollWidth > scroll.clientWidth;
+      for (const [name, value] of Object.entries(scrolled)) {
+        if (isWider) scroll.setAttribute(name, value);
+        else scroll.removeAttribute(name);
+      }
+    });
+    watch.observe(scroll);
+    watch.observe(this.table);
   }
 
   /** Show rows in this order. */

@@ -233,19 +233,22 @@ async def test_ten_thousand_devices(start_async: StartAsync, tmp_path: Path, bro
     await browser.until("window.map?.cells.length === 20000 && map.scale === 'health' && map.drawn")
     wrong = (
         "(() => { const {paper, cells, canvas} = map, side = map._side(), {divided} = map.live.outline;"
-        "const {data, width} = paper.getImageData(0, 0, canvas.width, canvas.height);"
-        "const at = (x, y) => data.slice(4 * (y * width + x), 4 * (y * width + x) + 3).join();"
+        "const {data, width} = paper.getImageData(0, 0, canvas.width, canvas.height), ratio = devicePixelRatio;"
+        "const at = (x, y) => { const pixel = 4 * (Math.floor(ratio * y) * width + Math.floor(ratio * x));"
+        "  return data.slice(pixel, pixel + 3).join(); };"
         "const found = []; let count = 0;"
         "for (let place = 0; place < divided.length; place++) { const [x, y] = cells.slice(2 * place, 2 * place + 2);"
         "  if (x < 0 || map.mask && !map.mask[place]) continue; count++;"
-        "  const isCut = at(x + 1, y + 1) !== at(x + side - 1, y + side - 1);"
+        "  const isCut = at(x + 1.5, y + 1.5) !== at(x + side - 1, y + side - 1);"
         "  if (isCut !== divided[place] > 0) found.push(map.live.name(place)); }"
         "return [count, found]; })()"
     )
     assert await browser.value("map.live.outline.divided.filter((each) => each > 0).length") == 150
     assert await browser.value(wrong) == [10_000, []]
-    # Pointing at boards draws a frame around them, which leaves with the pointer.
-    for place in (0, 5000, 9800, 9801, 9802, 9999):
+    # Pointing at boards draws a frame around them, which leaves with the pointer, at any number of pixels.
+    for place, scale in ((0, 1), (5000, 1), (9801, 1), (9802, 1.5), (9999, 1.5), (9800, 1)):
+        await browser.resize(1400 + place % 7, 800, scale)
+        await browser.until(f"map.canvas.width === Math.round({scale} * map.element.clientWidth) && map.drawn")
         box = json.loads(await browser.value(
             f"(() => {{ const [x, y] = map.cells.slice({2 * place}), {{canvas}} = map;"
             "scrollTo(0, scrollY + canvas.getBoundingClientRect().y + y - 400);"
@@ -254,9 +257,9 @@ async def test_ten_thousand_devices(start_async: StartAsync, tmp_path: Path, bro
         ))  # fmt: skip
         await browser.point(*box)
         await browser.until(f"map.pointed === {place}")
-    await browser.point(3, 790)
-    await browser.until("map.pointed === -1")
-    assert await browser.value(wrong) == [10_000, []]
+        await browser.point(3, 790)
+        await browser.until("map.pointed === -1")
+        assert await browser.value(wrong) == [10_000, []], (place, scale)
     await stand.service.fetch("/api/v1/faults", {"kind": "hang", "devices": ["mig-3/*", "dgx-7/*"]})
     await browser.until(f"{TILES}.includes('In trouble 16')")
     await tile(browser, "In trouble")
