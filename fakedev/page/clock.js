@@ -7,6 +7,7 @@ import { duration, number } from "./format.js";
 const PATH = "/api/v1/clock";
 const SPEEDS = [0.1, 0.5, 1, 2, 10, 60, 100];
 const ADVANCES = [["5 min", "5m"], ["1 h", "1h"], ["1 day", "1d"]];
+const PACES = { 0: "paused", 1: "at the speed of real time" };
 const STOP = ["PATCH", PATH, { advance: null }];
 
 export class Clock {
@@ -36,13 +37,12 @@ export class Clock {
     const done = advance && (100 * (tick - advance[0])) / (advance[1] - advance[0]);
     put(this.time, `${duration(seconds)} `);
     put(this.pace, advance ? `→ ${number(Math.floor(done))} %` : speed ? `${speed}×` : "paused");
-    for (const [button, hasText] of [[this.switch, false], [this.bigSwitch, true]]) {
-      const [sign, text] = speed ? ["⏸", "Pause"] : ["▶", "Continue"];
-      put(button, hasText ? text : sign);
-      button.setAttribute("aria-label", `${text} the clock`);
-      button.title = `${text} the clock`;
-    }
-    put(this.now, `Tick ${number(tick)}: ${duration(seconds)} of simulated time, ${speed ? `at ${speed} times the speed of real time` : "paused"}.`);
+    const text = speed ? "Pause" : "Continue";
+    put(this.bigSwitch, text);
+    this.switch.dataset.sign = speed ? "pause" : "play"; // drawn: not every font has these signs
+    for (const button of [this.switch, this.bigSwitch]) button.title = `${text} the clock`;
+    this.switch.setAttribute("aria-label", `${text} the clock`);
+    put(this.now, `Tick ${number(tick)}: ${duration(seconds)} of simulated time, ${PACES[speed] ?? `at ${speed} times the speed of real time`}.`);
     for (const [value, button] of this.speeds) button.setAttribute("aria-pressed", String(value === speed));
     this.progress.hidden = !advance;
     this.start.hidden = Boolean(advance);

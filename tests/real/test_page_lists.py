@@ -223,7 +223,7 @@ async def test_the_clock(start_async: StartAsync, tmp_path: Path, browser: Brows
     await acts(browser, "document.querySelector('.clock > button').click()", "pause or continue the clock")
     await browser.until(f"{pace}.includes('1{TIMES}')")
     await browser.value("document.getElementById('clock').click()")
-    await browser.until("document.querySelector('dialog[open]')?.innerText.includes('times the speed of real time')")
+    await browser.until("document.querySelector('dialog[open]')?.innerText.includes('at the speed of real time')")
     dialog = "document.querySelector('dialog[open]')"
     await browser.value(f"{dialog}.querySelector('[aria-label=\"Speed 10\"]').click()")
     await browser.until(f"{pace}.includes('10{TIMES}')")
