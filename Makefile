@@ -2,6 +2,7 @@
 # make check      lint, types and the fast tests: for each save, and for the pre-commit hook
 # make test       lint, types and all tests but those of make test-long
 # make test-long  the tests that take more than ten seconds each
+# make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
 # make clean      remove all that these made
@@ -33,7 +34,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run check test test-long bench dist clean
+.PHONY: run check test test-long fuzz bench dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -55,6 +56,10 @@ test-long: WORKERS = 0
 test-long: $(VENV)/installed-for-tests
 	$(PYTEST) -m long
 
+# It takes its variables from the environment, where make puts those of its command line.
+fuzz: $(VENV)/installed-for-tests
+	@PYTHONPATH=. $(BIN)/python -m tests.fuzz
+
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
 
@@ -75,7 +80,7 @@ dist: $(VENV)/installed-for-tests
 	  grep -w fakedev help.txt || { echo "twistd does not list fakedev" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info _trial_temp* .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info _trial_temp* .fuzz .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	rm -f twisted/plugins/dropin.cache
 	find fakedev twisted tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

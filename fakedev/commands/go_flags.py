@@ -17,6 +17,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from fakedev.commands.console import write_text
 from fakedev.config.peer_address import Address, parse_address
+from fakedev.spec.errors import printable, shortened
 from fakedev.spec.units import parse_duration
 
 T = TypeVar("T")
@@ -89,6 +90,9 @@ def all_interfaces(address: str) -> str:
 
 class FlagError(Exception):
     """The arguments cannot be used; the text says why, in one line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(shortened(printable(text)))
 
 
 class HelpAsked(Exception):

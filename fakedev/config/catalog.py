@@ -35,7 +35,8 @@ Fields = dict[str, tuple[object, Place]]
 _DEVICES: Final = "devices"
 _IDENTITIES: Final = "identities"
 _FIELDS: Final = "fields"
-_NAME_LINE: Final = re.compile(r"^(name|version|default|aliases):[ \t]*(.*?)[ \t]*(?:[ \t]#.*)?$", re.MULTILINE)
+_NAME_LINE: Final = re.compile(r"^(name|version|default|aliases):(.*)$", re.MULTILINE)
+_REMARK: Final = re.compile(r"[ \t]#")
 
 
 class Catalog:
@@ -229,7 +230,10 @@ def _index(files: Files, folder: str) -> Mapping[str, str]:
     names: dict[str, str] = {}
     for file in files.catalog_names(folder):
         stem = file.removesuffix(".yaml")
-        lines = dict(_NAME_LINE.findall(files.peek_catalog(folder, file)))
+        lines = {
+            key: _REMARK.split(value, maxsplit=1)[0].strip(" \t")
+            for key, value in _NAME_LINE.findall(files.peek_catalog(folder, file))
+        }
         names[stem] = file
         bare = stem.partition("@")[0]
         if bare not in names or lines.get("default") == "true":

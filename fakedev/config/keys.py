@@ -6,10 +6,12 @@ from fakedev.config.endpoint_keys import MAX_CONNECTIONS, MESSAGE_TIMEOUT, WEB, 
 from fakedev.config.faults import FAULT
 from fakedev.config.pools.keys import FLEET
 from fakedev.config.queues import QUEUES
+from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
 from fakedev.config.workloads import BASE
+from fakedev.spec.limits import Limits
 
 WORKLOADS = Section(
     "workloads",
@@ -31,6 +33,13 @@ WORKLOADS = Section(
         MESSAGE_TIMEOUT,
     ),
     doc="Work for the devices.",
+)
+
+LIMITS = Section(
+    "limits",
+    keys_from(Limits),
+    doc="How much workloads and faults may take, of all peers together and of one. What has no room is refused as "
+    "`full`; workloads and faults of the file count, and are an error when they have no room.",
 )
 
 JOURNAL = Section(
@@ -82,6 +91,7 @@ CONFIGURATION = Section(
             "Faults, from the first tick on or later.",
             default=(),
         ),
+        Key("limits", LIMITS, "How much workloads and faults may take."),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("log", LOG, "Logging, to standard error."),
         Key("watch", Boolean(), "Reload when the file, or one that it names, changes (reload.md).", default=False),

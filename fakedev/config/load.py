@@ -28,11 +28,14 @@ from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.workloads import load_base
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.faults.faults import MAX_FAULTS
+from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.workloads.admission import Admission
-from fakedev.sim.workloads.intake import MAX_WORKLOADS
-from fakedev.spec.fleet import FleetSpec
+from fakedev.sim.workloads.configured import check_room_of_configuration
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import FleetSpec, WorkloadSpec
+from fakedev.spec.limits import Limits
 
 #: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
@@ -107,12 +110,9 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         base, faults = base + profiled, faults + faulty
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
-    if len(base) > MAX_WORKLOADS:
-        text = f"{len(base)} workloads with those of profiles are too many: at most {MAX_WORKLOADS}"
-        report.problem(workloads.place, f"workloads: {text}")
-    if len(faults) > MAX_FAULTS:
-        text = f"{len(faults)} faults with those of profiles are too many: at most {MAX_FAULTS}"
-        report.problem(values.place_of("faults"), f"faults: {text}")
+    limits = _limits(values["limits"])
+    if admission is not None and rules is not None:
+        _check_limits(limits, values, base, faults, admission, rules, report)
     shard = fleet["shard"]
     if complete and shard is not None and not any(map(shard.has, nodes)):
         text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
@@ -121,7 +121,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     return Configuration(
         fleet=FleetSpec(
             specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults,
-            tallies_shown([pool.identity.identity for pool in pools], web), shard,
+            tallies_shown([pool.identity.identity for pool in pools], web), shard, limits,
         ),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
@@ -137,6 +137,30 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         notes=report.notes,
         source=values,
     )
+
+
+def _limits(values: Values) -> Limits:
+    sizes = ("memory", "peer-memory")
+    return values.build(Limits, **{f"{key.replace('-', '_')}_bytes": int(values[key]) for key in sizes})
+
+
+def _check_limits(
+    limits: Limits,
+    values: Values,
+    workloads: Sequence[WorkloadSpec],
+    faults: Sequence[FaultSpec],
+    admission: Admission,
+    rules: FaultRules,
+    report: Report,
+) -> None:
+    """Check that all workloads and faults of the configuration, with those of profiles, have room."""
+    if report.sorted_problems():
+        return  # some of them may be missing, or not possible
+    try:
+        check_room_of_configuration(workloads, faults, admission, rules, limits)
+    except Refused as refused:
+        place = values["limits"].place_of(refused.where.removeprefix("limits."))
+        report.problem(place, f"{refused.text} (the workloads and faults of the configuration, with those of profiles)")
 
 
 def _journal(values: Values, folder: str) -> Journal | None:

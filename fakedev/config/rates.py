@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from fakedev.config.schema.files import Unreadable
@@ -30,7 +30,7 @@ _FORMS: Final = {
 #: The columns of a CSV file.
 _CURVE_COLUMNS: Final = ["seconds", "rate"]
 _LIST_COLUMNS: Final = ["seconds"]
-_FORM: Final = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=]+?)\s*")
+_FORM: Final = re.compile(r"([^<>=\s]++)\s*+(<=|>=|<|>)([^<>=]++)")
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%?)", re.ASCII)
 #: The subjects of expectations; a point without a subject is one of ``total``.
 _SUBJECTS: Final = ("rate", *COUNTS, *POINTS, *(f"{part}.{point}" for part in PARTS for point in POINTS))
@@ -104,19 +104,20 @@ def _something(curve: Lines) -> Lines:
 
 def _table(text: str, path: str) -> OpenLoad:
     """A curve or a list of arrivals from a CSV file."""
-    rows = csv.reader(text.splitlines())
-    columns = [name.strip() for name in next(rows, [])]
+    rows = _rows(text, path)
+    _, names = next(rows, (1, []))
+    columns = [name.strip() for name in names]
     if columns not in (_CURVE_COLUMNS, _LIST_COLUMNS):
         raise ValueError(f"{path}:1: the columns must be seconds,rate (a curve) or seconds (arrivals)")
     numbers: list[list[float]] = []
-    for row in rows:
+    for line, row in rows:
         if not row:
             continue
         if len(row) != len(columns):
-            raise ValueError(f"{path}:{rows.line_num}: must have {len(columns)} columns, not {len(row)}")
-        numbers.append([_number(cell, f"{path}:{rows.line_num}") for cell in row])
+            raise ValueError(f"{path}:{line}: must have {len(columns)} columns, not {len(row)}")
+        numbers.append([_number(cell, f"{path}:{line}") for cell in row])
         if len(numbers) > 1 and numbers[-1][0] < numbers[-2][0]:
-            raise ValueError(f"{path}:{rows.line_num}: the seconds must not fall")
+            raise ValueError(f"{path}:{line}: the seconds must not fall")
     if not numbers:
         raise ValueError(f"{path}: has no rows")
     if columns == _LIST_COLUMNS:
@@ -127,6 +128,15 @@ def _table(text: str, path: str) -> OpenLoad:
         return OpenLoad(_something(Lines([(seconds, rate) for seconds, rate in numbers], ends=True)))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file, with the number of their last line."""
+    rows = csv.reader(text.splitlines())
+    try:
+        yield from ((rows.line_num, row) for row in rows)
+    except csv.Error as error:
+        raise ValueError(f"{path}:{rows.line_num}: is not CSV: {error}") from None
 
 
 def _number(cell: str, where: str) -> float:
@@ -144,10 +154,10 @@ def parse_expectation(text: str) -> Expectation:
 
     :raises ValueError: with the correct form.
     """
-    match = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text[:60]!r} is no expectation: give WHAT, one of < <= > >=, and a number, as p99<2s")
-    subject, comparison, bound = match.groups()
+    subject, comparison, bound = match[1], match[2], match[3].strip()
     if subject not in _SUBJECTS:
         nearest = nearest_name(subject, _SUBJECTS)
         hint = f"did you mean {nearest}?" if nearest else f"there are rate, {', '.join(COUNTS)}, {', '.join(POINTS)}"

@@ -12,7 +12,7 @@ _SAMPLE: Final = re.compile(
     r"([a-zA-Z_:][\w:]*+)(?:\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+)\})?[ \t]++(\S++)(?:[ \t]++(-?[\d.]++))?[ \t]*+"
 )
 _LABEL: Final = re.compile(r'(?<![\w-])([a-zA-Z_][\w-]*+)="((?:[^"\\]|\\.)*+)"')
-_DECLARED: Final = re.compile(r"# (HELP|TYPE) (\S+) ?(.*)")
+_DECLARED: Final = re.compile(r"# (HELP|TYPE) (\S++) ?+(.*)")
 #: Suffixes of sample names that the name of their family does not have.
 _SUFFIXES: Final = ("_total", "_created", "_bucket", "_count", "_sum")
 #: How many characters of a line an error shows.

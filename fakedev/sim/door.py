@@ -97,9 +97,11 @@ class Door:
         self._event_keys = EventKeys()
         self._following: CompiledFleet | None = None
 
-    def apply(self, event: Event, state: State, compiled: CompiledFleet) -> Stamped:
+    def apply(self, event: Event, state: State, compiled: CompiledFleet, peer: object | None = "") -> Stamped:
         """Check and accept an event.
 
+        :param peer: who sends it, for the limits of each peer; empty: no single peer; None: a replay, for which the
+            limits do not hold.
         :raises Refused: if it is not possible; nothing is changed or recorded then.
         """
         sequence, key = self._sequence + 1, ""
@@ -107,7 +109,7 @@ class Door:
         match event:
             case StartWorkload(workload):
                 key = self._event_keys.key(state.tick, workload.name, workload.node, *workload.devices)
-                devices = self._intake.accept(workload_id_of(sequence), workload, key).devices
+                devices = self._intake.accept(workload_id_of(sequence), workload, key, peer=peer).devices
             case StopWorkload(workload_id, reason):
                 self._intake.stop((workload_id,), reason)
             case StopWorkloads(workload_ids, reason):
@@ -118,9 +120,7 @@ class Door:
                 self._intake.drop(workload_ids)
             case InjectFault(fault):
                 key = self._event_keys.key(state.tick, fault.kind, fault.node, *fault.devices)
-                made = self._faults.made(fault_id_of(sequence), fault, key)
-                self._faults.add(made)
-                devices = made.devices
+                devices = self._faults.start(fault_id_of(sequence), fault, key, peer).devices
             case ClearFault(fault_id):
                 self._faults.clear((fault_id,))
             case ClearFaults(fault_ids):
@@ -128,7 +128,11 @@ class Door:
             case ChangeClock():
                 self._clock.change(event, state.tick)
             case Reload(following):
-                self._configured.reserve(*self.check_can_reload(compiled, following))
+                check_can_reload(compiled.spec, following)
+                starts = self._configured.starts(following)
+                if peer is not None:
+                    self._configured.check_room(starts, following.spec.limits)
+                self._configured.reserve(starts)
                 following.reindex_from(compiled.roster)
                 self._following = following
         self._sequence = sequence
@@ -144,7 +148,9 @@ class Door:
         :raises Refused: if the reload is not possible.
         """
         check_can_reload(compiled.spec, following)
-        return self._configured.check_room(following.spec)
+        starts = self._configured.starts(following)
+        self._configured.check_room(starts, following.spec.limits)
+        return len(starts.workloads), len(starts.faults)
 
     def take_reload(self) -> CompiledFleet | None:
         """The configuration to reload with in this tick; None: there is no reload."""

@@ -13,8 +13,10 @@ An event that arrives during tick n takes effect in tick n + 1, in order of arri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Final
 
+from fakedev.sim.budget import Budget
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.door import Door, WallClock
 from fakedev.sim.entities.randomness import Floats
@@ -30,7 +32,7 @@ from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import LinkHistory, link_history
 from fakedev.sim.reload import choose_devices, ended_with_configuration, without_closed_devices, without_devices_here
 from fakedev.sim.tallies.tallies import Tallies
-from fakedev.sim.workloads.configured import ConfiguredWork
+from fakedev.sim.workloads.configured import NO_STARTS, ConfiguredWork
 from fakedev.sim.workloads.endings import Endings
 from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.labels import DeviceLabels
@@ -39,6 +41,7 @@ from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.fleet import FleetSpec
+from fakedev.spec.limits import key_of_limit
 
 #: Tick 0 shows the first instant: the mean over this many seconds.
 _INSTANT_SECONDS: Final = 1e-6
@@ -56,6 +59,7 @@ class Fleet:
     :param tell: receives the entries of the journal, in order.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
+    :ivar budget: what workloads and faults take of the limits.
     :ivar moves: the new positions of the devices at the last reload; None: there was none.
     """
 
@@ -73,10 +77,13 @@ class Fleet:
         self.journal = FleetJournal(self.roster, tell)
         compiled = self.compiled
         self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
-        self.faults = Faults(spec.seed, compiled.fault_rules)
+        self.budget = Budget(spec.limits)
+        self.faults = Faults(spec.seed, compiled.fault_rules, self.budget)
         self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
-        self.intake = Intake(self.workloads, self._labels.attribution, self.faults, compiled.admission)
-        self._configured = ConfiguredWork(self.intake, self.faults)
+        self.intake = Intake(
+            self.workloads, self._labels.attribution, self.faults, compiled.admission, self.budget
+        )
+        self._configured = ConfiguredWork(self.intake, self.faults, self.budget)
         self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal, record)
         self._configured.start_workloads(spec.base)
         self._configured.start_faults(spec.faults)
@@ -112,12 +119,14 @@ class Fleet:
 
     # -- the door ---------------------------------------------------------------------------------
 
-    def apply(self, event: Event) -> Stamped:
+    def apply(self, event: Event, peer: object | None = "") -> Stamped:
         """Accept an event; it takes effect in the next tick.
 
+        :param peer: who sends it, for the limits of each peer; empty: no single peer; None: a replay, for which the
+            limits do not hold.
         :raises Refused: if it is not possible; nothing is changed or recorded then.
         """
-        return self._door.apply(event, self.state, self.compiled)
+        return self._door.apply(event, self.state, self.compiled, peer)
 
     def check_can_reload(self, following: CompiledFleet) -> tuple[int, int]:
         """How many workloads and faults a reload with another configuration would start.
@@ -188,7 +197,8 @@ class Fleet:
 
     def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
         """Use another configuration; all that continues is found by its name."""
-        self._configured.reserve(0, 0)
+        self._configured.reserve(NO_STARTS)
+        self.budget.limits = following.spec.limits
         self.moves = moves
         all_ids = self._configured.workload_ids
         removed, added = self._configured.keep_workloads(following.spec.base)
@@ -213,7 +223,7 @@ class Fleet:
         levels = reindexed_levels(following, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self.tallies.move(moves, self.spec.tallies, self.roster, following.quantities)
         self._reload_with_faults(moves)
-        self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT])
+        self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT], self.faults)
         self.journal.reindex(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._configured.start_workloads(added)
@@ -263,6 +273,12 @@ class Fleet:
         if quantity not in self.compiled.quantities:
             raise Refused("unknown-name", f"no metric {metric!r}", "metric")
         return quantity
+
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """What is used of each limit, and what it allows, by its key in the configuration."""
+        limits = self.budget.limits
+        used = {"workloads": self.intake.count, "faults": len(self.faults.by_id), **self.budget.used()}
+        return {key_of_limit(each.name): (used[each.name], getattr(limits, each.name)) for each in fields(limits)}
 
     def quantity_names(self) -> list[str]:
         """The quantities of the fleet's devices."""

@@ -52,6 +52,10 @@ _FLAGS: Final = {
     "hung": ("hangs", "hangs no more"),
     "lost": ("is lost", "is back"),
 }
+#: Characters of device words of the faults and devices in a tick; beyond this its further entries have none.
+_MAX_WORDS_OF_TICK: Final = 2**16
+#: Groups of devices with the same cause, of one change in a tick; the last has all others, without a cause.
+_MAX_GROUPS: Final = 256
 _LONGEST_TEXT: Final = 400
 #: Workloads or faults that the scope of one event names; of more it has the number.
 _MAX_IDS: Final = 50
@@ -59,11 +63,10 @@ _MAX_IDS: Final = 50
 _VALUES: Final = {"xid": "XID"}
 #: The end of a workload; the entry of its start has its devices.
 _ENDED: Final = "ended"
+#: Kinds of entries of events.
+_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "fault", "clear")
 #: All kinds of entries.
-JOURNAL_KINDS: Final = (
-    "start", "stop", "drop", "clock", "reload", "fault", "clear", "began", "struck", "eased", "over", *_FLAGS, *_VALUES,
-    _ENDED,
-)  # fmt: skip
+JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *_FLAGS, *_VALUES, _ENDED)
 #: For entries without devices.
 NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
@@ -126,6 +129,7 @@ class FleetJournal:
     def __init__(self, roster: Roster, tell: Tell = no_op) -> None:
         self._roster = roster
         self._tell = tell
+        self._tick = self._size_of_tick = 0
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Device words of the last sets of units: entries of one fault often concern the same units.
         self._worded: dict[bytes, str] = {}
@@ -156,7 +160,15 @@ class FleetJournal:
             self._add([self._with_words(each, units) for each, units in zip(entries, devices, strict=True)], devices)
 
     def _with_words(self, entry: JournalEntry, devices: Positions) -> JournalEntry:
-        return entry._replace(devices=self._words(devices)) if len(devices) else entry
+        """The entry with its device words; those of faults and devices end when a tick has too many."""
+        is_event = entry.kind in _EVENTS
+        if entry.tick != self._tick:
+            self._tick, self._size_of_tick = entry.tick, 0
+        if not len(devices) or not (is_event or self._size_of_tick < _MAX_WORDS_OF_TICK):
+            return entry
+        entry = entry._replace(devices=self._words(devices))
+        self._size_of_tick += 0 if is_event else entry.size
+        return entry
 
     def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
         self._recent.add(entries, devices)
@@ -187,8 +199,15 @@ class FleetJournal:
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
-            for devices in faults.units_by_cause(name, changed) if len(changed) else ():
-                cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
+            if not len(changed):
+                return
+            groups = faults.units_by_cause(name, changed)
+            if len(groups) > _MAX_GROUPS:
+                # Many faults at random make a group of almost each device.
+                groups[_MAX_GROUPS - 1 :] = [np.sort(np.concatenate(groups[_MAX_GROUPS - 1 :]))]
+            causes = faults.behind_each(name, [int(devices[0]) for devices in groups])
+            for number, devices in enumerate(groups, 1):
+                cause = ",".join(fault.fault_id for fault in causes[number - 1]) if number < _MAX_GROUPS else ""
                 self.note([JournalEntry(tick, seconds, name, self.names(devices), cause, text)], [devices])
 
         for name in self._since:

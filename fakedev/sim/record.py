@@ -62,6 +62,18 @@ def read_record(
     return head, events
 
 
+def without_incomplete_line(text: bytes) -> bytes:
+    """A record without its last line, when the program was killed or the disk was full while it was written."""
+    lines, end, rest = text.rpartition(b"\n")
+    if not end or not rest:
+        return text
+    try:
+        orjson.loads(rest)
+    except orjson.JSONDecodeError:
+        return lines + end
+    return text
+
+
 def _fields(number: int, line: bytes) -> dict[str, object]:
     try:
         fields = orjson.loads(line)
@@ -92,7 +104,7 @@ class Replay:
         while self._next is not None and self._next.tick <= fleet.state.tick:
             stamped = self._next
             try:
-                fits = fleet.apply(stamped.event) == stamped
+                fits = fleet.apply(stamped.event, None) == stamped
             except Refused as refusal:
                 text = f"event {stamped.sequence} of the record does not fit this fleet: {refusal.text}"
                 raise Refused(refusal.code, text, refusal.where) from None

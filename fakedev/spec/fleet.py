@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 from fakedev.spec.device_types import DeviceType, PartSpec
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.limits import Limits
 from fakedev.spec.shards import Shard
 from fakedev.spec.tallies import Tally
-from fakedev.spec.value_functions import Value
+from fakedev.spec.value_functions import Function, Value, highest
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
 FOREVER = 1e300
@@ -95,7 +98,74 @@ class Activity:
     seconds: float = FOREVER
 
 
-@dataclass(frozen=True)
+class Activities:
+    """The activities of a profile, kept as numbers: there may be ten thousand, of many workloads.
+
+    :ivar functions: the values that are functions, by position.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "_numbers", "functions")
+
+    def __init__(self, activities: Iterable[Activity]) -> None:
+        self._numbers = array("d")
+        self.functions: dict[int, Function] = {}
+        for position, each in enumerate(activities):
+            value = each.value
+            if isinstance(value, Function):
+                self.functions[position], value = value, 0.0
+            self._numbers.extend((value, each.fluctuation, each.seconds))
+        self._hash = 0
+
+    @classmethod
+    def of(cls, activities: Iterable[Activity]) -> Self:
+        """The same activities; they are not copied if they are kept as numbers already."""
+        return activities if isinstance(activities, cls) else cls(activities)
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 3
+
+    def __iter__(self) -> Iterator[Activity]:
+        numbers = iter(self._numbers)
+        for position, (value, fluctuation, seconds) in enumerate(zip(numbers, numbers, numbers, strict=True)):
+            yield Activity(self.functions.get(position, value), fluctuation, seconds)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Activities):
+            return NotImplemented
+        return self is other or (self._numbers == other._numbers and self.functions == other.functions)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            self._hash = hash((tuple(self._numbers), *self.functions.items())) or 1
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Activities({list(self)})"
+
+    @property
+    def numbers(self) -> array[float]:
+        """Value, fluctuation and seconds of each activity in turn; the value is 0 where it is a function."""
+        return self._numbers
+
+    @property
+    def segment_count(self) -> int:
+        """The number of activities, where each value of ``steps`` is one."""
+        steps = [len(each.arguments) - 1 for each in self.functions.values() if each.name == "steps"]
+        return len(self) + sum(steps)
+
+    @property
+    def seconds(self) -> float:
+        """Their duration in all."""
+        return sum(self._numbers[2::3])
+
+    @property
+    def highest(self) -> float:
+        """The highest value, without fluctuation."""
+        constant = (each for place, each in enumerate(self._numbers[::3]) if place not in self.functions)
+        return max((*constant, *map(highest, self.functions.values())))
+
+
+@dataclass(frozen=True, slots=True)
 class MetricUse:
     """A workload's demand for one metric beside its plain load.
 
@@ -107,13 +177,16 @@ class MetricUse:
     """
 
     metric: str
-    activities: tuple[Activity, ...]
+    activities: Activities
     is_share: bool = False
     is_optional: bool = False
     is_traffic: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "activities", Activities.of(self.activities))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     """A workload of a request or of the configuration.
 
@@ -134,7 +207,7 @@ class WorkloadSpec:
 
     name: str
     devices: tuple[str, ...]
-    activities: tuple[Activity, ...]
+    activities: Activities
     repeat: int = 1
     kind: str = "compute"
     is_work: bool = False
@@ -149,6 +222,9 @@ class WorkloadSpec:
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
     faults: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "activities", Activities.of(self.activities))
 
 
 @dataclass(frozen=True)
@@ -200,6 +276,7 @@ class FleetSpec:
     :param tallies: counts of device reports that identities show.
     :param faults: the faults of the configuration.
     :param shard: the shard whose nodes are simulated; None: all nodes. All other fields are of the whole fleet.
+    :param limits: of the work that requests and configuration start.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -211,3 +288,4 @@ class FleetSpec:
     faults: tuple[FaultSpec, ...] = ()
     tallies: tuple[Tally, ...] = ()
     shard: Shard | None = None
+    limits: Limits = field(default_factory=Limits)

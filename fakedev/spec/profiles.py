@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fakedev.spec.fleet import FOREVER, Activity, MetricUse
+from fakedev.spec.fleet import FOREVER, Activities, Activity, MetricUse
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
 from fakedev.spec.units import LOAD, SHARE, TRAFFIC, Unit, format_number, parse_duration, parse_seconds
 from fakedev.spec.value_functions import (
@@ -73,7 +73,7 @@ def checked_profile(activities: Sequence[tuple[Value, float, float]], unit: Unit
     return tuple(checked)
 
 
-def format_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> str:
+def format_profile(activities: Iterable[Activity], unit: Unit = LOAD) -> str:
     """Activities as :func:`parse_profile` reads them, to the last digit."""
     return ",".join(
         f"{format_value(a.value, unit.show)}:{unit.show(a.fluctuation)}:"
@@ -182,7 +182,7 @@ def _use(quantity: str, profile: object) -> MetricUse:
     is_traffic = quantity == AS_TRAFFIC and _has(profile, "B")
     try:
         activities = profile_from(profile, _unit(quantity, is_share, is_traffic))
-        return MetricUse(quantity, activities, is_share, is_traffic=is_traffic)
+        return MetricUse(quantity, Activities(activities), is_share, is_traffic=is_traffic)
     except ValueError as error:
         raise ValueError(f"{word}: {error}") from None
 

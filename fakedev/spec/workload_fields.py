@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from fakedev.spec.device_types import WORK_KINDS
 from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.fields import Field, FieldKind
-from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.fleet import Activities, WorkloadSpec
 from fakedev.spec.named_profiles import with_profile
 from fakedev.spec.profiles import format_profile, number_of, profile_from, use_profile, use_word, uses_from
 from fakedev.spec.quantities import is_in_bytes
@@ -100,7 +100,7 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         raise FieldError("name", "a workload needs a name")
     return WorkloadSpec(
         devices=_devices(fields.get("devices")),
-        activities=_read(profile_from, fields, "profile"),
+        activities=Activities(_read(profile_from, fields, "profile")),
         is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",
         limits=_limits(fields.get("limits")),
         uses=_read(uses_from, fields, "metrics"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from fakedev.spec.errors import shortened
+
 #: The codes of errors in all line protocols.
 CODES: Final = (
     "unknown-verb", "bad-argument", "unknown-name", "too-long", "full", "limit", "denied", "busy", "internal",
@@ -32,8 +34,8 @@ class ProtocolError(Exception):
     def __init__(self, code: str, text: str, fatal: bool = False, request_id: str | int | None = None) -> None:
         if code not in CODES:
             raise ValueError(f"{code!r} is not one of the codes: {', '.join(CODES)}")
-        super().__init__(text)
         self.code = code
-        self.text = text
+        self.text = shortened(text)
+        super().__init__(self.text)
         self.fatal = fatal
         self.request_id = request_id

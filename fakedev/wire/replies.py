@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from fakedev.spec.errors import printable
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 
@@ -68,13 +69,6 @@ def encode_notification(news: Notification, way: Dialect) -> bytes:
 def bare_digit(code: int) -> bytes:
     """The only answer to a bare workload: 0 or 1."""
     return b"1" if code else b"0"
-
-
-def printable(text: str) -> str:
-    """A text on one line, with unprintable characters as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def excerpt(message: bytes) -> str:

@@ -103,7 +103,7 @@ def test_workload_repeats_for_ever_and_stays_where_it_is_put() -> None:
     text = pool(device="dg1", identity="collectd").replace("workloads: {listen: []}\n", extra)
     first, second = load(str(DATA / "f.yaml"), Files(), text=text).fleet.base
     assert (first.name, first.devices, first.repeat) == ("two-steps", ("all",), 0)
-    assert first.activities == (Activity(30, 4, 20), Activity(60, 0, FOREVER))
+    assert tuple(first.activities) == (Activity(30, 4, 20), Activity(60, 0, FOREVER))
     assert (second.name, second.devices, second.repeat) == ("x", ("odd",), 3)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from fakedev.config.schema import schema
+from fakedev.config.schema.nodes import MAX_PROBLEMS
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from tests.support.configurations import loaded, pool, problems
@@ -18,7 +20,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         # shapes and keys
         (
             "- a",
-            ["f.yaml:1: must be a mapping of version, fleet, web, workloads, faults, journal, log, watch, queues, tester, not a list"],
+            ["f.yaml:1: must be a mapping of version, fleet, web, workloads, faults, limits, journal, log, watch, queues, tester, not a list"],
         ),
         ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, shard, pools, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
@@ -97,6 +99,17 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
 def test_problem(text: str, expected: list[str]) -> None:
     """Each fault gets its line, what is wrong, and what would be right."""
     assert problems(text) == expected
+
+
+def test_too_many_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration is read no further: to look for what is meant costs milliseconds for each problem."""
+    looked: list[str] = []
+    monkeypatch.setattr(schema, "nearest_name", lambda name, names: looked.append(name) or "")
+    found = problems("".join(f"key-{number}: 1\n" for number in range(10_000)))
+    assert len(found) == MAX_PROBLEMS + 1
+    assert found[0].startswith("f.yaml:1: unknown key 'key-0'")
+    assert found[-1] == f"f.yaml:{MAX_PROBLEMS}: there may be more: these are the first {MAX_PROBLEMS} problems"
+    assert len(looked) == MAX_PROBLEMS
 
 
 def test_all_problems_at_once() -> None:

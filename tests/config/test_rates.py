@@ -24,6 +24,8 @@ FILES = {
     "nothing.csv": "seconds,rate\n0,0\n9,0\n",
     "empty.csv": "seconds\n",
     "blank.csv": "",
+    "long.csv": "seconds,rate\n" + "1" * 140_000,
+    "long-name.csv": "s" * 140_000,
 }
 
 
@@ -90,6 +92,8 @@ def test_a_list_of_arrivals() -> None:
         ("csv:nothing.csv", "nothing.csv: no request ever arrives with this curve"),
         ("csv:empty.csv", "empty.csv: has no rows"),
         ("csv:blank.csv", "blank.csv:1: the columns"),
+        ("csv:long.csv", "long.csv:2: is not CSV: field larger than field limit"),
+        ("csv:long-name.csv", "long-name.csv:1: is not CSV: field larger than field limit"),
     ],
 )
 def test_what_is_no_load(text: str, reason: str) -> None:

@@ -215,11 +215,21 @@ def test_uses_are_values() -> None:
     assert isinstance(one[0], MetricUse)
 
 
-def test_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workloads and faults that no fleet would accept are errors, also those of profiles."""
-    monkeypatch.setattr("fakedev.config.load.MAX_WORKLOADS", 1)
-    monkeypatch.setattr("fakedev.config.load.MAX_FAULTS", 4)
-    assert problems(pool(nodes="2", profile="degrading") + "\n") == [
-        "f.yaml:1: faults: 11 faults with those of profiles are too many: at most 4",
-        "f.yaml:3: workloads: 2 workloads with those of profiles are too many: at most 1",
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ("workloads: 1", "limits.workloads is 1: 2 more are needed, and 1 remain: stop some, or raise limits.workloads"),
+        ("faults: 4", "limits.faults is 4: 11 more are needed, and 4 remain: clear some, or raise limits.faults"),
+        (
+            "workload-devices: 15",
+            "limits.workload-devices is 15: 16 more are needed, and 15 remain: stop workloads, or name fewer devices "
+            "or metrics, or raise limits.workload-devices",
+        ),
+    ],
+)
+def test_too_many(limits: str, problem: str) -> None:
+    """Workloads and faults that have no room are an error, with those of profiles."""
+    of_configuration = " (the workloads and faults of the configuration, with those of profiles)"
+    assert problems(pool(nodes="2", profile="degrading") + f"\nlimits:\n  {limits}\n") == [
+        f"f.yaml:6: {problem}{of_configuration}"
     ]

@@ -1,22 +1,48 @@
-"""Texts of peers and users cost time that grows with their length, not with its square.
-
-Each text below is as long as a message may be, and took a minute or more with expressions that backtrack.
-"""
+"""Texts of peers and users cost time that grows with their length, not with its square."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
+import re
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from fakedev.config.rates import parse_expectation
 from fakedev.exposition.captured import read_page
+from fakedev.sim.entities import selectors
 from fakedev.spec.shards import parse_shard
 from fakedev.spec.units import parse_duration, parse_seconds, parse_size
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from fakedev.wire.words import parse_words
+from tests.support.paths import ROOT
+from tests.support.regex_steps import StepCounter, TooManySteps, hostile_texts
+from tests.support.source_tree import Module
+
+_METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "subn", "split")
+#: Methods that try an expression at one place only. The others try it at each character.
+_AT_ONE_PLACE = ("fullmatch", "match")
+#: Expressions whose text is cut or refused before they see it, with the most characters that they see.
+BOUNDED = {
+    ("fakedev.spec.units", "_PART"): 64,
+}
+#: The most steps on a bounded text: about a millisecond of Python's own matcher.
+_MAX_STEPS = 20_000
+#: Functions that make an expression from something else than constants, and what bounds it.
+MADE_ELSEWHERE = {
+    ("fakedev.sim.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
+    ("fakedev.commands.workload.devices", "matched_names"): "the user's own -devregex, with a limit of CPU time",
+    ("fakedev.commands.dropins.frontend", "_of_options"): "a constant file name and a number, in our own messages",
+}
+_SHORT = 32
+_GROWTH = 4
 
 _LENGTH = 65_000
 _DIGITS = "1" * _LENGTH
@@ -32,6 +58,7 @@ def _page(line: str) -> None:
     read_page(line + "\n")
 
 
+#: Each text is as long as a message may be, and took a minute or more with expressions that backtrack.
 CASES: list[tuple[Callable[[str], object], str]] = [
     (_words, f"advance {_DIGITS}x"),
     (_words, f"advance {_DIGITS}.{_DIGITS}x"),
@@ -41,6 +68,7 @@ CASES: list[tuple[Callable[[str], object], str]] = [
     (parse_duration, _DIGITS + "x"),
     (parse_size, _DIGITS + " " * _LENGTH + "!"),
     (parse_shard, _DIGITS),
+    (parse_expectation, "p99<" + " " * _LENGTH + "="),
     (_page, "m{" + "a" * _LENGTH + "} 1"),
     (_page, 'm{a="' + "\\\\" * _LENGTH + "} 1"),
     (_page, 'm{a="b"' * 8000 + " 1"),
@@ -54,3 +82,145 @@ def test_long_texts_take_linear_time(parse: Callable[[str], object], text: str) 
     with contextlib.suppress(ValueError, ProtocolError):
         parse(text)
     assert time.process_time() - began < _MAX_SECONDS
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A regular expression of the project, and a method that is called on it."""
+
+    module: str
+    name: str
+    pattern: re.Pattern[Any]
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.module.removeprefix('fakedev.')}:{self.name}.{self.method}"
+
+
+def _modules() -> list[Module]:
+    """The modules of the project that may use regular expressions."""
+    return [
+        Module(path) for path in sorted((ROOT / "fakedev").rglob("*.py")) if "\nimport re\n" in path.read_text("utf-8")
+    ]
+
+
+def _expressions(module: Module) -> tuple[list[Expression], set[str]]:
+    """A module's expressions with their uses, and its functions that make one from something that is not constant."""
+    values = vars(importlib.import_module(module.name))
+    found: dict[tuple[str, str], Expression] = {}
+    made: set[str] = set()
+    functions = {
+        id(node): function.name
+        for function in ast.walk(module.tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+    }
+    calls = {id(node.func): node for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(module.tree):
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            continue
+        owner, method = node.value.id, node.attr
+        if owner == "re" and method in (*_METHODS, "compile"):
+            call = calls.get(id(node))
+            first = call.args[0] if call and call.args else None
+            if not isinstance(first, ast.Constant):
+                made.add(functions[id(node)])
+            elif method != "compile":
+                name = repr(first.value)[:40]
+                found[name, method] = Expression(module.name, name, re.compile(first.value), method)
+        elif method in _METHODS and isinstance(values.get(owner), re.Pattern):
+            found[owner, method] = Expression(module.name, owner, values[owner], method)
+    return list(found.values()), made
+
+
+def _steps(expression: Expression, text: str, most: int) -> int:
+    counter = StepCounter(expression.pattern, most)
+    try:
+        if expression.method == "fullmatch":
+            counter.fullmatch(text)
+        elif expression.method == "match":
+            counter.match(text)
+        else:
+            counter.find_all(text)
+    except TooManySteps:
+        return most + 1
+    return counter.steps
+
+
+@pytest.fixture(autouse=True)
+def _deep_recursion() -> Iterator[None]:
+    """The step counter nests as deeply as an expression repeats."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+def _growth(expression: Expression) -> str:
+    """Empty if the steps grow with the length; else a text for which they grow faster."""
+    shorts = list(hostile_texts(StepCounter(expression.pattern, 0), _SHORT))
+    longs = list(hostile_texts(StepCounter(expression.pattern, 0), _SHORT * _GROWTH))
+    for short, long in zip(shorts, longs, strict=True):
+        few = _steps(expression, short, 5000)
+        # Half as much again as linear, and what a repeat with a maximum may cost at the beginning.
+        most = few * _GROWTH * 3 // 2 + 200
+        if _steps(expression, long, most) > most:
+            return f"{long!r}: over {most} steps, where a text of a quarter of the length takes {few}"
+    return ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", _modules(), ids=lambda module: module.name)
+def test_steps_grow_with_the_length_of_the_text(module: Module) -> None:
+    """No text of characters that an expression knows takes more than linear time, nor does a bounded one many steps."""
+    expressions, made = _expressions(module)
+    assert expressions or made
+    assert made <= {function for name, function in MADE_ELSEWHERE if name == module.name}, "tell what bounds it"
+    for expression in expressions:
+        bound = BOUNDED.get((expression.module, expression.name))
+        if bound is None:
+            assert not (slow := _growth(expression)), f"{expression}: {slow}"
+        else:
+            for text in hostile_texts(StepCounter(expression.pattern, 0), bound):
+                assert _steps(expression, text[:bound], _MAX_STEPS) <= _MAX_STEPS, text
+
+
+@pytest.mark.parametrize(
+    ("method", "pattern"),
+    [
+        ("fullmatch", r"(\d+)+x"),
+        ("fullmatch", r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=]+?)\s*"),
+        ("fullmatch", r"[ -~]+/[ -~]+"),
+        ("match", r"# (HELP|TYPE) (\S+) ?(\d*)x"),
+        ("search", r"\d+x"),
+        ("findall", r"(?m)^name:[ \t]*(.*?)[ \t]*(?:[ \t]#.*)?$"),
+        ("findall", r'([a-z]+)="((?:[^"\\]|\\.)*)"'),
+        ("finditer", rb'"([^"\\]+|\\.)*"'),
+        ("fullmatch", r"\d*(\.\d*)?\d*"),
+    ],
+)
+def test_slow_expressions_are_found(method: str, pattern: str | bytes) -> None:
+    """Repeats beside, in and behind repeats; searches that begin again in what they have read."""
+    assert _growth(Expression("", "", re.compile(pattern), method))
+
+
+@pytest.mark.slow
+def test_steps_are_counted_as_python_matches() -> None:
+    """The counter finds the same matches as Python's own matcher."""
+    for expression in (each for module in _modules() for each in _expressions(module)[0]):
+        is_bytes = isinstance(expression.pattern.pattern, bytes)
+        for text in list(hostile_texts(StepCounter(expression.pattern, 0), 9))[::7]:
+            given = text.encode("latin-1", "replace") if is_bytes else text
+            counter = StepCounter(expression.pattern, 100_000)
+            shown = given.decode("latin-1") if isinstance(given, bytes) else given
+            assert counter.fullmatch(shown) == bool(expression.pattern.fullmatch(given)), (expression, text)
+            assert counter.match(shown) == bool(expression.pattern.match(given)), (expression, text)
+            assert counter.find_all(shown) == len(expression.pattern.findall(given)), (expression, text)
+
+
+def test_globs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patterns of device words make no expression: tests/sim/entities has the steps of their own matcher."""
+    made: list[object] = []
+    monkeypatch.setattr(re, "compile", lambda *given: made.append(given))
+    assert selectors._matcher("a*[0-9]*b?")("a12b1")
+    assert made == []

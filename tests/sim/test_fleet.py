@@ -8,6 +8,7 @@ import pytest
 from fakedev.sim.events import ChangeClock, DropWorkload, Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
+from fakedev.spec.limits import Limits
 from tests.support.fleets import advance, ended, labels_of, loads, make_fleet, start, stop, workload
 
 
@@ -303,12 +304,14 @@ class TestClock:
         assert state.tick == 1
 
 
-def test_a_fleet_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_that_is_full() -> None:
     """The number of workloads is limited; one that ends makes room."""
-    monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
-    fleet = make_fleet()
+    fleet = make_fleet(limits=Limits(workloads=2))
     first = start(fleet)
     start(fleet)
-    assert refusal(fleet) == ("full", "there are 2 workloads already", "")
+    assert refusal(fleet) == (
+        "full", "limits.workloads is 2: 1 more are needed, and 0 remain: stop some, or raise limits.workloads",
+        "limits.workloads",
+    )  # fmt: skip
     fleet.apply(DropWorkload(first))
     assert start(fleet) == "w4"

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import ClearFault, Reload, Stamped
-from fakedev.sim.faults import faults
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, event_line, head_line, read_record
-from fakedev.sim.workloads import intake
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import KINDS
 from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from fakedev.spec.limits import Limits
 from fakedev.spec.record_head import RecordHead
 from tests.support.board_checks import changed
 from tests.support.examples import examples
@@ -205,16 +204,15 @@ class TestWorkload:
         assert ended(fleet) == [(5, "base-work-2", 0, "no longer in the configuration")]
         assert loads(fleet) == [10.0, 10.0]
 
-    def test_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_room(self) -> None:
         """A reload with more workloads than there may be is refused; room for those that come is kept until they do."""
-        monkeypatch.setattr(intake, "MAX_WORKLOADS", 3)
-        fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),))
+        fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),), limits=Limits(workloads=3))
         fleet.advance()
         running = start(fleet, "a/1")
-        with pytest.raises(Refused, match="2 workloads are running, and 2 more would start: at most 3 can run"):
+        with pytest.raises(Refused, match=r"limits\.workloads is 3: 2 more are needed, and 1 remain"):
             reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/1"), workload("a/*")])
         reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/*")])
-        with pytest.raises(Refused, match="there are 3 workloads already"):
+        with pytest.raises(Refused, match=r"limits\.workloads is 3: 1 more are needed, and 0 remain"):
             start(fleet, "a/0")
         stop(fleet, running)
         fleet.advance()
@@ -329,16 +327,15 @@ class TestFault:
         fleet.advance()
         assert (fleet.lost.tolist(), dict(fleet.faults.by_id)) == ([0.0, 0.0], {})
 
-    def test_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_room(self) -> None:
         """As of workloads: a reload with too many faults is refused, and room is kept."""
-        monkeypatch.setattr(faults, "MAX_FAULTS", 2)
-        fleet = make_fleet(boards_of("h100"))
+        fleet = make_fleet(boards_of("h100"), limits=Limits(faults=2))
         inject(fleet, kind="nan", devices="dgx-0/0")
         some = tuple(FaultSpec(kind, ("dgx-0/0",)) for kind in ("absent", "frozen"))
-        with pytest.raises(Refused, match="1 faults exist, and 2 more would be added: the limit is 2"):
+        with pytest.raises(Refused, match=r"limits\.faults is 2: 2 more are needed, and 1 remain"):
             reload(fleet, boards_of("h100"), faults=some)
         reload(fleet, boards_of("h100"), faults=some[:1])
-        with pytest.raises(Refused, match="there are 2 faults already"):
+        with pytest.raises(Refused, match=r"limits\.faults is 2: 1 more are needed, and 0 remain"):
             inject(fleet, kind="nan", devices="dgx-0/1")
         fleet.advance()
         assert list(fleet.faults.by_id) == ["f1", "config-1"]

@@ -69,7 +69,7 @@ class TestTaken:
     )
     def test_ways_to_write_a_profile(self, profile: object) -> None:
         """As text, as lists, as objects: omitted values are 0."""
-        assert made(profile=profile).activities == (Activity(40, 2, 5), Activity(60, 0, FOREVER))
+        assert tuple(made(profile=profile).activities) == (Activity(40, 2, 5), Activity(60, 0, FOREVER))
 
     @pytest.mark.parametrize(
         "profile",
@@ -85,7 +85,7 @@ class TestTaken:
             made(profile=profile)
         text = str(profile).replace("ramp(0,", "ramp(5,")
         found = made(profile=text if isinstance(profile, str) else literal_eval(text.replace("[0, 90]", "[5, 90]")))
-        assert found.activities == (
+        assert tuple(found.activities) == (
             Activity(Function("ramp", (5, 90)), 5, 60),
             Activity(Function("sine", (50, 30, 90)), 0, FOREVER),
         )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Final, NoReturn
 
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS
 
+#: CPU time in which an expression of the user must have looked at all paths.
+_MAX_SEARCH_SECONDS: Final = 2.0
 _ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds", "time", "utilization")
 
 
@@ -37,6 +43,7 @@ def matched_names(pattern: str, expression: str, find: Callable[[str], Sequence[
 
     Without an expression they are the files' base names. An expression is searched in each base name, or else in the
     whole path; its first group is the index N of device ``cardN``, and files without a match are left out.
+    Python's expressions may take exponential time, where the original's cannot: the search has a limit of CPU time.
 
     :param find: returns the paths that match a glob pattern.
     :raises ValueError: when the expression cannot be used, or no name is left.
@@ -47,16 +54,35 @@ def matched_names(pattern: str, expression: str, find: Callable[[str], Sequence[
     if not expression:
         return [_base_name(path) for path in paths]
     try:
-        compiled = re.compile(expression)
+        with _cpu_limit(f"-devregex: {expression!r} takes too long"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # for what Python may read otherwise one day
+            compiled = re.compile(expression)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"-devregex: {expression!r} is no regular expression: {error}") from None
     if not compiled.groups:
         raise ValueError(f"-devregex: {expression!r} has no group for the device index, as card([0-9]+) has")
-    names = [_card(compiled, path) for path in paths]
+    with _cpu_limit(f"-devregex: {expression!r} takes too long: it repeats something that is repeated"):
+        names = [_card(compiled, path) for path in paths]
     unique = list(dict.fromkeys(name for name in names if name))
     if not unique:
         raise ValueError(f"-devregex: {expression!r} is found in none of the {len(paths)} files of {pattern!r}")
     return unique
+
+
+@contextmanager
+def _cpu_limit(text: str) -> Iterator[None]:
+    """Raises ValueError with this text when what is done takes too much CPU time; for the main thread only."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise ValueError(text)
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _MAX_SEARCH_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _card(expression: re.Pattern[str], path: str) -> str:

@@ -66,7 +66,7 @@ def read_counters(text: str, first: Place, table: FieldTable, report: Report) ->
     :param first: the place of the text's first line.
     """
     found: dict[str, Counter] = {}
-    for place, row in _rows(text, first):
+    for place, row in _rows(text, first, report):
         counter = _counter(place, row, table, report)
         if counter is None:
             continue
@@ -78,11 +78,15 @@ def read_counters(text: str, first: Place, table: FieldTable, report: Report) ->
     return list(found.values())
 
 
-def _rows(text: str, first: Place) -> Iterator[tuple[Place, list[str]]]:
+def _rows(text: str, first: Place, report: Report) -> Iterator[tuple[Place, list[str]]]:
     for number, line in enumerate(text.splitlines()):
         if line.strip() and not line.lstrip().startswith("#"):
             place = Place(first.file, first.line + number)
-            cells = next(csv.reader([line]))
+            try:
+                cells = next(csv.reader([line]))
+            except csv.Error as error:
+                report.problem(place, f"is not CSV: {error}")
+                continue
             yield place, [*(cell.strip() for cell in cells[:2]), *filter(None, [",".join(cells[2:]).strip()])]
 
 

@@ -27,7 +27,7 @@ from fakedev.exposition.identity import Identity, LabelSpec
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,79}")
 _VALUE: Final = re.compile(r"[ -~]{0,400}")
-_CONTENT_TYPE: Final = re.compile(r"[ -~]+/[ -~]+")
+_CONTENT_TYPE: Final = re.compile(r"[ -~][ -.0-~]*+/[ -~]++")
 #: Headers that the server sends.
 _OURS: Final = frozenset((
     "connection", "content-encoding", "content-length", "content-type", "date", "server", "transfer-encoding", "vary",

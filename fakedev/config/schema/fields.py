@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fakedev.config.schema.schema import Key, Type
-from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
+from fakedev.config.schema.types import Choice, Duration, Integer, Number, Size, Text
 from fakedev.spec.fields import Field, FieldKind
 from fakedev.spec.settings import settings_of
 
@@ -39,9 +39,13 @@ def _type_of(field: Field) -> Type:
 
 
 def keys_from(kind: type) -> tuple[Key, ...]:
-    """The keys of a dataclass whose settings are whole numbers and seconds: ``grace`` for ``grace_seconds``."""
+    """The keys of a dataclass whose settings are whole numbers, seconds and bytes: ``grace`` for ``grace_seconds``."""
     keys = []
     for name, (setting, default) in settings_of(kind).items():
+        if name.endswith("_bytes"):
+            key = name.removesuffix("_bytes").replace("_", "-")
+            keys.append(Key(key, Size(), setting.doc, default=default, default_words=f"{default // 2**20}MiB"))
+            continue
         is_duration = name.endswith("_seconds")
         number = Duration(most=setting.high) if setting.high else Duration(none=True)
         keys.append(

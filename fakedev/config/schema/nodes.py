@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
+from fakedev.spec.errors import printable, shortened
+
 #: Levels of nesting that a document may have.
 DEEPEST: Final = 64
 #: Values that a document may have; an alias counts each time that it is used.
@@ -55,6 +57,10 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+#: After so many problems a configuration is read no further.
+MAX_PROBLEMS: Final = 100
+
+
 class Report:
     """Collects problems, which forbid the configuration, and notes, which do not."""
 
@@ -64,9 +70,15 @@ class Report:
         self._files: dict[str, None] = {}
 
     def problem(self, place: Place, text: str) -> None:
-        """Adds a problem; an equal one is kept once."""
+        """Adds a problem, on one line; an equal one is kept once.
+
+        :raises ConfigurationError: when there are too many to go on: hints at what is meant cost milliseconds each.
+        """
         self._files.setdefault(place.file)
-        self._problems.setdefault(Problem(place.file, place.line, text))
+        self._problems.setdefault(Problem(place.file, place.line, shortened(printable(text))))
+        if len(self._problems) >= MAX_PROBLEMS:
+            more = Problem(place.file, place.line, f"there may be more: these are the first {MAX_PROBLEMS} problems")
+            raise ConfigurationError((*self.sorted_problems(), more))
 
     def tried(self, place: Place, prefix: str, read: Callable[..., Read], *arguments: Any, **named: Any) -> Read | None:
         """What a function returns; None when it raises a ValueError, which is reported after ``prefix``."""
@@ -78,7 +90,7 @@ class Report:
 
     def note(self, place: Place, text: str) -> None:
         """Adds a note."""
-        self._notes.setdefault(f"{place}: {text}")
+        self._notes.setdefault(f"{place}: {shortened(printable(text))}")
 
     def extend(self, other: Report) -> None:
         """Adds all problems and notes of another report."""

@@ -54,7 +54,7 @@ class Workloads(ApiCollection):
     def post(self, request: GuardedRequest, body: bytes) -> Response:
         # As on the line ports, null is the same as a missing field.
         fields = {name: value for name, value in json_body(body).items() if value is not None}
-        workload_id = self._hub.start(workload_from_fields(fields))
+        workload_id = self._hub.start(workload_from_fields(fields), peer=request.peer_host)
         return json_response(self._shown(workload_id), 201, [("Location", WORKLOAD.at(ID=workload_id))])
 
     def _shown(self, word: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class FaultsApi(ApiCollection):
         )  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
-        fault_id = self._hub.inject(json_body(body))
+        fault_id = self._hub.inject(json_body(body), peer=request.peer_host)
         return json_response(self._shown(fault_id), 201, [("Location", FAULT.at(ID=fault_id))])
 
     def delete(self, request: GuardedRequest) -> Response:

@@ -29,9 +29,10 @@ class FaultHub:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
 
-    def inject(self, fields: Mapping[str, object], node: str = "") -> str:
+    def inject(self, fields: Mapping[str, object], node: str = "", peer: object = "") -> str:
         """Inject the fault that the fields describe; return its id.
 
+        :param peer: whose limits it counts for: the name of a host.
         :param node: the node of device words that name none, unless the fields name a node of the fleet.
         :raises Refused: when a field is wrong.
         """
@@ -39,7 +40,7 @@ class FaultHub:
         if node and "devices" in given and self.fleet.roster.node(str(given.get("node"))) is None:
             given["node"] = node
         spec = fault_from_fields(given)
-        fault_id = fault_id_of(self.fleet.apply(InjectFault(spec)).sequence)
+        fault_id = fault_id_of(self.fleet.apply(InjectFault(spec), peer).sequence)
         self.log.info("fault {id} injected: {kind}", id=fault_id, kind=spec.kind)
         return fault_id
 

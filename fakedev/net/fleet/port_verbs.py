@@ -87,10 +87,10 @@ class FleetVerbs:
         lines = [" ".join([each.pop("device"), *(f"{key}={word}" for key, word in each.items())]) for each in words]
         return _list_reply("devices", lines, described, len(positions))
 
-    def do_fault(self, request: Request) -> Reply:
-        """Inject a fault."""
+    def inject(self, request: Request, host: str) -> Reply:
+        """Inject a fault, for the limits of the peer's host."""
         self._check_allowed("faults", "inject or clear faults")
-        fault_id = self._faults.inject(request.arguments, self._node)
+        fault_id = self._faults.inject(request.arguments, self._node, host)
         return Reply(fault_id, data={"fault": fault_id})
 
     def do_clear(self, request: Request) -> Reply:

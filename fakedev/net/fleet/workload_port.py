@@ -45,6 +45,10 @@ class WorkloadSession:
         reply: Reply | None = (getattr(self, name, None) or getattr(self._port.verbs, name))(request)
         return reply
 
+    def do_fault(self, request: Request) -> Reply:
+        """Inject a fault, which stays when the peer leaves."""
+        return self._port.verbs.inject(request, self._peer.host())
+
     def object_received(self, message: bytes) -> None:
         """Start the workload of a client of the original, which gets one digit when that ends."""
         if self._running:
@@ -75,13 +79,13 @@ class WorkloadSession:
         """Start a workload."""
         fields = dict(request.arguments)
         if fields.pop("detach", False):
-            workload_id = self._port.start(fields, None)
+            workload_id = self._port.start(fields, None, self._peer.host())
         else:
             workload_id = self._start(fields, self._notify)
         return Reply(workload_id, data={"workload": workload_id})
 
     def _start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None]) -> str:
-        workload_id = self._port.start(fields, listener)
+        workload_id = self._port.start(fields, listener, self)
         self._running[workload_id] = None
         return workload_id
 
@@ -155,12 +159,15 @@ class WorkloadPortFactory(LineServerFactory):
         self.node = node
         self.verbs = FleetVerbs(hub, node, self.check_allowed)
 
-    def start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None] | None) -> str:
+    def start(
+        self, fields: Mapping[str, object], listener: Callable[[Verdict], None] | None, peer: object
+    ) -> str:  # fmt: skip
         """Start the workload that the fields describe; return its id.
 
         On a port of one node it runs there, unless the fields name another node of the fleet: the host that a peer
         runs on has another name than the simulated node.
 
+        :param peer: whose limits it counts for.
         :raises Refused: when it cannot run, or may not.
         """
         self.check_allowed("workloads", "start or stop workloads")
@@ -169,7 +176,7 @@ class WorkloadPortFactory(LineServerFactory):
             self.check_allowed("faults", "run what brings faults")
         if self.node and self.hub.fleet.roster.node(spec.node) is None:
             spec = replace(spec, node=self.node)
-        return self.hub.start(spec, listener)
+        return self.hub.start(spec, listener, peer)
 
     def check_allowed(self, what: str, doing: str) -> None:
         """Do nothing when the port may do it.

@@ -36,13 +36,14 @@ class WorkloadHub:
         self._listeners: dict[str, Listener] = {}
         self._verdicts: deque[Verdict] = deque()
 
-    def start(self, spec: WorkloadSpec, listener: Listener | None = None) -> str:
+    def start(self, spec: WorkloadSpec, listener: Listener | None = None, peer: object = "") -> str:
         """Start a workload; return its id.
 
         :param listener: called when the workload has ended.
+        :param peer: whose limits it counts for: a connection, or the name of a host.
         :raises Refused: when it cannot run.
         """
-        workload_id = workload_id_of(self.fleet.apply(StartWorkload(spec)).sequence)
+        workload_id = workload_id_of(self.fleet.apply(StartWorkload(spec), peer).sequence)
         if listener is not None:
             self._listeners[workload_id] = listener
         self.log.debug("workload {id} ({name}) starts", id=workload_id, name=spec.name)

@@ -80,9 +80,12 @@ class GuardedRequest:
     :ivar path: the path as it was sent, without the query.
     :ivar postpath: the parts of the path below the resource.
     :ivar body: the whole body of a POST.
+    :ivar ends_with_input: the end of the peer's input means that it has left, before the answer: what it asks for takes
+        long and is for this peer only.
     """
 
     body: bytes = b""
+    ends_with_input = False
     log = Logger()
     _code = 0
     _counted = False
@@ -117,6 +120,11 @@ class GuardedRequest:
     def host(self) -> object:
         """The address that the peer connected to."""
         return self._connection.getHost()
+
+    @property
+    def peer_host(self) -> str:
+        """The name of the peer's host; all peers on UNIX sockets are one."""
+        return str(getattr(self._connection.getPeer(), "host", "UNIX sockets"))
 
     def refusal_of_change(self) -> BadRequest | None:
         """The reason why this request may not change anything, or None."""

@@ -12,20 +12,12 @@ from twisted.logger import Logger
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.silence import SilentPeers
 from fakedev.net.lines.tokens import TokenGate, token_missing
-from fakedev.spec.errors import FieldError, Refused
+from fakedev.spec.errors import FieldError, Refused, printable
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect, refuse_http
 from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.replies import (
-    Notification,
-    Reply,
-    encode_error,
-    encode_notification,
-    encode_reply,
-    excerpt,
-    printable,
-)
+from fakedev.wire.replies import Notification, Reply, encode_error, encode_notification, encode_reply, excerpt
 from fakedev.wire.words import parse_words
 
 #: Requests of one peer that may wait for their answers.
@@ -78,8 +70,8 @@ class Connection(Protocol):
     def resume(self) -> None: ...
     def admitted(self) -> None: ...
     def likely_dialect(self) -> Dialect: ...
-    def host(self) -> str: ...
     def describe(self) -> str: ...
+    def host(self) -> str: ...
 
 
 class LinePort(Protocol):
@@ -157,6 +149,10 @@ class Peer:
     def describe(self) -> str:
         """The peer's address, for the log."""
         return self._connection.describe()
+
+    def host(self) -> str:
+        """The name of the peer's host; all peers on UNIX sockets are one."""
+        return self._connection.host() or "UNIX sockets"
 
     def log_notes(self, notes: Iterable[str]) -> None:
         """Log what was ignored of a bare object."""

@@ -29,12 +29,18 @@ _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 _MASK: Final = (1 << 64) - 1
 _TO_UNIT: Final = 2.0**-53
+_SIXTEENS: Final = np.uint64(0x0000_FFFF_0000_FFFF)
+#: So many keys at a time fit into a processor's cache with all that is computed of them.
+_CHUNK: Final = 8192
 
 
 def _mixed(values: Keys) -> Keys:
-    values = (values ^ (values >> np.uint64(30))) * _MIX_1
-    values = (values ^ (values >> np.uint64(27))) * _MIX_2
-    return values ^ (values >> np.uint64(31))
+    values = values ^ (values >> np.uint64(30))
+    values *= _MIX_1
+    values ^= values >> np.uint64(27)
+    values *= _MIX_2
+    values ^= values >> np.uint64(31)
+    return values
 
 
 def hashes(seed: int, keys: Keys, quantity: str, tick: int | Keys, draw: int = 0) -> Keys:
@@ -42,12 +48,19 @@ def hashes(seed: int, keys: Keys, quantity: str, tick: int | Keys, draw: int = 0
 
     :param tick: one for all, or a number for each key.
     """
-    context = (entity_key(quantity) + seed * _GAMMA) & _MASK
     if isinstance(tick, int):
-        moment: np.uint64 | Keys = np.uint64(((tick * 16 + draw + 1) * _GAMMA) & _MASK)
+        moment: np.uint64 | Keys = _moment(tick, draw)
     else:
         moment = (tick * np.uint64(16) + np.uint64(draw + 1)) * np.uint64(_GAMMA)
-    return _mixed(_mixed(keys ^ np.uint64(context)) + moment)
+    return _mixed(_mixed(keys ^ _context(seed, quantity)) + moment)
+
+
+def _context(seed: int, quantity: str) -> np.uint64:
+    return np.uint64((entity_key(quantity) + seed * _GAMMA) & _MASK)
+
+
+def _moment(tick: int, draw: int) -> np.uint64:
+    return np.uint64(((tick * 16 + draw + 1) * _GAMMA) & _MASK)
 
 
 def uniform(seed: int, keys: Keys, quantity: str, tick: int | Keys) -> Floats:
@@ -67,13 +80,18 @@ def normal(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
     The sum of eight 16-bit uniforms (Irwin-Hall, n = 8): bounded by +/- 4.9, excess kurtosis -0.15,
     close enough to a normal distribution for fluctuating load, and the same on every machine.
     """
-    total = np.zeros(keys.shape, dtype=np.int64)
-    for draw in (0, 1):
-        bits = hashes(seed, keys, quantity, tick, draw)
-        for shift in (0, 16, 32, 48):
-            total += ((bits >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
     mean = 8 * 65535 / 2
     deviation = math.sqrt(8 * (65536**2 - 1) / 12)
+    mixed = _mixed(keys ^ _context(seed, quantity))
+    # Two sums at a time, each in its half of the 64 bits.
+    sums = np.zeros(keys.shape, dtype=np.uint64)
+    for draw in (0, 1):
+        bits = _mixed(mixed + _moment(tick, draw))
+        sums += bits & _SIXTEENS
+        bits >>= np.uint64(16)
+        bits &= _SIXTEENS
+        sums += bits
+    total = (sums & np.uint64(0xFFFFFFFF)) + (sums >> np.uint64(32))
     return (total.astype(np.float64) - mean) / deviation
 
 
@@ -86,10 +104,22 @@ def next_noise(noise: Floats, seed: int, keys: Keys, tick: int, seconds: float) 
     """The noise some seconds later: mean-reverting (Ornstein-Uhlenbeck, exact for the step), reflected into +/- 1."""
     memory = float(np.exp(-seconds / CORRELATION_SECONDS))
     push = _DEVIATION * (1 - memory**2) ** 0.5
-    return _reflected(memory * noise + push * normal(seed, keys, "workload noise", tick))
+    found = np.empty(len(noise))
+    for begin in range(0, len(noise), _CHUNK):
+        these = slice(begin, begin + _CHUNK)
+        moved = normal(seed, keys[these], "workload noise", tick)
+        moved *= push
+        moved += memory * noise[these]
+        found[these] = _reflected(moved)
+    return found
 
 
 def _reflected(values: Floats) -> Floats:
     """Values reflected into -1 to 1 at both ends, as often as necessary."""
-    folded = np.mod(values + 1.0, 4.0)
-    return np.where(folded > 2.0, 4.0 - folded, folded) - 1.0
+    folded = values + 1.0
+    far = np.flatnonzero((folded < 0.0) | (folded > 2.0))
+    if len(far):  # few are: the remainder takes long
+        outside = np.mod(folded[far], 4.0)
+        folded[far] = np.where(outside > 2.0, 4.0 - outside, outside)
+    folded -= 1.0
+    return folded

@@ -23,10 +23,15 @@ from fakedev.sim.entities.state import Positions
 from fakedev.spec.errors import Refused
 
 _TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*+|\?")
+_NUMBER: Final = re.compile(r"\d{0,9}")
 _GROUPS: Final = ("all", "even", "odd")
 #: Words with wildcards in one selection: each may have to look at every node.
 MAX_PATTERNS: Final = 64
 _MAX_WILDCARDS: Final = 4
+#: Characters of a word: more than a name of a node can have.
+_MAX_CHARACTERS: Final = 300
+#: Wildcards as parts of a pattern; no text in a pattern contains these.
+_WILDCARDS: Final = {"*": "\0*", "?": "\0?"}
 _MAX_HINTS: Final = 500
 _MAX_SHARDS_NAMED: Final = 8
 _DIGITS: Final = "0123456789"
@@ -45,7 +50,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> Positions:
     if node and roster.node(node) is None:
         raise no_node(node, roster, "node")
     words = list(dict.fromkeys(words))
-    if sum(map(_is_pattern, words)) > MAX_PATTERNS:
+    if sum(map(is_pattern, words)) > MAX_PATTERNS:
         raise Refused("bad-argument", f"more than {MAX_PATTERNS} device words with wildcards", "devices")
     chosen: set[int] = set()
     for word in words:
@@ -56,7 +61,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> Positions:
         if node and slash and _is_device_of(part, node, roster):
             chosen.update(_parts(f"{node}/{word}", roster))
             continue
-        if slash or node or _is_pattern(word):
+        if slash or node or is_pattern(word):
             is_bare = not slash and not node
             chosen.update(_on_nodes(part if slash else node or "*", device, roster, is_whole_fleet=is_bare))
         else:
@@ -95,7 +100,8 @@ def _elsewhere(what: str, nodes: Collection[str], roster: Roster, where: str) ->
     return Refused("unknown-name", f"{what} is in {of}, and this is shard {roster.shard}", where)
 
 
-def _is_pattern(word: str) -> bool:
+def is_pattern(word: str) -> bool:
+    """Whether a device word may name many devices."""
     return word in _GROUPS or _TOKEN.search(word) is not None
 
 
@@ -200,32 +206,80 @@ def _nearest(word: str, names: Sequence[str]) -> str:
 def _matcher(pattern: str) -> Callable[[str], bool]:
     """A function that tests names: ``*`` is any text, ``?`` one character, ``[2-15]`` a number in the range.
 
-    :raises Refused: for too many wildcards, which would take long.
+    :raises Refused: for too long a pattern, or too many wildcards.
     """
+    if len(pattern) > _MAX_CHARACTERS:
+        raise Refused("bad-argument", f"{pattern[:80]!r}... is longer than {_MAX_CHARACTERS} characters", "devices")
     if len(_TOKEN.findall(pattern)) > _MAX_WILDCARDS:
         raise Refused("bad-argument", f"more than {_MAX_WILDCARDS} wildcards in {pattern[:80]!r}", "devices")
-    ranges: list[tuple[int, int]] = []
-    regex = []
-    position = 0
-    while position < len(pattern):
-        token = _TOKEN.match(pattern, position)
-        if token is None:
-            regex.append(re.escape(pattern[position]))
-            position += 1
-            continue
-        if token[1] is not None:
-            ranges.append((int(token[1]), int(token[2])))
-        regex.append({"*": ".*", "?": ".", "[": r"(\d{1,9})"}[token[0][0]])
-        position = token.end()
-    compiled = re.compile("".join(regex), re.DOTALL)
+    glob = _Glob(pattern)
+    return glob.fits
 
-    def fits(name: str) -> bool:
-        match = compiled.fullmatch(name)
-        return match is not None and all(
-            low <= int(number) <= high for (low, high), number in zip(ranges, match.groups(), strict=True)
+
+class _Glob:
+    """A pattern of names, matched in time that grows with the length of the name, not with a power of it.
+
+    Each wildcard takes as much as it can, as in a regular expression; a failed attempt is not repeated.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        #: Texts, wildcards and ranges.
+        self._parts: list[str | tuple[int, int]] = []
+        begin = 0
+        for token in _TOKEN.finditer(pattern):
+            literal = pattern[begin : token.start()]
+            self._parts += [literal] if literal else []
+            self._parts.append((int(token[1]), int(token[2])) if token[1] is not None else _WILDCARDS[token[0][0]])
+            begin = token.end()
+        self._parts += [pattern[begin:]] if pattern[begin:] else []
+
+        self._ranges = [part for part in self._parts if isinstance(part, tuple)]
+
+    def fits(self, name: str) -> bool:
+        """Whether it fits a name."""
+        first = self._parts[0] if self._parts else ""
+        if isinstance(first, str) and not first.startswith("\0") and not name.startswith(first):
+            return False
+        numbers = self._rest(name, 0, 0, {}, set())
+        return numbers is not None and all(
+            low <= number <= high for number, (low, high) in zip(numbers, self._ranges, strict=True)
         )
 
-    return fits
+    def _rest(
+        self, name: str, place: int, begin: int, stars: dict[int, int], failed: set[tuple[int, int]]
+    ) -> tuple[int, ...] | None:
+        """The numbers of the parts from ``place`` on, which begin at ``begin`` of the name.
+
+        :param stars: by part that is a ``*``, a place of the name: what follows it begins neither there nor later.
+        :param failed: the other (part, begin) that do not fit.
+        """
+        if place == len(self._parts):
+            return () if begin == len(name) else None
+        part = self._parts[place]
+        if part == _WILDCARDS["*"]:
+            for end in range(stars.get(place, len(name) + 1) - 1, begin - 1, -1):
+                found = self._rest(name, place + 1, end, stars, failed)
+                if found is not None:
+                    return found
+            stars[place] = min(begin, stars.get(place, begin))
+            return None
+        if (place, begin) in failed:
+            return None
+        found = None
+        if part == _WILDCARDS["?"]:
+            found = self._rest(name, place + 1, begin + 1, stars, failed) if begin < len(name) else None
+        elif isinstance(part, str):
+            if name.startswith(part, begin):
+                found = self._rest(name, place + 1, begin + len(part), stars, failed)
+        else:
+            for digits in range(len(_NUMBER.match(name, begin)[0]), 0, -1):  # type: ignore[index]  # matches always
+                after = self._rest(name, place + 1, begin + digits, stars, failed)
+                if after is not None:
+                    found = (int(name[begin : begin + digits]), *after)
+                    break
+        if found is None:
+            failed.add((place, begin))
+        return found
 
 
 def words_of(roster: Roster, units: Positions) -> list[str]:
@@ -247,12 +301,12 @@ def words_of(roster: Roster, units: Positions) -> list[str]:
     alike: dict[bytes, list[int]] = {}
     for node, begin, end in zip(here, begins.tolist(), ends, strict=True):
         alike.setdefault(places[begin:end].tobytes(), []).append(node)
-    return [
-        f"{node}/{device}"
-        for key, those in alike.items()
-        for node in _names([roster.nodes[each].name for each in those])
-        for device in _devices(np.frombuffer(key, dtype=np.int64).tolist())
-    ]
+    words = []
+    for key, those in alike.items():
+        devices = _devices(np.frombuffer(key, dtype=np.int64).tolist())
+        nodes_alike = _names([roster.nodes[each].name for each in those])
+        words += [f"{node}/{device}" for node in nodes_alike for device in devices]
+    return words
 
 
 def _places(roster: Roster, units: Positions, firsts: Positions) -> Positions:

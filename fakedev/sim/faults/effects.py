@@ -28,7 +28,7 @@ class Target(NamedTuple):
 Act = Callable[[FaultTick, Target], None]
 
 
-def _nothing(tick: FaultTick, target: Target) -> None:
+def no_effect(tick: FaultTick, target: Target) -> None:
     """No effect on devices."""
 
 
@@ -41,14 +41,14 @@ class Effect:
     :param recover: in the tick after it.
     """
 
-    strike: Act = _nothing
-    hold: Act = _nothing
-    recover: Act = _nothing
+    strike: Act = no_effect
+    hold: Act = no_effect
+    recover: Act = no_effect
 
     @property
     def lasts(self) -> bool:
         """Whether it lasts longer than a tick."""
-        return self.hold is not _nothing
+        return self.hold is not no_effect
 
 
 NOTHING: Final = Effect()

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from fakedev.sim.budget import Budget, cost_of_fault
 from fakedev.sim.entities.randomness import uniform
 from fakedev.sim.entities.state import Mask, Positions
-from fakedev.sim.faults.effects import Act, Target
+from fakedev.sim.faults.effects import Act, Target, no_effect
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.parts.layout import Parts
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import Scope
+from fakedev.spec.limits import Limits, check_limit
 from fakedev.spec.shards import entity_key
 
-#: The number of faults that a fleet accepts, pending ones included.
-MAX_FAULTS: Final = 10_000
+#: Faults with so many devices are drawn together: a draw takes some time however few the devices are.
+_DRAWN_TOGETHER: Final = 8192
 
 
 class _Tick(NamedTuple):
-    """Devices that a fault strikes, affects and releases in a tick, and whether it is over then."""
+    """Devices that a fault strikes, affects and releases in a tick; whether it is over then, and was active before."""
 
     struck: Positions
     held: Positions
     recovered: Positions
     is_over: bool
+    was_active: bool = False
 
 
 class NearFaults(NamedTuple):
@@ -46,8 +49,9 @@ class Faults:
     :ivar has_moved: whether a lasting fault affects other devices than a tick ago.
     """
 
-    def __init__(self, seed: int, rules: FaultRules) -> None:
+    def __init__(self, seed: int, rules: FaultRules, budget: Budget) -> None:
         self._seed = seed
+        self._budget = budget
         self.rules = rules
         self.by_id: dict[str, Fault] = {}
         self.changes: list[Change] = []
@@ -60,20 +64,33 @@ class Faults:
         """The parts of devices."""
         return self.rules.roster.parts
 
-    def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
-        """As :meth:`FaultRules.made`, if there is room; :meth:`add` starts the fault."""
-        self.check_room(1)
-        return self.rules.made(fault_id, spec, key, of_configuration=of_configuration)
+    def start(
+        self, fault_id: str, spec: FaultSpec, key: str = "", peer: object | None = None, *,
+        of_configuration: bool = False,
+    ) -> Fault:  # fmt: skip
+        """Start a fault of its own, not of a workload.
 
-    def check_room(self, count: int) -> None:
+        :param peer: who injects it, empty for no single peer; None: the limits were checked already.
+        :raises Refused: when there is no room for it, or the fleet cannot have it; nothing is changed then.
+        """
+        if peer is not None:
+            self.check_room(1)
+        fault = self.rules.made(fault_id, spec, key, of_configuration=of_configuration)
+        fault.peer, cost = peer, cost_of_fault(spec, len(fault.devices))
+        if peer is not None:
+            self._budget.check(cost, peer)
+        self._budget.add(cost, peer)
+        fault.cost = cost
+        self.add(fault)
+        return fault
+
+    def check_room(self, count: int, limits: Limits | None = None) -> None:
         """Check the room for new faults.
 
+        :param limits: None: those in use.
         :raises Refused: when there are too many.
         """
-        taken = len(self.by_id) + self._reserved
-        if taken + count > MAX_FAULTS:
-            text = f"{taken} faults exist, and {count} more would be added: the limit is {MAX_FAULTS}"
-            raise Refused("full", f"there are {MAX_FAULTS} faults already" if count == 1 else text)
+        check_limit("faults", count, len(self.by_id) + self._reserved, (limits or self._budget.limits).faults)
 
     def reserve(self, count: int) -> None:
         """Reserve room for the faults of a reload; 0 releases it."""
@@ -120,11 +137,16 @@ class Faults:
             else:
                 order = np.argsort(places)[np.count_nonzero(places < 0) :]
                 fault.devices, fault.keys = places[order], fault.keys[order]
-            fault.on = np.isin(fault.devices, concerned)
+            fault.affect(np.isin(fault.devices, concerned))
             is_elsewhere = fault.fault_id in resolved_again and rules.roster.whole is not None
             is_gone = not len(fault.devices) and not is_elsewhere
             if is_gone or (fault.metric is not None and fault.metric.quantity not in rules.known):
-                del self.by_id[fault.fault_id]
+                self._remove(fault)
+
+    def _remove(self, fault: Fault) -> None:
+        del self.by_id[fault.fault_id]
+        if fault.cost is not None:
+            self._budget.remove(fault.cost, fault.peer)
 
     def advance(self, start_seconds: float, end_seconds: float) -> FaultTick | None:
         """The effects of the faults in a tick; None without faults of devices here."""
@@ -132,52 +154,89 @@ class Faults:
         if not self.by_id:
             return None
         effects = FaultTick(self.parts, end_seconds - start_seconds, end_seconds)
-        ticks = [(fault, self._tick_of(fault, start_seconds)) for fault in list(self.by_id.values())]
+        faults = list(self.by_id.values())
+        known = [self._tick_of(fault, start_seconds) for fault in faults]
+        drawn = self._drawn([fault for fault, tick in zip(faults, known, strict=True) if tick is None])
+        ticks = []
+        for fault, settled in zip(faults, known, strict=True):
+            tick = self._after_draw(fault, next(drawn)) if settled is None else settled
+            if tick.was_active:
+                self.changes.append(Change(fault, "over", tick.recovered))
+            ticks.append((fault, tick))
         for fault, tick in ticks:
-            self._act(fault, fault.effect.recover, effects, tick.recovered)
+            if len(tick.recovered):
+                self._act(fault, fault.effect.recover, effects, tick.recovered)
         for fault, tick in ticks:
             self._act(fault, fault.effect.strike, effects, tick.struck)
             self._act(fault, fault.effect.hold, effects, tick.held)
             if tick.is_over:
-                del self.by_id[fault.fault_id]
+                self._remove(fault)
         return effects if any(len(fault.devices) for fault, _ in ticks) else None
 
     @staticmethod
     def _act(fault: Fault, act: Act, effects: FaultTick, devices: Positions) -> None:
-        if len(devices):
+        if len(devices) and act is not no_effect:
             act(effects, Target(fault.fault_id, devices, fault.values))
 
-    def _tick_of(self, fault: Fault, now: float) -> _Tick:
-        """The devices that the fault strikes, affects and releases in the tick that starts now."""
+    def _tick_of(self, fault: Fault, now: float) -> _Tick | None:
+        """The devices that the fault strikes, affects and releases in the tick that starts now; None: draw them."""
         none = fault.devices[:0]
         if fault.since_seconds is None:
             fault.since_seconds = now + fault.spec.start_seconds
         age = now - fault.since_seconds + ROUNDING_SECONDS
-        was = fault.on
         duration = fault.spec.duration_seconds
         if fault.is_cleared or (duration and age >= duration):
-            fault.on = np.zeros_like(was)
-            self.has_moved |= bool(was.any())
-            left = fault.devices[was]
-            if fault.period >= 0 and len(fault.devices):
-                self.changes.append(Change(fault, "over", left))
-            return _Tick(none, none, left, is_over=True)
+            left = fault.concerned
+            fault.affect(np.zeros_like(fault.on))
+            self.has_moved |= bool(len(left))
+            return _Tick(none, none, left, is_over=True, was_active=fault.period >= 0 and len(fault.devices) > 0)
         if age < 0:
             return _Tick(none, none, none, is_over=False)
-        is_first = fault.period < 0
-        every = fault.spec.every_seconds or (self.rules.tick_seconds if fault.spec.probability < 1 else 0.0)
+        every = self._every(fault)
         period = int(age // every) if every else 0
         if period == fault.period and not fault.has_new_devices:
             return _Tick(none, fault.concerned, none, is_over=False)
-        fault.period, fault.has_new_devices = period, False
-        now_on = uniform(self._seed, fault.keys, "fault", period) < fault.spec.probability
-        fault.on = now_on & fault.lasts
-        self.has_moved |= bool((fault.on != was).any())
+        fault.is_first, fault.period, fault.has_new_devices = fault.period < 0, period, False
+        return None
+
+    def _every(self, fault: Fault) -> float:
+        """The time between two draws; 0: there is one draw alone."""
+        return fault.spec.every_seconds or (self.rules.tick_seconds if fault.spec.probability < 1 else 0.0)
+
+    def _drawn(self, faults: Sequence[Fault]) -> Iterator[Mask]:
+        """The devices that each of some faults hits now, shape (N,); the faults of few devices are drawn together."""
+        some: list[Fault] = []
+        count = 0
+        for fault in faults:
+            some.append(fault)
+            count += len(fault.keys)
+            if count > _DRAWN_TOGETHER:
+                yield from self._drawn_together(some)
+                some, count = [], 0
+        if some:
+            yield from self._drawn_together(some)
+
+    def _drawn_together(self, faults: Sequence[Fault]) -> Iterator[Mask]:
+        counts = [len(fault.keys) for fault in faults]
+        periods = np.repeat(np.array([fault.period for fault in faults], dtype=np.uint64), counts)
+        keys = np.concatenate([fault.keys for fault in faults])
+        probable = np.repeat([fault.spec.probability for fault in faults], counts)
+        hit = uniform(self._seed, keys, "fault", periods) < probable
+        end = 0
+        for count in counts:
+            begin, end = end, end + count
+            yield hit[begin:end]
+
+    def _after_draw(self, fault: Fault, now_on: Mask) -> _Tick:
+        """The devices that the fault strikes, affects and releases, after a draw."""
+        was = fault.on
+        fault.affect(now_on & fault.lasts)
+        self.has_moved |= not np.array_equal(fault.on, was)
         struck = fault.devices[now_on & ~was]
         recovered = fault.devices[was & ~now_on]
-        if (is_first and len(fault.devices)) or len(struck) or len(recovered):
-            self._note(fault, struck, recovered, is_first)
-        return _Tick(struck, fault.concerned, recovered, is_over=not fault.lasts and not every)
+        if (fault.is_first and len(fault.devices)) or len(struck) or len(recovered):
+            self._note(fault, struck, recovered, fault.is_first)
+        return _Tick(struck, fault.concerned, recovered, is_over=not fault.lasts and not self._every(fault))
 
     def _note(self, fault: Fault, struck: Positions, recovered: Positions, is_first: bool) -> None:
         if is_first:
@@ -195,9 +254,27 @@ class Faults:
 
     def active(self, *scopes: Scope) -> list[Fault]:
         """The faults of some scopes that affect any device now."""
-        return [fault for fault in self.by_id.values() if fault.kind.scope in scopes and fault.on.any()]
+        return [fault for fault in self.by_id.values() if fault.kind.scope in scopes and len(fault.concerned)]
 
     # -- the faults that cause what devices show -------------------------------------------------------
+
+    def behind_each(self, quantity: str, units: Sequence[int]) -> list[list[Fault]]:
+        """As :meth:`behind`, for each of some devices and parts."""
+        found: list[dict[str, Fault]] = [{} for _ in units]
+        places: dict[int, list[int]] = {}
+        for place, unit in enumerate(units):
+            for each in {unit, self.parts.owner(unit)}:
+                places.setdefault(each, []).append(place)
+        is_asked = np.zeros(self.parts.unit_count, np.bool_)
+        is_asked[list(places)] = True
+        where = [(fault, fault.concerned) for fault in self.by_id.values()]
+        where += [(fault, concerned) for fault, _, concerned in self.changes]
+        for fault, concerned in where:
+            if fault.kind.scope in (Scope.BOARD, Scope.NODE) and fault.moves(quantity):
+                for unit in concerned[is_asked[concerned]].tolist():
+                    for place in places[unit]:
+                        found[place][fault.fault_id] = fault
+        return [list(each.values()) for each in found]
 
     def near(self, unit: int) -> NearFaults:
         """The faults that affect a device or part now, or did in the last tick."""
@@ -221,11 +298,11 @@ class Faults:
         for fault, _, concerned in self.changes:
             if fault.moves(quantity):
                 where.setdefault(fault.fault_id, []).append(concerned)
-        owners, marks = self.parts.owners_of(units), np.zeros(len(units), np.uint64)
+        marks_of_all = np.zeros(self.parts.unit_count, np.uint64)
         for fault_id, found in where.items():
-            is_on = np.zeros(self.parts.unit_count, np.bool_)
-            is_on[np.concatenate(found)] = True
-            marks[is_on[units] | is_on[owners]] ^= np.uint64(entity_key("fault", fault_id))
+            concerned = found[0] if len(found) == 1 else np.concatenate(found)
+            marks_of_all[np.unique(self.parts.with_parts(concerned))] ^= np.uint64(entity_key("fault", fault_id))
+        marks = marks_of_all[units]
         _, firsts, groups = np.unique(marks, return_index=True, return_inverse=True)
         ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])
         return [ordered[each] for each in np.argsort(firsts).tolist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, Positions, overlaid
+from fakedev.sim.entities.state import Level, Mask, Positions, overlaid
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.parts.layout import Parts
@@ -32,15 +32,16 @@ class ExporterFaults:
         self._parts = parts
         self._count = parts.unit_count
         self._epoch_seconds = epoch_seconds
-        self._frozen: dict[str, dict[str, Floats]] = {}
+        self._frozen: dict[str, _Frozen] = {}
         self._offsets: dict[str, Floats] = {}
         self._created: Floats | None = None
         self.is_active = False
 
-    def move(self, moves: Reindex, parts: Parts, level: Level) -> None:
+    def move(self, moves: Reindex, parts: Parts, level: Level, faults: Faults) -> None:
         """Move to the new positions of devices and parts after a reload.
 
         :param level: the level after the reload.
+        :param faults: at their new positions.
         """
         self._parts = parts
         self._count = level.count
@@ -51,10 +52,9 @@ class ExporterFaults:
         if self._created is not None:
             self._created = moves.carried(self._created, np.full(level.count, np.nan))
         self._frozen = {
-            fault_id: {
-                name: moves.carried(frozen[name], now) if name in frozen else now for name, now in level.arrays.items()
-            }
+            fault_id: frozen.moved(moves, parts.with_parts(faults.by_id[fault_id].devices), level)
             for fault_id, frozen in self._frozen.items()
+            if fault_id in faults.by_id
         }
 
     def shown(self, level: Level, before: Level, faults: Faults, start_seconds: float) -> Level:
@@ -78,12 +78,10 @@ class ExporterFaults:
 
     def _freeze(self, before: Level, fault: Fault, devices: Positions) -> None:
         """Freeze devices at the values of a tick ago; devices that are already frozen stay as they are."""
-        devices = self._parts.with_parts(devices)
-        frozen = self._frozen.setdefault(fault.fault_id, {})
-        for name in _names(before, fault):
-            if name not in frozen:
-                frozen[name] = before.arrays[name].copy()
-            frozen[name][devices] = before.arrays[name][devices]
+        frozen = self._frozen.get(fault.fault_id)
+        if frozen is None:
+            frozen = self._frozen[fault.fault_id] = _Frozen(self._parts.with_parts(fault.devices), {})
+        frozen.freeze(before, self._parts.with_parts(devices), _names(before, fault))
 
     def _restart(self, before: Level, fault: Fault, devices: Positions, start_seconds: float) -> None:
         """Restart counters at the start of this tick."""
@@ -104,28 +102,101 @@ class ExporterFaults:
             arrays[name] = arrays[name] - offsets
         if self._created is not None:
             arrays[_CREATED] = np.fmax(arrays[_CREATED], self._created)
+        values: list[Fault] = []
         for fault in active:
-            devices = self._parts.with_parts(fault.concerned)
-            for name in _names(level, fault):
-                if fault.kind.name == "frozen" and name not in self._frozen[fault.fault_id]:
-                    continue  # no device had it when the series froze
-                if fault.kind.name == "absent":
-                    has = present.get(name)
-                    present[name] = np.ones(self._count, np.bool_) if has is None else has.copy()
-                    present[name][devices] = False
-                    continue
-                changed = arrays[name].copy()
-                changed[devices] = self._value(fault, name, devices)
-                arrays[name] = changed
+            if fault.kind.name == "frozen":
+                # It holds a value for each device, which the faults before it do not change.
+                self._write(level, values, arrays)
+                values = []
+                devices = self._parts.with_parts(fault.concerned)
+                frozen = self._frozen[fault.fault_id]
+                for name in _names(level, fault):
+                    if name in frozen.values:  # else no device had it when the series froze
+                        changed = arrays[name].copy()
+                        changed[devices] = frozen.of(name, devices)
+                        arrays[name] = changed
+            elif fault.kind.name in ("nan", "sentinel"):
+                values.append(fault)
+        self._write(level, values, arrays)
+        self._hide(level, [fault for fault in active if fault.kind.name == "absent"], present)
         return Level(level.count, arrays, present)
 
-    def _value(self, fault: Fault, name: str, devices: Positions) -> Floats | float:
-        if fault.kind.name == "frozen":
-            return self._frozen[fault.fault_id][name][devices]
+    def _write(self, level: Level, faults: Sequence[Fault], arrays: MutableMapping[str, Floats]) -> None:
+        """Write the values that faults give to all their devices; of several faults of a series the last one counts.
+
+        The arrays are written once, however many faults there are.
+        """
+        if not faults:
+            return
+        shown = np.array([self._value(fault) for fault in faults])
+        for name, last in self._last_of(level, faults):
+            devices = np.flatnonzero(last >= 0)
+            if len(devices):
+                changed = arrays[name].copy()
+                changed[devices] = shown[last[devices]]
+                arrays[name] = changed
+
+    def _hide(self, level: Level, faults: Sequence[Fault], present: MutableMapping[str, Mask]) -> None:
+        """Hide the series of devices."""
+        for name, last in self._last_of(level, faults):
+            has = present.get(name)
+            present[name] = (last < 0) if has is None else has & (last < 0)
+
+    def _last_of(self, level: Level, faults: Sequence[Fault]) -> Iterator[tuple[str, Positions]]:
+        """Each series that faults change, with the position of each device's last such fault, -1 for none."""
+        none: Positions = np.full(self._count, -1, dtype=np.int64)
+        every = none.copy()
+        of_series: dict[str, Positions] = {}
+        for place, fault in enumerate(faults):
+            where = [every]
+            if fault.metric is not None:
+                where = [of_series.setdefault(name, none.copy()) for name in _names(level, fault)]
+            for last in where:
+                last[self._parts.with_parts(fault.concerned)] = place
+        for name in _all_names(level) if (every >= 0).any() else of_series:
+            yield name, np.maximum(every, of_series[name]) if name in of_series else every
+
+    @staticmethod
+    def _value(fault: Fault) -> float:
         if fault.kind.name == "sentinel":
             # The value is in the unit of the metric.
             return fault.values["value"] / (fault.metric.factor if fault.metric else 1.0)
         return np.nan
+
+
+@dataclass
+class _Frozen:
+    """The values of the series that a fault froze.
+
+    :ivar units: devices and parts, N.
+    :ivar values: by quantity, shape (N,).
+    """
+
+    units: Positions
+    values: dict[str, Floats]
+
+    def freeze(self, before: Level, units: Positions, names: Sequence[str]) -> None:
+        """Freeze some of the units at their values in a level."""
+        places = np.searchsorted(self.units, units)
+        for name in names:
+            if name not in self.values:
+                self.values[name] = before.arrays[name][self.units]
+            self.values[name][places] = before.arrays[name][units]
+
+    def of(self, name: str, units: Positions) -> Floats:
+        """The values of some of the units."""
+        return self.values[name][np.searchsorted(self.units, units)]
+
+    def moved(self, moves: Reindex, units: Positions, level: Level) -> _Frozen:
+        """The values of the units after a reload; new ones have those of a level."""
+        was = moves.old_of[units]
+        places = np.minimum(np.searchsorted(self.units, was), len(self.units) - 1)
+        values = {name: now[units] for name, now in level.arrays.items()}
+        if len(self.units):
+            is_known = (was >= 0) & (self.units[places] == was)
+            for name in self.values.keys() & values.keys():
+                values[name] = np.where(is_known, self.values[name][places], values[name])
+        return _Frozen(units, values)
 
 
 def _names(level: Level, fault: Fault) -> Sequence[str]:
@@ -135,6 +206,10 @@ def _names(level: Level, fault: Fault) -> Sequence[str]:
     if fault.metric is not None:
         # In a shard maybe only boards elsewhere have it.
         return (fault.metric.quantity,) if fault.metric.quantity in level.arrays else ()
+    return _all_names(level)
+
+
+def _all_names(level: Level) -> list[str]:
     return [name for name in level.arrays if name != _CREATED]
 
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fakedev.sim.budget import Cost
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
@@ -24,7 +25,7 @@ from fakedev.spec.shards import entity_key
 ROUNDING_SECONDS: Final = 1e-6
 
 
-@dataclass
+@dataclass(slots=True)
 class Fault:
     """A fault that was accepted.
 
@@ -34,7 +35,10 @@ class Fault:
     :ivar since_seconds: simulated time of its start; None until the next tick starts.
     :ivar on: devices that it affects now, shape (N,).
     :ivar is_cleared: it ends with the next tick.
+    :ivar is_first: its last draw was its first.
     :ivar has_new_devices: a reload has added devices since the last tick.
+    :ivar cost: what it takes of the limits; None: a workload brought it, and its cost is part of the workload's.
+    :ivar peer: whose limits these are; None or empty: no single peer's.
     """
 
     fault_id: str
@@ -50,16 +54,30 @@ class Fault:
     is_cleared: bool = False
     period: int = -1
     has_new_devices: bool = False
+    is_first: bool = False
+    _concerned: Positions | None = None
+    cost: Cost | None = None
+    peer: object | None = None
 
     @property
     def lasts(self) -> bool:
         """Whether it lasts longer than a tick."""
         return self.kind.lasts and (self.kind.name != "xid" or self.effect.lasts)
 
+    def affect(self, on: Mask) -> None:
+        """Affect other devices from now on.
+
+        :param on: which of its devices, shape (N,).
+        """
+        self.on = on
+        self._concerned = None
+
     @property
     def concerned(self) -> Positions:
         """The devices that it affects now."""
-        return self.devices[self.on]
+        if self._concerned is None:
+            self._concerned = self.devices[self.on]
+        return self._concerned
 
     def moves(self, quantity: str) -> bool:
         """Whether its kind may change a quantity, directly or indirectly."""

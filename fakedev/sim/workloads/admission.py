@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -19,11 +20,15 @@ from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
 from fakedev.spec.device_types import WORK_KINDS
 from fakedev.spec.errors import Refused
-from fakedev.spec.fleet import Activity, MetricName, MetricUse, WorkloadSpec
+from fakedev.spec.fleet import Activities, MetricName, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import metric_word
 from fakedev.spec.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.spec.units import format_duration
-from fakedev.spec.value_functions import DRAWN, Function
+from fakedev.spec.value_functions import DRAWN
+
+#: The device words of the last workloads on so many devices are not resolved again.
+_MANY: Final = 64
+_MAX_NAMED: Final = 64
 
 
 class Admission:
@@ -50,6 +55,7 @@ class Admission:
         self._metric_names = metric_names
         self._tick_seconds = tick_seconds
         self._seen: dict[Hashable, Positions] = {}
+        self._named: dict[Hashable, Positions] = {}
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
@@ -68,8 +74,7 @@ class Admission:
         seen = self._seen.get(_key(workload)) if self._seen and of_configuration else None
         if seen is not None:
             return seen
-        found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
-        devices = self._roster.parts.with_work(found)
+        devices = self._devices(workload, of_configuration=of_configuration)
         if of_configuration and self._roster.whole is not None:
             return devices  # the rest is checked for the whole fleet, not for a shard
         for metric, _ in workload.limits:
@@ -90,6 +95,19 @@ class Admission:
             if use.is_traffic:
                 own = np.where(self._capacity.most(use.metric) > 0, self._capacity.memory_bytes_per_second, np.inf)
                 self._check_known("memory bandwidth", own, devices, "metrics", "ask for a share of it")
+        return devices
+
+    def _devices(self, workload: WorkloadSpec, *, of_configuration: bool) -> Positions:
+        """The units that its device words name; one array for all workloads with the same words, while they last."""
+        key = (workload.devices, workload.node, of_configuration)
+        devices = self._named.get(key)
+        if devices is None:
+            found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
+            devices = self._roster.parts.with_work(found)
+            if len(devices) >= _MANY:
+                if len(self._named) == _MAX_NAMED:
+                    del self._named[next(iter(self._named))]
+                self._named[key] = devices
         return devices
 
     def fitted(self, workload: WorkloadSpec, devices: Positions) -> WorkloadSpec:
@@ -135,10 +153,10 @@ class Admission:
             raise Refused("bad-argument", f"the {what} of {name} ({kind}) is not known: {otherwise}", field)
 
     def _check_draws(
-        self, what: str, activities: tuple[Activity, ...], workload: WorkloadSpec, devices: Positions
+        self, what: str, activities: Activities, workload: WorkloadSpec, devices: Positions
     ) -> None:
         """Check that random values are drawn rarely enough for a tick to add them up."""
-        draws = [a.value for a in activities if isinstance(a.value, Function) and a.value.name in DRAWN]
+        draws = [value for value in activities.functions.values() if value.name in DRAWN]
         if not draws:
             return
         speed = speed_on(workload, devices, self._capacity) if workload.is_work else 1.0

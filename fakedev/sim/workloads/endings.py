@@ -101,18 +101,23 @@ def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[t
     limits = table.limits
     crossed: dict[int, tuple[int, str]] = {}
     for quantity, rows in limits.by_quantity.items():
-        worst = np.maximum.reduceat(_values(quantity, table, shares, level), table.firsts)
-        over = rows[worst[limits.workload[rows]] * limits.factor[rows] > limits.value[rows]]
+        # Only of the workloads with the limit: a few limits of one workload take no time for the devices of all others.
+        places, of_rows = np.unique(limits.workload[rows], return_inverse=True)
+        counts = table.pair_counts[places]
+        firsts = np.cumsum(counts) - counts
+        pairs = np.arange(counts.sum()) + np.repeat(table.firsts[places] - firsts, counts)
+        worst = np.maximum.reduceat(_values(quantity, table, shares, level, pairs), firsts)
+        over = rows[worst[of_rows] * limits.factor[rows] > limits.value[rows]]
         for row in over.tolist():
             place, found = int(limits.workload[row]), (int(limits.order[row]), str(limits.metric[row]))
             crossed[place] = min(found, crossed.get(place, found))
     return [(place, metric) for place, (_, metric) in sorted(crossed.items())]
 
 
-def _values(quantity: str, table: Table, shares: WorkShares, level: Level) -> Floats:
-    """The values that a limit of a quantity is compared with, for each pair; -inf where the device lacks it."""
-    device = table.device
-    values = shares.of(quantity) if quantity in BROUGHT else level.arrays[quantity][device]
+def _values(quantity: str, table: Table, shares: WorkShares, level: Level, pairs: Positions) -> Floats:
+    """The values that a limit of a quantity is compared with, for some pairs; -inf where the device lacks it."""
+    device = table.device[pairs]
+    values = shares.of(quantity, pairs) if quantity in BROUGHT else level.arrays[quantity][device]
     if quantity in level.present:
         values = np.where(level.present[quantity][device], values, -np.inf)
     return values

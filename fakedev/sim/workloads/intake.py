@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
+from fakedev.sim.budget import Budget, cost_of_fault, cost_of_workload
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import workload_faults
@@ -15,27 +15,31 @@ from fakedev.sim.workloads.running import Workloads
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import WorkloadSpec
-
-#: The largest number of workloads in a fleet, running and waiting.
-MAX_WORKLOADS: Final = 100_000
+from fakedev.spec.limits import Limits, check_limit
 
 
 class Intake:
     """The workloads that start or end before the next tick, and verdicts that are not reported yet.
 
     :param faults: know the devices that still show an ended workload.
+    :param budget: of the workloads and faults.
     """
 
-    def __init__(self, workloads: Workloads, attribution: Attribution, faults: Faults, admission: Admission) -> None:
+    def __init__(
+        self, workloads: Workloads, attribution: Attribution, faults: Faults, admission: Admission, budget: Budget
+    ) -> None:  # fmt: skip
         self._workloads = workloads
         self._faults = faults
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._verdicts: list[Verdict] = []
+        #: Workloads that ended before they ran, whose verdicts are not reported yet.
+        self._never_ran: list[Workload] = []
         #: Stopped workloads with the reason. Their verdicts are made in the tick: a stop of thousands has no time.
         self._stopped: list[tuple[list[Workload], str]] = []
         self._stopped_count = 0
         self._reserved = 0
+        self._budget = budget
         self._faults_of: dict[str, list[str]] = {}
         self._attribution, self._admission = attribution, admission
 
@@ -48,26 +52,37 @@ class Intake:
             self._verdicts = [replace(each, devices=at) for each, at in zip(verdicts, followed, strict=True)]
 
     def accept(
-        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False
-    ) -> Workload:
+        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False,
+        peer: object | None = None,
+    ) -> Workload:  # fmt: skip
         """Accept a workload; :meth:`apply_changes` starts it.
 
         :param key: of its randomness; empty: its id.
         :param of_configuration: this shard may have none of its devices; then it does not start here.
+        :param peer: who starts it, empty for no single peer; None: the limits were checked already.
         :raises Refused: if the fleet cannot run it.
         """
-        self.check_room(1)
+        if peer is not None:
+            self.check_room(1)
         devices = self._admission.check(spec, of_configuration=of_configuration)
         if not len(devices):
             return Workload(workload_id, spec, devices)
         faults = []
         if spec.faults:
-            self._faults.check_room(len(spec.faults))
+            if peer is not None:
+                self._faults.check_room(len(spec.faults))
             rules = self._faults.rules
             faults = workload_faults(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
         spec = self._admission.fitted(spec, devices)
-        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
+        uses = tuple(replace(use, activities=self._budget.shared(use.activities)) for use in spec.uses)
+        spec = replace(spec, activities=self._budget.shared(spec.activities), uses=uses)
+        brought = [cost_of_fault(each.spec, len(each.devices)) for each in faults]
+        cost = cost_of_workload(spec, len(devices), self._faults.rules.tick_seconds, brought)
+        if peer is not None:
+            self._budget.check(cost, peer)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key, cost=cost, peer=peer)
         self._workloads.accept(workload)
+        self._budget.add(cost, peer)
         self._starting[workload_id] = workload
         if faults:
             self._faults_of[workload_id] = [fault.fault_id for fault in faults]
@@ -84,23 +99,22 @@ class Intake:
         for fault_id in self._faults_of.pop(workload_id, ()):
             self._faults.clear_if_there(fault_id)
 
-    def check_room(self, count: int) -> None:
+    def check_room(self, count: int, limits: Limits | None = None) -> None:
         """Check that the fleet has room for some more workloads.
 
+        :param limits: None: those in use.
         :raises Refused: if it has not.
         """
-        taken = self._count
-        if taken + count > MAX_WORKLOADS:
-            text = f"{taken} workloads are running, and {count} more would start: at most {MAX_WORKLOADS} can run"
-            raise Refused("full", f"there are {MAX_WORKLOADS} workloads already" if count == 1 else text)
+        check_limit("workloads", count, self.count, (limits or self._budget.limits).workloads)
 
     @property
     def has_room(self) -> bool:
         """Whether the fleet has room for one more workload."""
-        return self._count < MAX_WORKLOADS
+        return self.count < self._budget.limits.workloads
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """The number of workloads, with those whose verdicts are not reported yet."""
         return len(self._workloads.by_id) + len(self._verdicts) + self._stopped_count + self._reserved
 
     def reserve(self, count: int) -> None:
@@ -118,6 +132,7 @@ class Intake:
             raise Refused("unknown-name", f"workload {stopped!r} is stopped already", "id")
         self._stopped.append((workloads, reason))
         self._stopped_count += len(workloads)
+        self._never_ran += self._not_started(workloads)
         self._remove(workload_ids)
 
     def drop(self, workload_ids: Sequence[str]) -> None:
@@ -125,8 +140,16 @@ class Intake:
 
         :raises Refused: if one does not exist; then none is ended.
         """
-        self._known(workload_ids)
+        self._release(self._not_started(self._known(workload_ids)))
         self._remove(workload_ids)
+
+    def _not_started(self, workloads: Iterable[Workload]) -> list[Workload]:
+        return [each for each in workloads if each.workload_id in self._starting] if self._starting else []
+
+    def _release(self, workloads: Iterable[Workload]) -> None:
+        """Workloads are gone: give back what they took of the limits."""
+        for workload in workloads:
+            self._budget.remove(workload.cost, workload.peer)
 
     def _known(self, workload_ids: Sequence[str]) -> list[Workload]:
         by_id = self._workloads.by_id
@@ -169,6 +192,7 @@ class Intake:
         self._attribution.remove([self._workloads.by_id[workload_id] for workload_id in ending], stale)
         for workload_id in self._ending.intersection(self._faults_of):
             self._clear_faults_of(workload_id)
+        self._release([self._workloads.by_id[workload_id] for workload_id in ending])
         self._attribution.add(started)
         self._workloads.change(started, self._ending, tick, now_seconds)
         self._starting, self._ending = {}, set()
@@ -178,6 +202,8 @@ class Intake:
         verdicts = [each.verdict(0, reason) for workloads, reason in self._stopped for each in workloads]
         verdicts += self._verdicts
         self._verdicts, self._stopped, self._stopped_count = [], [], 0
+        self._release(self._never_ran)
+        self._never_ran = []
         return verdicts
 
     @property

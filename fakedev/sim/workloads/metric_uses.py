@@ -15,9 +15,9 @@ import numpy as np
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.sim.workloads.schedule import Profiles, drawn_integrals
-from fakedev.spec.fleet import Activity, MetricUse
+from fakedev.spec.fleet import Activities, Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
-from fakedev.spec.value_functions import highest, scaled
+from fakedev.spec.value_functions import scaled
 
 #: Means are rounded to this, as shares of the profile's highest value.
 _DECIMALS: Final = 8
@@ -60,8 +60,9 @@ class MetricUses(Rows):
 
         :param uses: (position of the workload, its use of the metric).
         """
-        peaks = [max(highest(activity.value) for activity in use.activities) for _, use in uses]
-        profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
+        by_highest = {use.activities: _by_highest(use.activities, use.activities.highest) for _, use in uses}
+        peaks = [use.activities.highest for _, use in uses]
+        profiles = Profiles.of([by_highest[use.activities] for _, use in uses])
         workload = np.array([place for place, _ in uses], dtype=np.int64)
         is_share, is_traffic = (
             np.array(flags) for flags in zip(*[(use.is_share, use.is_traffic) for _, use in uses], strict=True)
@@ -151,13 +152,13 @@ class MetricUses(Rows):
         return amount
 
 
-def _by_highest(activities: Sequence[Activity], peak: float) -> list[Activity]:
+def _by_highest(activities: Activities, peak: float) -> Activities:
     """The activities with values as shares of the highest value."""
     if not peak:
-        return list(activities)
-    return [
+        return activities
+    return Activities(
         Activity(
             1.0 if each.value == peak else scaled(each.value, 1.0 / peak), each.fluctuation / peak, each.seconds
         )
         for each in activities
-    ]
+    )

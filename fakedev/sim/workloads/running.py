@@ -158,7 +158,9 @@ class Workloads:
         drawn = drawn_integrals(table.profiles, self._seed, table.keys, "load", begin, end)
         load, fluctuation = table.profiles.means(begin, end, stretch, drawn)
         load, fluctuation = load * table.ease, fluctuation * table.ease
-        table.noise = next_noise(table.noise, self._seed, table.pair_keys, tick, seconds)
+        noisy, noise = table.noisy, table.noise.copy()
+        noise[noisy] = next_noise(noise[noisy], self._seed, table.pair_keys[noisy], tick, seconds)
+        table.noise = noise
         share = load[table.owner] + fluctuation[table.owner] * table.noise
         if (table.ease > 1.0).any():
             load, share = np.minimum(load, 100.0), np.minimum(share, 100.0)

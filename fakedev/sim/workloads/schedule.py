@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.state import Mask, Positions, Rows, column
-from fakedev.spec.fleet import FOREVER, Activity
+from fakedev.spec.fleet import FOREVER, Activities, Activity
 from fakedev.spec.value_functions import Function
 
 #: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
@@ -123,18 +125,22 @@ def shape_integrals(
 
 @dataclass(frozen=True)
 class Profiles(Rows):
-    """The A segments of W workloads, grouped by workload.
+    """The profiles of W workloads: S different ones, with A segments, grouped by profile.
 
-    :ivar counts: segments of each workload, shape (W,).
+    :ivar profile: each workload's profile, shape (W,).
+    :ivar key: of the profile's activities, shape (S,).
+    :ivar counts: segments of each profile, shape (S,).
     :ivar starts: seconds from the profile's start to each segment's, shape (A,).
     :ivar load, fluctuation: percent, or another unit; for a shape that changes its base value; shape (A,).
     :ivar load_before, fluctuation_before: their integrals up to each segment, percent seconds, shape (A,).
     :ivar shape, width, shape_period, active, offset: as in :class:`Segment`, shape (A,).
-    :ivar period: seconds of one run through the profile, shape (W,); FOREVER if the last activity has no end.
-    :ivar load_period, fluctuation_period: the integrals over one period, shape (W,).
+    :ivar periods: seconds of one run through the profile, shape (S,); FOREVER if the last activity has no end.
+    :ivar load_periods, fluctuation_periods: the integrals over one period, shape (S,).
     """
 
-    counts: Positions = column("workload", np.int64)
+    profile: Positions = column("workload", np.int64, "profile")
+    key: Keys = column("profile", np.uint64)
+    counts: Positions = column("profile", np.int64)
     starts: Floats = column("segment")
     load: Floats = column("segment")
     fluctuation: Floats = column("segment")
@@ -145,43 +151,63 @@ class Profiles(Rows):
     shape_period: Floats = column("segment")
     active: Floats = column("segment")
     offset: Floats = column("segment")
-    period: Floats = column("workload")
-    load_period: Floats = column("workload")
-    fluctuation_period: Floats = column("workload")
+    periods: Floats = column("profile")
+    load_periods: Floats = column("profile")
+    fluctuation_periods: Floats = column("profile")
 
     @classmethod
-    def of(cls, profiles: Sequence[Sequence[Activity]]) -> Profiles:
+    def of(cls, profiles: Sequence[Iterable[Activity]]) -> Profiles:
         """The profiles of some workloads, in their order."""
-        split = [[segment for activity in activities for segment in segments_of(activity)] for activities in profiles]
-        shape, numbers, added = _shapes([segment for segments in split for segment in segments])
-        columns: list[tuple[float, ...]] = []
-        totals = []
-        for segments in split:
-            time = load = fluctuation = 0.0
-            for segment in segments:
-                extra = added[len(columns)] if added else 0.0
-                columns.append((time, segment.base, segment.fluctuation, load, fluctuation))
-                time += segment.seconds
-                load += segment.base * segment.seconds + extra
-                fluctuation += segment.fluctuation * segment.seconds
+        if not profiles:
+            return cls()
+        places: dict[Activities, int] = {}
+        profile = [places.setdefault(Activities.of(each), len(places)) for each in profiles]
+        rows = [_segment_rows(each) for each in places]
+        seconds, base, spread, shapes, width, shape_period, active, offset = np.concatenate(rows).T
+        shape = shapes.astype(np.int64)
+        with np.errstate(over="ignore", invalid="ignore"):  # nobody reads the integral of a segment without end
+            added = shape_integrals(
+                shape, width, shape_period, active, offset, np.where(seconds < FOREVER, seconds, 0.0)
+            )
+            terms = np.array((seconds, base * seconds + added, spread * seconds))
+        befores, totals = [], []
+        begin = 0
+        for count in map(len, rows):
+            # One after the other: the sums are the same on every machine.
+            sums = [list(accumulate(row, initial=0.0)) for row in terms[:, begin : begin + count].tolist()]
+            befores.append(np.array(sums)[:, :-1])
+            time, load, fluctuation = (each[-1] for each in sums)
             totals.append((time, load, fluctuation) if time < FOREVER else (FOREVER, 0.0, 0.0))
-        rows = np.array(columns, dtype=np.float64).reshape(-1, 5).T
-        sums = np.array(totals, dtype=np.float64).reshape(-1, 3).T
-        counts = np.array([len(segments) for segments in split], dtype=np.int64)
-        starts, base, spread, load_before, fluctuation_before = rows
-        period, load_period, fluctuation_period = sums
+            begin += count
+        starts, load_before, fluctuation_before = np.concatenate(befores, axis=1)
+        periods, load_periods, fluctuation_periods = np.array(totals).T
         return cls(
-            counts, starts, base, spread, load_before, fluctuation_before, shape, *numbers,
-            period=period, load_period=load_period, fluctuation_period=fluctuation_period,
+            np.array(profile, dtype=np.int64), np.array(list(map(_key, places)), dtype=np.uint64),
+            np.array(list(map(len, rows)), dtype=np.int64), starts, base, spread, load_before, fluctuation_before,
+            shape, width, shape_period, active, offset, periods, load_periods, fluctuation_periods,
         )  # fmt: skip
 
     def kept(self, keep: Mask) -> Profiles:
         """The profiles of the workloads where ``keep``, shape (W,), is true."""
-        return Profiles(**self._kept(workload=keep, segment=np.repeat(keep, self.counts)))
+        used = np.zeros(len(self.key), dtype=np.bool_)
+        used[self.profile[keep]] = True
+        return Profiles(**self._kept(workload=keep, profile=used, segment=np.repeat(used, self.counts)))
 
     def joined(self, other: Profiles) -> Profiles:
-        """These profiles, followed by the other profiles."""
-        return Profiles(**self._joined(other))
+        """These profiles, followed by the other profiles; a profile that is in both is kept once."""
+        order = np.argsort(self.key)
+        found = np.minimum(np.searchsorted(self.key[order], other.key), len(order) - 1)
+        is_new = np.ones(len(other.key), dtype=np.bool_)
+        if len(order):
+            is_new = self.key[order][found] != other.key
+        new_place = len(order) + np.cumsum(is_new) - 1
+        place = np.where(is_new, new_place, order[found]) if len(order) else new_place
+        added = Profiles(**other._kept(
+            workload=np.zeros(len(other.profile), dtype=np.bool_), profile=is_new,
+            segment=np.repeat(is_new, other.counts),
+        ))  # fmt: skip
+        columns = self._joined(added, profile=len(order))
+        return Profiles(**columns | {"profile": np.concatenate((self.profile, place[other.profile]))})
 
     def means(
         self, start: Floats, end: Floats, seconds: Floats | float, drawn: Floats | None = None, decimals: int = DECIMALS
@@ -207,13 +233,13 @@ class Profiles(Rows):
         within = time - cycles * self.period
         segment = self.segment_at(within)
         passed = within - self.starts[segment]
-        load = cycles * self.load_period + self.load_before[segment] + self.load[segment] * passed
+        load = cycles * self.load_periods[self.profile] + self.load_before[segment] + self.load[segment] * passed
         if self.has_shapes:
             numbers = (self.width, self.shape_period, self.active, self.offset)
             width, period, active, offset = (column[segment] for column in numbers)
             load = load + shape_integrals(self.shape[segment], width, period, active, offset, passed)
         fluctuation = (
-            cycles * self.fluctuation_period
+            cycles * self.fluctuation_periods[self.profile]
             + self.fluctuation_before[segment]
             + self.fluctuation[segment] * passed
         )
@@ -227,19 +253,39 @@ class Profiles(Rows):
     @cached_property
     def firsts(self) -> Positions:
         """The first segment of each workload, shape (W,)."""
-        firsts: Positions = np.cumsum(self.counts) - self.counts
+        firsts: Positions = (np.cumsum(self.counts) - self.counts)[self.profile]
         return firsts
+
+    @cached_property
+    def lasts(self) -> Positions:
+        """The last segment of each workload, shape (W,)."""
+        lasts: Positions = (np.cumsum(self.counts) - 1)[self.profile]
+        return lasts
+
+    @cached_property
+    def period(self) -> Floats:
+        """The period of each workload, shape (W,)."""
+        return self.periods[self.profile]
+
+    @cached_property
+    def fluctuates(self) -> Mask:
+        """Whether each workload has any fluctuation, shape (W,)."""
+        owners = np.repeat(np.arange(len(self.key)), self.counts)
+        fluctuating = np.bincount(owners[self.fluctuation > 0], minlength=len(self.key))
+        return (fluctuating > 0)[self.profile]
 
     @cached_property
     def draws(self) -> Positions:
         """The workloads with random values, ascending."""
-        owners = np.repeat(np.arange(len(self.counts)), self.counts)
-        return np.unique(owners[self.shape >= FIRST_DRAWN]) if self.has_shapes else np.zeros(0, dtype=np.int64)
+        if not self.has_shapes:
+            return np.zeros(0, dtype=np.int64)
+        is_drawn = np.zeros(len(self.key), dtype=np.bool_)
+        is_drawn[np.repeat(np.arange(len(self.key)), self.counts)[self.shape >= FIRST_DRAWN]] = True
+        return np.flatnonzero(is_drawn[self.profile])
 
     def segment_at(self, within: Floats) -> Positions:
         """The segment at ``within`` seconds of the period, shape (W,): one binary search for all workloads."""
-        low = self.firsts
-        high = low + self.counts - 1
+        low, high = self.firsts, self.lasts
         for _ in range(int(self.counts.max(initial=1)).bit_length()):
             middle = (low + high + 1) // 2
             begun = self.starts[middle] <= within
@@ -249,17 +295,21 @@ class Profiles(Rows):
         return low
 
 
-def _shapes(segments: Sequence[Segment]) -> tuple[Positions, tuple[Floats, Floats, Floats, Floats], list[float]]:
-    """The shapes, their parameters, and the integral of each over its segment; an empty list if all are constant."""
-    count = len(segments)
-    if all(segment.shape == Shape.CONSTANT for segment in segments):
-        zeros = np.zeros(count)
-        return np.zeros(count, dtype=np.int64), (zeros, np.ones(count), zeros, zeros), []
-    shape = np.array([segment.shape for segment in segments], dtype=np.int64)
-    numbers = [(s.width, s.period, s.active, s.offset, min(s.seconds, FOREVER)) for s in segments]
-    width, period, active, offset, seconds = np.array(numbers, dtype=np.float64).T
-    added = shape_integrals(shape, width, period, active, offset, np.where(seconds < FOREVER, seconds, 0.0))
-    return shape, (width, period, active, offset), added.tolist()
+def _segment_rows(activities: Activities) -> Floats:
+    """The segments of some activities, a row for each with the columns of :class:`Segment`."""
+    if activities.functions:
+        return np.array([segment for activity in activities for segment in segments_of(activity)], dtype=np.float64)
+    value, fluctuation, seconds = np.frombuffer(activities.numbers).reshape(-1, 3).T
+    rows = np.zeros((len(seconds), len(Segment._fields)))
+    rows[:] = Segment(0.0, 0.0, 0.0)
+    rows[:, 0], rows[:, 1], rows[:, 2] = seconds, value, fluctuation
+    return rows
+
+
+def _key(activities: Activities) -> int:
+    """A number that is the same for the same activities alone."""
+    functions = repr(sorted(activities.functions.items(), key=lambda item: item[0])).encode()
+    return int.from_bytes(blake2b(activities.numbers.tobytes() + functions, digest_size=8).digest(), "little")
 
 
 def drawn_integrals(
@@ -275,7 +325,7 @@ def drawn_integrals(
     rows = profiles.draws
     if not len(rows):
         return None
-    total = np.zeros(len(profiles.counts))
+    total = np.zeros(len(profiles.profile))
     walk = _Walk(profiles, rows, start[rows])
     while len(walk.rows):
         begin, stop = walk.span()
@@ -295,7 +345,7 @@ class _Walk:
         self.rows = rows
         period = profiles.period[rows]
         self._run = np.floor(time / period)
-        within = np.zeros(len(profiles.counts))
+        within = np.zeros(len(profiles.profile))
         within[rows] = time - self._run * period
         self.segment = profiles.segment_at(within)[rows]
         passed = within[rows] - profiles.starts[self.segment]
@@ -305,7 +355,7 @@ class _Walk:
     def _seconds(self) -> Floats:
         """The duration of the current segments, shape (N,)."""
         profiles = self._profiles
-        lasts = profiles.firsts[self.rows] + profiles.counts[self.rows] - 1
+        lasts = profiles.lasts[self.rows]
         following = np.minimum(self.segment + 1, len(profiles.starts) - 1)
         is_last = self.segment == lasts
         ends = np.where(is_last, profiles.period[self.rows], profiles.starts[following])
@@ -342,7 +392,7 @@ class _Walk:
         seconds, every = self._seconds(), self._every()
         more = (self._draw + 1.0) * every < np.where(seconds < FOREVER, seconds * (1.0 - 1e-12), seconds)
         segment = np.where(more, self.segment, self.segment + 1)
-        is_over = segment >= profiles.firsts[self.rows] + profiles.counts[self.rows]
+        is_over = segment > profiles.lasts[self.rows]
         self._run = np.where(is_over, self._run + 1.0, self._run)[continues]
         self._draw = np.where(more, self._draw + 1.0, 0.0)[continues]
         self.segment = np.where(is_over, profiles.firsts[self.rows], segment)[continues]

@@ -7,13 +7,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Mask
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.table import MEMORY, Table
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED
 
 _MEMORY_RATIO: Final = "memory_used_ratio"
 _USAGE: Final = "usage_ratio"
+#: Of all pairs.
+_ALL: Final = slice(None)
 
 #: The quantities of which a workload has a share; all others are of boards only.
 BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
@@ -48,17 +50,19 @@ class WorkShares:
         #: The load of each pair, reduced to the room of its device, as a share of 1: shape (P,).
         self.parts = share / crowds.load[table.device]
 
-    def of(self, quantity: str) -> Floats:
-        """The amount of a quantity (one of BROUGHT) of each pair: shape (P,)."""
+    def of(self, quantity: str, pairs: Positions | slice = _ALL) -> Floats:
+        """The amount of a quantity (one of BROUGHT) of some pairs, in their order: by default of all, shape (P,)."""
         table = self._table
         if quantity == _MEMORY_RATIO:
-            total = self._capacity.memory_total_bytes[table.device]
-            return np.divide(self.of(MEMORY), total, out=np.zeros(len(total)), where=total > 0)
-        brought = self._held_memory() if quantity == MEMORY else self.parts * self._by_load(quantity)
+            total = self._capacity.memory_total_bytes[table.device[pairs]]
+            return np.divide(self.of(MEMORY, pairs), total, out=np.zeros(len(total)), where=total > 0)
+        brought = self._held_memory(pairs) if quantity == MEMORY else self.parts[pairs] * self._by_load(quantity, pairs)
         uses = table.uses.get(quantity)
         if uses is not None:
             last = uses.before if self._is_before else uses.amount
-            brought[uses.pair] += uses.counted if quantity in COUNTED else last
+            used = np.zeros(len(table.device))
+            used[uses.pair] = uses.counted if quantity in COUNTED else last
+            brought += used[pairs]
         return brought
 
     def by_workload(self) -> tuple[dict[str, Floats], dict[str, Mask]]:
@@ -78,24 +82,24 @@ class WorkShares:
             arrays[_USAGE] = arrays[_USAGE] / table.pair_counts
         return arrays, present
 
-    def _held_memory(self) -> Floats:
-        """The memory of the pairs whose workloads do not state how much they need."""
-        table, device = self._table, self._table.device
-        holds = table.holds
+    def _held_memory(self, pairs: Positions | slice) -> Floats:
+        """The memory of some pairs, as far as their workloads do not state how much they need."""
+        table = self._table
+        device, owner, holds = table.device[pairs], table.owner[pairs], table.holds[pairs]
         if self._is_before:
-            holds = holds * ~table.is_fresh[table.owner]
-        peaks = table.peak[table.owner] / 100.0 * holds
+            holds = holds * ~table.is_fresh[owner]
+        peaks = table.peak[owner] / 100.0 * holds
         held = peaks / self._crowds.peak[device]
-        share = np.where(self._capacity.holds_memory[device], held, self.parts * holds)
-        return share * self._by_load(MEMORY)
+        share = np.where(self._capacity.holds_memory[device], held, self.parts[pairs] * holds)
+        return share * self._by_load(MEMORY, pairs)
 
-    def _by_load(self, quantity: str) -> Floats:
-        """The amount of a quantity at full load of each pair's kind of work: shape (P,)."""
+    def _by_load(self, quantity: str, pairs: Positions | slice) -> Floats:
+        """The amount of a quantity at full load of the kind of work of some pairs."""
         table = self._table
         kinds, rows = table.kind_rows
         nothing = np.zeros(self._capacity.count)
         full = np.array([self._capacity.brought(kind).get(quantity, nothing) for kind in kinds])
-        brought: Floats = full[rows, table.device]
+        brought: Floats = full[rows[pairs], table.device[pairs]]
         return brought
 
     def by_device(self, values: Floats) -> Floats:

@@ -18,7 +18,6 @@ from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
 from fakedev.spec.shards import entity_key
-from fakedev.spec.value_functions import highest
 
 Texts = NDArray[np.object_]
 
@@ -207,6 +206,14 @@ class Table(Rows):
         return np.repeat(np.arange(len(self)), self.pair_counts)
 
     @cached_property
+    def noisy(self) -> Positions | slice:
+        """The pairs of workloads whose load or metrics fluctuate: only their noise is seen."""
+        fluctuates = self.profiles.fluctuates.copy()
+        for uses in self.uses.values():
+            fluctuates[uses.workload[uses.profiles.fluctuates]] = True
+        return slice(None) if fluctuates.all() else np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
+
+    @cached_property
     def kind_rows(self) -> tuple[list[str], Positions]:
         """The kinds of work, sorted by name, and the position of each pair's kind among them, shape (P,)."""
         kinds = sorted(set(self.kinds.tolist())) or ["compute"]
@@ -236,7 +243,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         done=nothing,
         measured_mhz=np.array([spec.measured_frequency_mhz for spec in specs], dtype=np.float64),
         measured_capability=np.array([spec.measured_capability for spec in specs], dtype=np.float64),
-        peak=np.array([max(highest(activity.value) for activity in spec.activities) for spec in specs]),
+        peak=np.array([spec.activities.highest for spec in specs]),
         load=nothing,
         is_fresh=np.ones(len(started), dtype=np.bool_),
     )

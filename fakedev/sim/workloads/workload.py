@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fakedev.sim.budget import Cost
 from fakedev.sim.entities.state import Positions
 from fakedev.spec.fleet import FOREVER, WorkloadSpec
 
@@ -48,12 +49,14 @@ class Limit(NamedTuple):
     value: float
 
 
-@dataclass
+@dataclass(slots=True)
 class Workload:
     """A workload that was accepted.
 
     :ivar start_seconds: simulated time of its start; None until the next tick begins.
     :ivar key: of its randomness, by default its id: the same in every shard that has devices of it.
+    :ivar cost: what it takes of the limits.
+    :ivar peer: whose limits these are; None or empty: no single peer's.
     """
 
     workload_id: str
@@ -62,6 +65,8 @@ class Workload:
     limits: tuple[Limit, ...] = ()
     start_seconds: float | None = None
     key: str = ""
+    cost: Cost = field(default_factory=Cost)
+    peer: object | None = None
 
     def __post_init__(self) -> None:
         self.key = self.key or self.workload_id
@@ -69,7 +74,7 @@ class Workload:
     @property
     def profile_seconds(self) -> float:
         """Seconds of the profile with its repeats: simulated time, or work."""
-        period = sum(activity.seconds for activity in self.spec.activities)
+        period = self.spec.activities.seconds
         return min(period * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
 
     @property

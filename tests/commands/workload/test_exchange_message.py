@@ -64,7 +64,7 @@ def test_functions_and_metrics_reach_the_server() -> None:
     asked = order(*arguments, "-json=f", "-measured-capability=2", texts={"f": text})
     request = parse_json_line(asked.message.rstrip(), WORKLOAD_GRAMMAR)
     assert workload_from_fields(request.arguments) == asked.workload
-    assert [(use.metric, use.activities) for use in asked.workload.uses] == [
+    assert [(use.metric, tuple(use.activities)) for use in asked.workload.uses] == [
         ("memory_used_bytes", (Activity(40 * 2**30),)),
         ("pcie_tx_bytes_per_second", (Activity(1e9),)),
     ]

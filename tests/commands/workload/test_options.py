@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakedev.commands.go_flags import FlagError
+from fakedev.commands.workload import devices
 from fakedev.commands.workload.options import find_files
 from fakedev.config.peer_address import Address, parse_address
 from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
@@ -108,7 +109,7 @@ def test_missing_numbers_are_0_and_missing_fields_the_options() -> None:
     """An activity of the file does not inherit the option's fluctuation; repeat keeps the option's."""
     text = '{"Name": "load-10", "Profile": [{"Load": 10}], "Repeat": null}'
     asked = order("-repeat", "4", "-json", "w.json", texts={"w.json": text})
-    assert asked.workload.activities == (Activity(10, 0, FOREVER),)
+    assert tuple(asked.workload.activities) == (Activity(10, 0, FOREVER),)
     assert asked.workload.repeat == 4
 
 
@@ -130,13 +131,13 @@ def test_unknown_keys_are_remarked() -> None:
     text = '{"Nmae": "x", "Profile": [{"Load": 5, "Power": 3}]}'
     asked = order("-json", "w.json", texts={"w.json": text})
     assert asked.remarks == ("w.json: 'Nmae' means nothing here", "w.json: 'Power (activity 1)' means nothing here")
-    assert asked.workload.activities == (Activity(5, 0, FOREVER),)
+    assert tuple(asked.workload.activities) == (Activity(5, 0, FOREVER),)
 
 
 def test_a_list_alone() -> None:
     """The list of a schedule of utilization may be the whole file, and then runs once."""
     workload = order("-json", "w.json", texts={"w.json": '[{"time": "1m", "Utilization": 80}]'}).workload
-    assert (workload.activities, workload.repeat) == ((Activity(80, 0, 60),), 1)
+    assert (tuple(workload.activities), workload.repeat) == ((Activity(80, 0, 60),), 1)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +216,13 @@ def test_expressions_that_give_no_index(arguments: list[str], part: str) -> None
     text = refusal(*arguments, files=files)
     assert text.startswith("-devregex")
     assert part in text
+
+
+def test_expressions_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's expressions may take exponential time: the search ends after some seconds of CPU time."""
+    monkeypatch.setattr(devices, "_MAX_SEARCH_SECONDS", 0.1)
+    text = refusal("-devregex", r"card((\d+)+)$", files={"/dev/dri/card*": ["/dev/dri/card" + "1" * 60 + "x"]})
+    assert text.startswith("-devregex: 'card((\\\\d+)+)$' takes too long")
 
 
 def test_the_pod_comes_from_the_environment() -> None:

@@ -46,6 +46,12 @@ def problems(folder: Path, counters: str, more: str = "") -> list[str]:
     return str(error.value).splitlines()
 
 
+def test_fields_that_are_too_long_for_csv(tmp_path: Path) -> None:
+    """They are problems with their line; the other rows are read."""
+    (found,) = problems(tmp_path, COUNTERS + "dcgm_gpu_temp, gauge, " + "x" * 140_000)
+    assert found.endswith("mine.csv:7: is not CSV: field larger than field limit (131072)")
+
+
 def test_families_and_labels(tmp_path: Path) -> None:
     """Names, types and texts are the file's, the order is the fields', labels are where the base has its own."""
     identity, _ = made(tmp_path)

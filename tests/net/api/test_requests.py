@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fakedev.sim.workloads import intake as turnstile_module
 from fakedev.spec.fault_kinds import KINDS
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
 from tests.support.http_wire import Answer, answers
@@ -138,11 +137,11 @@ def test_post_of_too_much(app: MemoryApplication) -> None:
     failed(app.ask("POST", WORKLOADS, body.ljust(65537)), 413, "too-long")
 
 
-def test_post_when_full(app: MemoryApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_post_when_full() -> None:
     """503: it may be tried again."""
-    monkeypatch.setattr(turnstile_module, "MAX_WORKLOADS", 1)
-    start(app)
-    failed(app.ask("POST", WORKLOADS, GOOD), 503, "full")
+    with application(SMALL + "limits: {workloads: 1}\n") as app:
+        start(app)
+        failed(app.ask("POST", WORKLOADS, GOOD), 503, "full", "limits.workloads")
 
 
 def test_delete(app: MemoryApplication) -> None:

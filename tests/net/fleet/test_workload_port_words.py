@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from fakedev.sim.workloads import intake as turnstile_module
+from fakedev.spec.limits import Limits
 from tests.support.workload_ports import CLOCK_ONLY, OF_NODE_B, WORKLOADS_ONLY, WorkloadPortCase, bare
 
 
@@ -177,11 +175,12 @@ class TestWords(WorkloadPortCase):
         assert too_often.startswith("profile with random values: 0.001 seconds are too short for a tick of 1s")
         assert self.workloads == []
 
-    def test_full(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_full(self) -> None:
         """There is a most that the fleet takes; when one ends there is room again."""
-        monkeypatch.setattr(turnstile_module, "MAX_WORKLOADS", 2)
+        self.app.fleet.budget.limits = Limits(workloads=2)
         self.peer.say("run x devices=a/0 profile=10:0:1", "run y devices=a/0 profile=10")
-        assert "2 workloads already" in self.error("run z devices=a/0 profile=10", "full")
+        full = self.error("run z devices=a/0 profile=10", "full")
+        assert full.startswith("limits.workloads is 2: 1 more are needed, and 0 remain: stop some")
         self.app.tick()
         assert self.peer.lines() == ["ended x 0 OK"]
         assert self.peer.say("run z devices=a/0 profile=10")[0].startswith("ok w")

@@ -98,7 +98,7 @@ class TestWords:
     def test_help(self):
         """Every verb of the grammar, or one."""
         self.peer.dataReceived(b"help\n")
-        assert self.told().startswith("ok 14 lines\nrun NAME")
+        assert self.told().startswith("ok 15 lines\nrun NAME")
         self.peer.dataReceived(b"help stop\n")
         assert "stop ID|NAME" in self.told()
         self.peer.dataReceived(b"help stp\n")

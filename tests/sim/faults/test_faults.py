@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault
 from fakedev.sim.explanation import explain
-from fakedev.sim.faults.faults import MAX_FAULTS
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault_fields import PARAMETERS, fault_from_fields, fields_of_fault
 from fakedev.spec.fault_kinds import KINDS
+from fakedev.spec.limits import Limits
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from tests.support.faulty_fleets import boards_of, busy, cleared, inject, shown
 from tests.support.fleets import advance, ended, labels_of, make_fleet, start, stop
@@ -86,10 +86,10 @@ class TestFields:
 
     def test_no_more_than_the_most(self) -> None:
         """A fleet takes so many faults."""
-        fleet = make_fleet()
-        for _ in range(MAX_FAULTS):
+        fleet = make_fleet(limits=Limits(faults=3))
+        for _ in range(3):
             inject(fleet, kind="reset", devices="all", start=1000)
-        with pytest.raises(Refused, match="faults already"):
+        with pytest.raises(Refused, match=r"limits\.faults is 3: 1 more are needed, and 0 remain: clear some"):
             inject(fleet, kind="reset", devices="all")
 
 

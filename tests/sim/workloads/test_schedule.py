@@ -1,4 +1,3 @@
-"""The mean load of profiles over stretches of time, against a slow integration of the same profiles."""
 
 from __future__ import annotations
 
@@ -116,6 +115,14 @@ class TestMeans:
             assert min(parts) - 1e-5 <= value <= max(parts) + 1e-5
 
 
+def rows_of(profiles: Profiles, place: int) -> list[list[float]]:
+    """All numbers of a workload's profile."""
+    segments = np.arange(profiles.firsts[place], profiles.lasts[place] + 1)
+    which = {"profile": profiles.profile[[place]], "segment": segments}
+    axes = {name: each.metadata["axis"] for name, each in Profiles.__dataclass_fields__.items() if name != "profile"}
+    return [getattr(profiles, name)[which[axis]].tolist() for name, axis in axes.items()]
+
+
 class TestManyProfiles:
     """Profiles as one set of arrays: each workload is on its own."""
 
@@ -132,12 +139,25 @@ class TestManyProfiles:
     def test_kept_and_joined(
         self, some: list[tuple[Activity, ...]], others: list[tuple[Activity, ...]], data: st.DataObject
     ) -> None:
-        """Taking workloads out and putting others in gives the arrays that only the remaining ones would have."""
+        """Taking workloads out and putting others in gives each the rows that only the remaining ones would have."""
+        some = some + data.draw(st.lists(st.sampled_from(some), max_size=3)) if some else some
         keep = data.draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some)))
         changed = Profiles.of(some).kept(np.array(keep, dtype=np.bool_)).joined(Profiles.of(others))
         fresh = Profiles.of([profile for profile, stays in zip(some, keep, strict=True) if stays] + others)
-        for name in Profiles.__dataclass_fields__:
-            assert np.array_equal(getattr(changed, name), getattr(fresh, name)), name
+        assert len(changed.profile) == len(fresh.profile)
+        assert sorted(changed.key.tolist()) == sorted(fresh.key.tolist())
+        assert all(rows_of(changed, place) == rows_of(fresh, place) for place in range(len(fresh.profile)))
+
+    def test_equal_profiles_are_kept_once(self) -> None:
+        """A thousand workloads with the same profile take the segments of one, also when they start one by one."""
+        long = [Activity(40 + step % 7, 1, 5) for step in range(100)]
+        profiles = Profiles.of([long] * 10)
+        for _ in range(990):
+            profiles = profiles.joined(Profiles.of([list(long)]))
+        assert (len(profiles.profile), len(profiles.key), len(profiles.starts)) == (1000, 1, 100)
+        other = Profiles.of([long, long[:50]]).kept(np.array([False, True]))
+        profiles = profiles.kept(np.arange(1000) < 2).joined(other)
+        assert (profiles.profile.tolist(), profiles.counts.tolist()) == ([0, 0, 1], [100, 50])
 
     def test_no_profiles(self) -> None:
         """A fleet without workloads has no means."""

@@ -1,0 +1,205 @@
+"""What workloads and faults take of the limits of a fleet: counted by their specifications alone.
+
+The limits hold for events that arrive; a replay applies what was accepted once, under whatever limits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import Activities, WorkloadSpec
+from fakedev.spec.limits import (
+    ACTIVITY_BYTES,
+    DRAW_DEVICES,
+    EACH_BYTES,
+    FROZEN_DEVICES,
+    FROZEN_SERIES_DEVICES,
+    FUNCTION_BYTES,
+    PEER,
+    Limits,
+    check_limit,
+)
+from fakedev.spec.value_functions import DRAWN
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a workload or a fault takes of the limits.
+
+    :param memory_bytes: without its profiles.
+    :param profiles: of the workload's load and of its metrics; those that several have are kept once.
+    """
+
+    memory_bytes: int = 0
+    workload_devices: int = 0
+    fault_devices: int = 0
+    profiles: tuple[Activities, ...] = ()
+
+
+def cost_of_workload(
+    spec: WorkloadSpec, device_count: int, tick_seconds: float, faults: Sequence[Cost] = ()
+) -> Cost:  # fmt: skip
+    """What a workload takes.
+
+    :param device_count: how many devices it runs on.
+    :param faults: what the faults take that it brings.
+    """
+    texts = (spec.name, spec.kind, spec.node, spec.pod, spec.namespace, spec.container, *spec.devices)
+    texts = (*texts, *(metric for metric, _ in spec.limits), *map(str, spec.faults))
+    profiles = (spec.activities, *(use.activities for use in spec.uses))
+    draws = sum(_draws(each, tick_seconds) for each in profiles) if device_count else 0
+    own = Cost(
+        EACH_BYTES + sum(map(_text_bytes, texts)),
+        device_count * (1 + len(spec.uses)) + DRAW_DEVICES * draws,
+        profiles=profiles,
+    )
+    return _sum([own, *faults]) if faults else own
+
+
+def cost_of_fault(spec: FaultSpec, device_count: int) -> Cost:
+    """What a fault takes.
+
+    :param device_count: how many devices it may affect.
+    """
+    texts = (spec.node, spec.metric, *spec.devices)
+    if spec.kind == "frozen" and not spec.metric:
+        device_count = FROZEN_SERIES_DEVICES + FROZEN_DEVICES * device_count
+    return Cost(EACH_BYTES + sum(map(_text_bytes, texts)), fault_devices=device_count)
+
+
+def profile_bytes(activities: Activities) -> int:
+    """What a profile takes."""
+    return ACTIVITY_BYTES * activities.segment_count + FUNCTION_BYTES * len(activities.functions)
+
+
+def _draws(activities: Activities, tick_seconds: float) -> int:
+    """The most random values of a profile in a tick."""
+    every = [value.arguments[2] for value in activities.functions.values() if value.name in DRAWN]
+    return math.ceil(tick_seconds / min(every)) if every else 0
+
+
+def _text_bytes(text: str) -> int:
+    """What a text takes, in bytes: the most that it may, by its widest character, and its place in a list."""
+    return 64 + len(text) * (1 if text.isascii() else 4)
+
+
+def _sum(costs: Sequence[Cost]) -> Cost:
+    return Cost(
+        sum(each.memory_bytes for each in costs),
+        sum(each.workload_devices for each in costs),
+        sum(each.fault_devices for each in costs),
+        tuple(profile for each in costs for profile in each.profiles),
+    )
+
+
+class _Account:
+    """What one peer, or all together, take."""
+
+    __slots__ = ("profiles", "used")
+
+    def __init__(self) -> None:
+        self.used = dict.fromkeys(_COUNTED, 0)
+        #: How many use each profile.
+        self.profiles: dict[Activities, int] = {}
+
+    def needed(self, cost: Cost) -> dict[str, int]:
+        """What it would take more."""
+        new = sum(profile_bytes(each) for each in set(cost.profiles) if each not in self.profiles)
+        return {
+            "memory_bytes": cost.memory_bytes + new,
+            "workload_devices": cost.workload_devices,
+            "fault_devices": cost.fault_devices,
+        }
+
+    def add(self, cost: Cost) -> None:
+        for name, needed in self.needed(cost).items():
+            self.used[name] += needed
+        for each in cost.profiles:
+            self.profiles[each] = self.profiles.get(each, 0) + 1
+
+    def remove(self, cost: Cost) -> None:
+        for each in cost.profiles:
+            self.profiles[each] -= 1
+            if not self.profiles[each]:
+                del self.profiles[each]
+        for name, no_longer_needed in self.needed(cost).items():
+            self.used[name] -= no_longer_needed
+
+
+_COUNTED: Final = ("memory_bytes", "workload_devices", "fault_devices")
+
+
+class Budget:
+    """What workloads and faults take of the limits, together and by peer; numbers of them are counted elsewhere.
+
+    :ivar limits: a reload may change them; what runs then stays.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._all = _Account()
+        self._of_peers: dict[object, _Account] = {}
+        self._reserved: Sequence[Cost] = ()
+        self._shared: WeakValueDictionary[Activities, Activities] = WeakValueDictionary()
+
+    def check(self, cost: Cost, peer: object = "") -> None:
+        """Check that there is room for a workload or a fault.
+
+        :param peer: who starts it; empty: no single peer.
+        :raises Refused: if there is none.
+        """
+        if peer:
+            account = self._of_peers.get(peer) or _Account()
+            for name, needed in account.needed(cost).items():
+                check_limit(PEER + name, needed, account.used[name], getattr(self.limits, PEER + name))
+        for name, needed in self._all.needed(cost).items():
+            if needed:
+                check_limit(name, needed, self._all.used[name], getattr(self.limits, name))
+
+    def check_all(self, costs: Sequence[Cost], limits: Limits) -> None:
+        """Check that there is room for all that another configuration starts, under its limits.
+
+        :raises Refused: if there is none.
+        """
+        more = _sum(costs)
+        for name, needed in self._all.needed(more).items():
+            if needed:
+                check_limit(name, needed, self._all.used[name], getattr(limits, name))
+
+    def reserve(self, costs: Sequence[Cost]) -> None:
+        """Keep room for what a reload will start; empty: it has started."""
+        for each in self._reserved:
+            self._all.remove(each)
+        self._reserved = costs
+        for each in costs:
+            self._all.add(each)
+
+    def add(self, cost: Cost, peer: object = "") -> None:
+        """A workload or a fault is there."""
+        self._all.add(cost)
+        if peer:
+            self._of_peers.setdefault(peer, _Account()).add(cost)
+
+    def remove(self, cost: Cost, peer: object = "") -> None:
+        """A workload or a fault is gone."""
+        self._all.remove(cost)
+        account = self._of_peers.get(peer) if peer else None
+        if account is not None:
+            account.remove(cost)
+            if not any(account.used.values()):
+                del self._of_peers[peer]
+
+    def shared(self, activities: Activities) -> Activities:
+        """The same activities, as another workload has them already: so that all have one object."""
+        return self._shared.setdefault(activities, activities)
+
+    def used(self) -> dict[str, int]:
+        """What is taken of each limit, by the name of its field; of a peer's limit what the largest peer takes."""
+        of_peers = [account.used for account in self._of_peers.values()]
+        largest = {PEER + name: max((each[name] for each in of_peers), default=0) for name in _COUNTED}
+        return {**self._all.used, **largest}

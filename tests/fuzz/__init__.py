@@ -1,0 +1,1 @@
+"""Hostile input for everything that reads: ``make fuzz`` (see HACKING.md)."""

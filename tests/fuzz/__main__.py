@@ -1,0 +1,80 @@
+"""``make fuzz``: feeds hostile input to everything that reads, until something breaks or the time is over.
+
+FUZZ_SECONDS=600    how long, in all; each target gets the same share
+FUZZ_SEED=TEXT      the seed of an earlier run, which gives the same inputs
+FUZZ_TARGET=NAME    only targets whose names have this text
+FUZZ_INPUT=FILE     only the inputs of this file, which an earlier run wrote
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.fuzz.engine import Session, fault_of, read_find
+from tests.fuzz.targets import TARGETS
+from tests.support.paths import ROOT
+
+_FOLDER = ROOT / ".fuzz"
+_SECONDS = 600.0
+
+
+def say(text: object) -> None:
+    """Print a text at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main(environ: Mapping[str, str]) -> int:
+    """Run what the variables ask for; 1 when something was found."""
+    if path := environ.get("FUZZ_INPUT"):
+        return repeat(Path(path))
+    wanted = environ.get("FUZZ_TARGET", "")
+    targets = [target for target in TARGETS if wanted in target.name]
+    if not targets:
+        say(f"no target has {wanted!r} in its name: there is {', '.join(each.name for each in TARGETS)}")
+        return 2
+    seed = environ.get("FUZZ_SEED") or secrets.token_hex(4)
+    seconds = float(environ.get("FUZZ_SECONDS") or _SECONDS)
+    say(f"FUZZ_SEED={seed}, {seconds:g} s for {len(targets)} targets")
+    finds = 0
+    end = time.monotonic() + seconds
+    for place, target in enumerate(targets):
+        began = time.monotonic()
+        until = began + (end - began) / (len(targets) - place)
+        report = Session(target, seed, lambda _: time.monotonic() < until).run()  # noqa: B023
+        took = time.monotonic() - began
+        rate = report.inputs / took
+        say(f"{target.name:28} {report.inputs:8} inputs {rate:8.0f}/s {report.kinds:6} kinds of answers")
+        for find in report.finds:
+            finds += 1
+            _FOLDER.mkdir(exist_ok=True)
+            path = _FOLDER / f"{re.sub(r'[^a-z]+', '-', target.name.lower())}-{seed}-{finds}.txt"
+            path.write_text(find.text(), "utf-8")
+            shown = path.relative_to(ROOT)
+            inputs = repr(find.inputs)
+            say(f"\n{find.fault.rstrip()}\ninputs: {inputs[:2000]}{'...' if len(inputs) > 2000 else ''}")
+            say(f"written to {shown}; again: make fuzz FUZZ_INPUT={shown}\n")
+    say(f"{finds} finds" if finds else "nothing found")
+    return 1 if finds else 0
+
+
+def repeat(path: Path) -> int:
+    """Feed the inputs of a find; 1 when it is still one."""
+    name, inputs = read_find(path)
+    target = next((each for each in TARGETS if each.name == name), None)
+    if target is None:
+        say(f"{path} is for the target {name!r}, which there is not")
+        return 2
+    fault = fault_of(target, inputs)
+    say(fault or f"{name}: nothing is wrong with these {len(inputs)} inputs")
+    return 1 if fault else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,10 @@
+"""Every target of ``make fuzz``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.fuzz import file_targets, port_targets, text_targets
+from tests.fuzz.engine import Target
+
+TARGETS: Final[tuple[Target, ...]] = (*text_targets.TARGETS, *port_targets.TARGETS, *file_targets.TARGETS)

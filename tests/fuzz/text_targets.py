@@ -1,0 +1,252 @@
+"""Targets without state: parsers of texts, messages, flags, captured pages, records and configuration files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from fakedev.commands import go_flags
+from fakedev.commands.dropins.backend import BackendOptions
+from fakedev.commands.dropins.client import ClientOptions
+from fakedev.commands.dropins.dcgm_exporter import DcgmOptions
+from fakedev.commands.dropins.exporter import ExporterOptions
+from fakedev.commands.dropins.frontend import FrontendOptions
+from fakedev.commands.go_flags import FlagError, HelpAsked
+from fakedev.commands.workload.devices import fields_from_json
+from fakedev.commands.workload.options import WorkloadOptions
+from fakedev.config import names
+from fakedev.config.catalog import Catalog
+from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
+from fakedev.config.listen import parse_listen, parse_per_node
+from fakedev.config.peer_address import parse_address
+from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
+from fakedev.config.schema.files import Files, Unreadable
+from fakedev.config.schema.nodes import Report
+from fakedev.exposition.captured import read_page
+from fakedev.exposition.conformity import compared
+from fakedev.net.http.limits import BadRequest, HttpLimits
+from fakedev.net.http.parser import check_unfinished, end_of_head, parse_head
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.selectors import resolve
+from fakedev.spec import profiles, units
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.shards import parse_shard, shard_of_host
+from fakedev.spec.tallies import tally_of
+from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
+from fakedev.wire.bare_workload import parse_bare_workload
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.framing import Opening
+from fakedev.wire.grammar import Grammar
+from fakedev.wire.json_lines import parse_json_line
+from fakedev.wire.queue_messages import parse_backend_message, parse_client_message
+from fakedev.wire.strict_json import load_object
+from fakedev.wire.words import parse_words
+from tests.fuzz import seeds
+from tests.fuzz.engine import Target
+
+#: The most characters of an error's text: it quotes the beginning of what is wrong, and names what would be right.
+MAX_ERROR: Final = 2000
+
+
+class Parsers:
+    """Calls functions with a text; each may raise what it declares.
+
+    :param declared: the errors.
+    """
+
+    def __init__(self, declared: tuple[type[Exception], ...], *calls: Callable[[str], object]) -> None:
+        self._declared = declared
+        self._calls = calls
+
+    def run(self, data: bytes) -> str:
+        """The answers of all."""
+        text = data.decode("utf-8", "replace")
+        return "|".join(answer_of(lambda call=call: call(text), self._declared) for call in self._calls)  # type: ignore[misc]
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
+def answer_of(call: Callable[[], object], declared: tuple[type[Exception], ...]) -> str:
+    """The kind of the result, or the text of a declared error, which must be short and on one line."""
+    try:
+        result = call()
+    except declared as error:
+        text = str(error)
+        # Other errors become one of these before a peer or a user sees them.
+        if isinstance(error, ProtocolError | Refused | FlagError):
+            assert len(text) <= MAX_ERROR, f"an error of {len(text)} characters: {text[:300]}"
+        assert not isinstance(error, UnicodeError), text
+        return text
+    return type(result).__name__
+
+
+def _texts() -> Parsers:
+    roster = Roster(seeds.small_fleet().fleet.pools)
+
+    def read(path: str) -> str:
+        raise Unreadable(f"no {path[:60]}")
+
+    def open_load_of_table(text: str) -> object:
+        return parse_open_load("csv:x", lambda path: text)
+
+    calls: list[Callable[[str], object]] = [
+        units.parse_duration, units.parse_size, units.parse_seconds, units.parse_number, parse_shard, shard_of_host,
+        *(lambda text, unit=unit: profiles.parse_profile(text, unit) for unit in
+          (units.LOAD, units.SHARE, units.BYTES, units.BYTES_PER_SECOND, units.RATIO, units.TRAFFIC)),
+        parse_rate, lambda text: parse_open_load(text, read), open_load_of_table, parse_expectation, parse_listen,
+        parse_per_node, parse_address, tally_of, names.pool_name, names.node_name, names.queue_name, names.fact_name,
+        names.inlet_celsius, names.uuid_text, names.pci_address, names.epoch_seconds, names.node_pattern,
+        names.token_text, go_flags.parse_boolean, go_flags.parse_integer, go_flags.parse_unsigned,
+        go_flags.parse_number, go_flags.parse_seconds, lambda text: resolve(text.split(","), roster),
+        lambda text: resolve([text], roster, "b"),
+    ]  # fmt: skip
+    return Parsers((ValueError, Refused), *calls)
+
+
+def _fields(text: str) -> object:
+    fields, _ = fields_from_json(text)
+    return workload_from_fields(fields)
+
+
+def _messages() -> Parsers:
+    """Everything that takes one message of a line port, and what the rules make of it."""
+    def with_grammar(parse: Callable[[bytes, Grammar], object], grammar: Grammar) -> Callable[[str], object]:
+        return lambda text: parse(text.encode("latin-1", "replace"), grammar)
+
+    def of_bytes(parse: Callable[[bytes], object]) -> Callable[[str], object]:
+        return lambda text: parse(text.encode("latin-1", "replace"))
+
+    def fault(text: str) -> object:
+        return fault_from_fields(load_object(text.encode("latin-1", "replace")))
+
+    def workload(text: str) -> object:
+        return workload_from_fields(load_object(text.encode("latin-1", "replace")))
+
+    calls = [with_grammar(parse, grammar) for parse in (parse_words, parse_json_line) for grammar in seeds.GRAMMARS]
+    calls += [of_bytes(parse) for parse in (
+        parse_bare_workload, parse_bare_request, parse_bare_ask, parse_bare_work, parse_bare_result,
+        parse_client_message, parse_backend_message, load_object,
+    )]  # fmt: skip
+    return Latin1Parsers((ProtocolError, Refused, ValueError), *calls, _framing, fault, workload, _fields)
+
+
+class Latin1Parsers(Parsers):
+    """Gives the bytes as the characters of the same numbers, so that calls can have them back."""
+
+    def run(self, data: bytes) -> str:
+        """The answers of all."""
+        return super().run(data.decode("latin-1").encode())
+
+
+def _framing(text: str) -> object:
+    """The same messages whether bytes come at once or one by one."""
+    data = text.encode("latin-1", "replace")[:3000]
+    assert _opened(data, len(data) or 1) == _opened(data, 1)
+    return None
+
+
+def _opened(data: bytes, length: int) -> object:
+    opening = Opening()
+    try:
+        for start in range(0, len(data), length):
+            found = opening.feed(data[start : start + length])
+            if found is not None:
+                return found.way, found.message, found.rest[:0]
+    except ProtocolError as error:
+        return error.code
+    return opening.likely_dialect()
+
+
+class Heads:
+    """The parser of HTTP heads."""
+
+    def run(self, data: bytes) -> str:
+        """Parse it."""
+        limits = HttpLimits()
+
+        def parse() -> object:
+            ends = end_of_head(data)
+            if ends is None:
+                return check_unfinished(data, limits)
+            head = parse_head(data[: ends[0]], limits)
+            assert head.length >= 0
+            assert not any(b"\n" in part or b"\r" in part for part in (head.target, *head.headers.values()))
+            return head
+
+        return answer_of(parse, (BadRequest,))
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
+class Flags:
+    """The programs' flags; arguments are split at NUL."""
+
+    def run(self, data: bytes) -> str:
+        """Parse them with each program."""
+        arguments = data.decode("utf-8", "surrogateescape").split("\0")
+
+        def refuse(path: str) -> str:
+            raise ValueError(f"no {path[:40]!r}")
+
+        def workload() -> object:
+            options = WorkloadOptions({}, find=lambda pattern: ["/dev/dri/card0", "/dev/dri/card1"], read=refuse)
+            return options.order(options.flags.parse(arguments))
+
+        sets = [
+            BackendOptions({}, "host").flags, ClientOptions(Files(environ={})).flags, DcgmOptions({}).flags,
+            ExporterOptions().flags, FrontendOptions().flags,
+        ]  # fmt: skip
+        declared = (FlagError, HelpAsked)
+        calls = [workload, *(lambda flags=flags: flags.parse(arguments) for flags in sets)]
+        return "|".join(answer_of(call, declared) for call in calls)
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
+class Captures:
+    """Captured pages, as ``fakedev conform`` compares them."""
+
+    def __init__(self) -> None:
+        self._page = read_page(seeds.captures()[0].decode())
+        self._catalog = Catalog(Files(environ={}), Report())
+
+    def run(self, data: bytes) -> str:
+        """Read, recognize, compare."""
+        text = data.decode("utf-8", "replace")
+
+        def compare() -> str:
+            page = read_page(text)
+            likely_identities(page.families, self._catalog, Report())
+            recognized_instances(page, recognized_device(page.label_values(), self._catalog), self._catalog)
+            result = compared(page, self._page)
+            assert 0 <= result.percent <= 100
+            assert all("\n" not in str(difference) for difference in result.differences)
+            return " ".join(difference.aspect for difference in result.differences)
+
+        return answer_of(compare, (ValueError,))
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
+def _text_seeds() -> list[bytes]:
+    return [text.encode() for text in seeds.TEXTS]
+
+
+def _flag_words() -> tuple[bytes, ...]:
+    words = seeds.words_of([b" ".join(seeds.arguments_of_programs())])
+    return (*words, *(b"\0-" + word for word in words), *(text.encode() for text in seeds.TEXTS), b"\0", b"=", b"-h")
+
+
+TARGETS: Final = (
+    Target("texts", _texts, _text_seeds, _text_seeds, rounds=2000),
+    Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
+    Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
+    Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
+    Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
+)
