@@ -114,24 +114,32 @@ def _texts_of_workload(workload: Workload) -> tuple[str, ...]:
 
 def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any]:
     """What workloads are sorted by, without a description of each: there may be 100,000."""
-    table, now_seconds = fleet.workloads.table, fleet.state.seconds
-    row_of, left = table.row_of, table.work_left
-
-    def remaining_seconds(each: Workload) -> float:
-        row = row_of.get(each.workload_id)
-        work_left = each.profile_seconds if row is None else float(left[row])
-        return workload_seconds_left(now_seconds, work_left, each)
-
+    if name in ("load-percent", "remaining-seconds"):
+        return _state_key(fleet, name)
     keys: dict[str, Callable[[Workload], Any]] = {
         "id": lambda each: in_order(each.workload_id),
         "name": lambda each: in_order(each.spec.name),
         "pod": lambda each: in_order(each.spec.pod),
         "device-count": lambda each: len(each.devices),
-        "load-percent": lambda each: table.load[row_of[each.workload_id]] if each.workload_id in row_of else 0.0,
-        "remaining-seconds": remaining_seconds,
         "run-seconds": lambda each: float("-inf") if each.start_seconds is None else -each.start_seconds,
     }
     return keys[name]
+
+
+def _state_key(fleet: Fleet, name: str) -> Callable[[Workload], float]:
+    """What workloads are sorted by, from the arrays of those that run."""
+    table, now_seconds = fleet.workloads.table, fleet.state.seconds
+    row_of, load, left = table.row_of, table.load, table.work_left
+
+    def load_percent(each: Workload) -> float:
+        row = row_of.get(each.workload_id)
+        return 0.0 if row is None else float(load[row])
+
+    def remaining_seconds(each: Workload) -> float:
+        row = row_of.get(each.workload_id)
+        return workload_seconds_left(now_seconds, each.profile_seconds if row is None else float(left[row]), each)
+
+    return load_percent if name == "load-percent" else remaining_seconds
 
 
 def fault_kinds() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.fleet import FOREVER
+from fakedev.spec.shards import entity_key
 
 #: Sums of decimal fractions differ from a tick's boundary by less than this.
 _ROUNDING_SECONDS: Final = 1e-6
@@ -257,9 +258,16 @@ class Workloads:
         return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
-        """The rows of some workloads in the table, by id, without those that do not run yet."""
-        row_of = self.table.row_of
-        return {each: row_of[each] for each in ids if each in row_of}
+        """The rows of some workloads, at most hundreds, in the table, by id, without those that do not run yet."""
+        wanted = [self.by_id[each].key for each in ids if each in self.by_id]
+        if not wanted:
+            return {}
+        # By their keys: to compare 100,000 numbers takes a fifth of the time of as many texts.
+        keys = np.sort(np.array([entity_key("workload", each) for each in wanted], dtype=np.uint64))
+        table = self.table
+        rows = np.flatnonzero(keys[np.minimum(np.searchsorted(keys, table.keys), len(keys) - 1)] == table.keys)
+        found = dict(zip(table.ids[rows].tolist(), rows.tolist(), strict=True))
+        return {each: found[each] for each in ids if each in found}
 
     def load_percents(self, rows: Mapping[str, int]) -> dict[str, float]:
         """The mean load of workloads in the last tick, without fluctuation, by id.
