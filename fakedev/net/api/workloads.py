@@ -10,7 +10,7 @@ from fakedev.net.fleet.describe import describe_workloads, workload_describer, w
 from fakedev.net.fleet.faults import ALL, FaultHub, describe_fault
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.api import ApiCollection, ApiItem, ApiResource, json_body
-from fakedev.net.http.items import Items, described_key, in_order, items_response
+from fakedev.net.http.items import Items, Part, described_key, in_order, items_response
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import Response, json_response
@@ -21,6 +21,8 @@ from fakedev.spec.fault_kinds import KINDS, FaultKind
 from fakedev.spec.web_paths import FAULT, FAULTS, WORKLOAD, WORKLOADS
 from fakedev.spec.workload_fields import workload_from_fields
 
+#: Workloads whose rows are noted in one step.
+_ROWS_AT_ONCE: Final = 1000
 #: What the API shows of a parameter of a fault.
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
 
@@ -112,7 +114,7 @@ def _texts_of_workload(workload: Workload) -> tuple[str, ...]:
     return (workload.workload_id, spec.name, spec.pod, spec.namespace, spec.container, *spec.devices)
 
 
-def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any]:
+def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Part[Callable[[Workload], Any]]:
     """What workloads are sorted by, without a description of each: there may be 100,000."""
     if name in ("load-percent", "remaining-seconds"):
         return _state_key(fleet, name)
@@ -126,10 +128,15 @@ def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any]:
     return keys[name]
 
 
-def _state_key(fleet: Fleet, name: str) -> Callable[[Workload], float]:
-    """What workloads are sorted by, from the arrays of those that run."""
+def _state_key(fleet: Fleet, name: str) -> Part[Callable[[Workload], float]]:
+    """What workloads are sorted by, from the arrays of those that run; made in steps."""
     table, now_seconds = fleet.workloads.table, fleet.state.seconds
-    row_of, load, left = table.row_of, table.load, table.work_left
+    load, left = table.load, table.work_left
+    row_of: dict[str, int] = {}
+    for begin in range(0, len(table), _ROWS_AT_ONCE):
+        ids = table.ids[begin : begin + _ROWS_AT_ONCE].tolist()
+        row_of.update(zip(ids, range(begin, begin + len(ids)), strict=True))
+        yield
 
     def load_percent(each: Workload) -> float:
         row = row_of.get(each.workload_id)

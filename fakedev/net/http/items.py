@@ -22,7 +22,7 @@ from fakedev.spec.web_paths import WebPath
 
 T = TypeVar("T")
 #: Some steps of an answer, with a result.
-_Part = Generator[None, None, T]
+Part = Generator[None, None, T]
 
 #: Items of a collection in one answer.
 _MAX_ITEMS: Final = 500
@@ -42,8 +42,8 @@ class Items(Generic[T]):
     :param describer: called once with the items that are asked for; the function that it returns describes each of
         them, perhaps in a later tick.
     :param texts: where a search looks in an item.
-    :param key_of: returns, for a declared key of ``sort``, the function that an item is sorted by. Texts are sorted
-        by ``in_order``.
+    :param key_of: returns, for a declared key of ``sort``, the function that an item is sorted by, or steps that make
+        it. Texts are sorted by ``in_order``.
     :param more: further values of the answer, before the items; called at the moment of ``describer``.
     :param exists: whether an item is still there: some may end, or the fleet may be reloaded, while a list is sorted.
     """
@@ -51,7 +51,7 @@ class Items(Generic[T]):
     every: Sequence[T]
     describer: Callable[[list[T]], Callable[[T], object]]
     texts: Callable[[T], Iterable[str]]
-    key_of: Callable[[str], Callable[[T], Any]]
+    key_of: Callable[[str], Callable[[T], Any] | Part[Callable[[T], Any]]]
     more: Callable[[], Mapping[str, object]] = dict
     exists: Callable[[T], bool] = lambda _: True
 
@@ -134,7 +134,7 @@ def _steps(request: GuardedRequest, path: WebPath, key: str, now: Callable[[], I
     return (yield from _described(items, chosen, key, total))
 
 
-def _described(items: Items[T], chosen: list[T], key: str, total: int) -> _Part[Response]:
+def _described(items: Items[T], chosen: list[T], key: str, total: int) -> Part[Response]:
     describe, more, described = items.describer(chosen), items.more(), []
     yield
     for each in chosen:
@@ -143,18 +143,21 @@ def _described(items: Items[T], chosen: list[T], key: str, total: int) -> _Part[
     return json_response({**more, key: described, "total": total})
 
 
-def _chosen(items: Items[T], choice: _Choice) -> _Part[tuple[list[T], int]]:
+def _chosen(items: Items[T], choice: _Choice) -> Part[tuple[list[T], int]]:
     """The items to describe, and the number of all that the search finds."""
     found = items.every
     if choice.search:
         found = yield from _found(items, choice.search)
     if not choice.sort:
         return list(found[choice.places]), len(found)
-    chosen = yield from _first(found, items.key_of(choice.sort), choice.is_descending, choice.places.stop)
+    key = items.key_of(choice.sort)
+    if isinstance(key, Generator):
+        key = yield from key
+    chosen = yield from _first(found, key, choice.is_descending, choice.places.stop)
     return chosen[choice.places], len(found)
 
 
-def _found(items: Items[T], search: str) -> _Part[list[T]]:
+def _found(items: Items[T], search: str) -> Part[list[T]]:
     found = []
     for begin in range(0, len(items.every), _AT_ONCE):
         for each in items.every[begin : begin + _AT_ONCE]:
@@ -164,19 +167,25 @@ def _found(items: Items[T], search: str) -> _Part[list[T]]:
     return found
 
 
-def _first(found: Sequence[T], key: Callable[[T], Any], is_descending: bool, count: int) -> _Part[list[T]]:
+def _first(found: Sequence[T], key: Callable[[T], Any], is_descending: bool, count: int) -> Part[list[T]]:
     """The first ``count`` in the order of a key; those that are equal stay in their order."""
-    keyed: list[tuple[Any, T]] = []
-    for begin in range(0, len(found), _AT_ONCE):
-        keyed += [(key(each), each) for each in found[begin : begin + _AT_ONCE]]
-        yield
     runs = []
-    for begin in range(0, len(keyed), _SORTED_AT_ONCE):
-        runs.append(sorted(keyed[begin : begin + _SORTED_AT_ONCE], key=itemgetter(0), reverse=is_descending))
+    for start in range(0, len(found), _SORTED_AT_ONCE):
+        run: list[tuple[Any, T]] = []
+        for begin in range(start, min(start + _SORTED_AT_ONCE, len(found)), _AT_ONCE):
+            run += [(key(each), each) for each in found[begin : begin + _AT_ONCE]]
+            yield
+        run.sort(key=itemgetter(0), reverse=is_descending)
+        runs.append(run)
         yield
     first = []
-    for _, each in islice(heapq.merge(*runs, key=itemgetter(0), reverse=is_descending), count):
+    merged = heapq.merge(*runs, key=itemgetter(0), reverse=is_descending)
+    for _, each in islice(merged, count):
         first.append(each)
         if len(first) % _AT_ONCE == 0:
             yield
+    del merged
+    while runs:
+        runs.pop()  # also to free 100,000 keys takes long
+        yield
     return first

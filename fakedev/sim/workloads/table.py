@@ -196,11 +196,6 @@ class Table(Rows):
         return firsts
 
     @cached_property
-    def row_of(self) -> dict[str, int]:
-        """The row of each workload, by id."""
-        return dict(zip(self.ids.tolist(), range(len(self)), strict=True))
-
-    @cached_property
     def owner(self) -> Positions:
         """The workload of each pair, shape (P,)."""
         return np.repeat(np.arange(len(self)), self.pair_counts)
