@@ -1,9 +1,9 @@
 // The page: its tabs, the stream behind them, and the place in it (#tab or #fleet/DEVICE).
 import "./theme.js";
+import { Clock } from "./clock.js";
 import { make, put } from "./dom.js";
 import { FaultsTab } from "./faults.js";
 import { FleetTab } from "./fleet.js";
-import { duration } from "./format.js";
 import { Keys } from "./keys.js";
 import { Live } from "./live.js";
 import { MetricsTab } from "./metrics.js";
@@ -31,6 +31,8 @@ const STATES = {
 class App {
   constructor() {
     this.live = new Live();
+    this.clock = new Clock(this.live);
+    document.querySelector(".now").prepend(this.clock.element);
     this.tabs = new Map();
     this.buttons = new Map();
     const [list, main] = [document.getElementById("tabs"), document.getElementById("main")];
@@ -119,14 +121,12 @@ class App {
 
   _outline() {
     put(document.getElementById("version"), `fakedev ${this.live.outline.version}; none of these devices exist.`);
-    // A tab repeats a request that fails now when the stream begins again.
-    for (const tab of this.tabs.values()) tab.outline?.(this.live)?.catch(() => null);
+    for (const tab of this.tabs.values()) tab.outline?.(this.live);
   }
 
   _frame() {
     const { frame } = this.live;
-    const pace = frame.speed === 1 ? "" : frame.speed === 0 ? ", standing" : `, ${frame.speed}×`;
-    put(document.getElementById("clock"), `${duration(frame.seconds)}${pace}`);
+    this.clock.frame(frame);
     const trouble = document.getElementById("trouble");
     trouble.hidden = !frame.trouble;
     put(trouble, frame.trouble ? `The simulation has a problem: ${frame.trouble}` : "");

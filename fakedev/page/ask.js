@@ -74,8 +74,16 @@ export function say(text, isBad = false) {
   const place = document.getElementById("said");
   const line = make("p", { class: isBad ? "bad" : null }, text);
   place.append(line);
+  // Above an open dialog.
+  place.hidePopover?.();
+  place.showPopover?.();
   while (place.children.length > 3) place.firstChild.remove();
   setTimeout(() => line.remove(), isBad ? 9000 : 4000);
+}
+
+/** Show why the past of a chart is missing; a lost connection is shown by the header, and the next stream asks again. */
+export function noPast(error) {
+  if (error instanceof Refused) say(`The past cannot be loaded: ${error.message}`, true);
 }
 
 /** Make a change for the user and show an error if it fails; the answer, or null. */

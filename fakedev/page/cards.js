@@ -29,12 +29,12 @@ export class Cards {
   }
 
   /** A new tick arrived.
-   * @param shows whether a device is to be seen, by its index.
+   * @param chosen 1 for each device that is to be seen, 0 for the others; null: all are.
    */
-  draw(shows) {
+  draw(chosen) {
     if (!this.live.frame.work) return;
     this.cards.forEach((card, place) => {
-      card.element.hidden = !shows(place);
+      card.element.hidden = chosen !== null && !chosen[place];
       card.show(this.live.frame);
     });
   }

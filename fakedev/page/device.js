@@ -1,5 +1,5 @@
 // One device: its parts, the reasons for its values, charts of the last minutes, its links, and all values.
-import { get } from "./ask.js";
+import { get, noPast } from "./ask.js";
 import { Chart } from "./chart.js";
 import { card, make, put } from "./dom.js";
 import { quantity, words } from "./format.js";
@@ -73,13 +73,13 @@ export class DevicePanel {
     this.element.querySelector("h2").replaceWith(this.title);
     this.element.hidden = true;
     this.past = new Series(CHARTS.length);
-    this.polling = new Polling("", (value) => value && this._show(value));
+    this.polling = new Polling("", (value, error) => this._show(value, error));
   }
 
   /** Show a device; an empty name closes it. */
   open(name) {
     this.element.hidden = !name;
-    if (name !== this.name) this.parts.of("");
+    if (name !== this.name) this._forget();
     if (!name) {
       this.name = "";
       return;
@@ -87,9 +87,19 @@ export class DevicePanel {
     this.name = name;
     put(this.title, name);
     this.past.clear();
+    this._draw();
     this.polling.path = address(name);
     this.recall();
     this.polling.ask(true);
+  }
+
+  /** Nothing is known of another device. */
+  _forget() {
+    this.parts.of("");
+    put(this.type, "Loading…");
+    this.reasons.hidden = true;
+    this.connections.element.hidden = true;
+    for (const place of [this.facts, this.values]) list(place, []);
   }
 
   /** A new tick arrived. */
@@ -101,7 +111,7 @@ export class DevicePanel {
 
   /** Ask for the past of the open device, as far as the charts show it. */
   recall() {
-    if (this.name) this._recall(this.name).catch(() => null); // asked again with the next stream
+    if (this.name) this._recall(this.name).catch(noPast);
   }
 
   async _recall(name) {
@@ -118,7 +128,11 @@ export class DevicePanel {
     this._draw();
   }
 
-  _show(value) {
+  _show(value, error) {
+    if (error) {
+      put(this.type, `Cannot be loaded: ${error.message}`);
+      return;
+    }
     const { quantities, facts, health, explained = [] } = value;
     if (value.device !== this.name) return;
     const matter = health && health !== "well" ? `, ${HEALTH_WORDS[health]}` : "";
@@ -132,6 +146,7 @@ export class DevicePanel {
       explained.map(({ metric, value: shown, text }) => [`${words(metric)} ${quantity(metric, shown)}`, text]),
     );
     this.parts.of(address(value.device), value.parts);
+    this.connections.element.hidden = false;
     this.connections.show(value);
     list(
       this.facts,

@@ -1,14 +1,12 @@
 // Faults: inject and clear them; the journal shows their effects.
 import { confirmed, curlButton, rowAction } from "./actions.js";
 import { attempt, change, get } from "./ask.js";
+import { Collection } from "./collection.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
-import { Polling } from "./polling.js";
 import { HEALTH_WORDS } from "./scales.js";
 import { Table } from "./table.js";
 
-const MOST = 200;
-const MOST_ENTRIES = 60;
 const MOST_TROUBLED = 50;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
@@ -57,11 +55,14 @@ export class FaultsTab {
         curlButton("inject the fault", () => this._request()),
       ),
     );
-    this.table = new Table(
+    // Without the kinds there is nothing to send.
+    this._enable(false);
+    this.list = new Collection(
+      "faults",
       "Faults",
       [
-        { title: "Id", text: (row) => row.id, brief: true },
-        { title: "Kind", text: (row) => row.kind, brief: true },
+        { title: "Id", sort: "id", text: (row) => row.id, brief: true },
+        { title: "Kind", sort: "kind", text: (row) => row.kind, brief: true },
         { title: "With", text: (row) => valuesOf(row) },
         {
           title: "Devices",
@@ -69,12 +70,14 @@ export class FaultsTab {
         },
         {
           title: "On",
+          sort: "active-devices",
           number: true,
           text: (row) => `${number(row["active-devices"])} of ${number(row["device-count"])}`,
         },
-        { title: "State", text: (row) => row.state, brief: true },
+        { title: "State", sort: "state", text: (row) => row.state, brief: true },
         {
           title: "Left",
+          sort: "remaining-seconds",
           number: true,
           text: (row) => (row["remaining-seconds"] === null ? "until cleared" : duration(row["remaining-seconds"])),
         },
@@ -114,18 +117,20 @@ export class FaultsTab {
       "No device is in trouble.",
     );
     this.moreTroubled = make("p", { class: "note" });
-    this.journal = new Table(
+    this.journal = new Collection(
+      "journal",
       "Journal",
       [
-        { title: "Tick", number: true, text: (row) => number(row.tick) },
-        { title: "What", text: (row) => row.kind, brief: true },
-        { title: "Where", text: (row) => row.scope },
-        { title: "Text", text: (row) => row.text },
-        { title: "Cause", text: (row) => row.cause, brief: true },
+        { title: "Tick", sort: "tick", number: true, text: (row) => number(row.tick) },
+        { title: "What", sort: "kind", text: (row) => row.kind, brief: true },
+        { title: "Where", sort: "scope", text: (row) => row.scope },
+        { title: "Text", sort: "text", text: (row) => row.text },
+        { title: "Cause", sort: "cause", text: (row) => row.cause, brief: true },
       ],
-      (row) => row.key,
+      null,
       "Nothing has happened yet.",
     );
+    this.search = this.list.search;
     this.entries = select(
       "entries",
       [
@@ -139,6 +144,7 @@ export class FaultsTab {
     );
     this.entries.selectedIndex = 0;
     this.entries.addEventListener("change", () => this._tellOf());
+    this._tellOf();
     const all = make(
       "span",
       { class: "actions" },
@@ -149,7 +155,7 @@ export class FaultsTab {
       "div",
       { class: "tab" },
       card("Inject a fault", [], this.summary, this.form),
-      card("Faults", [all], this.table.element),
+      card("Faults", [this.search, all], this.list.element),
       card(
         "Devices in trouble",
         [make("span", { class: "note" }, "errors stay after their fault, until a reset")],
@@ -159,35 +165,49 @@ export class FaultsTab {
       card(
         "Journal",
         [
+          this.journal.search,
           make("label", { class: "check" }, "Of", this.entries),
           make("span", { class: "note" }, "newest first"),
         ],
         this.journal.element,
       ),
     );
-    this.polling = new Polling(`/api/v1/faults?limit=${MOST}`, (value) => value && this.table.show(value.faults));
-    this.happened = new Polling(this._journalPath(), (value) => value && this._tell(value));
   }
 
+  /** The stream began, or began again: the fleet may be another. */
   async outline() {
-    const { kinds } = await get("/api/v1/fault-kinds");
+    for (const each of [this.list, this.journal, this.troubled]) each.reset();
+    put(this.moreTroubled, "");
+    try {
+      this._offer((await get("/api/v1/fault-kinds")).kinds);
+    } catch (error) {
+      put(this.summary, `The kinds of faults cannot be loaded: ${error.message}`);
+    }
+  }
+
+  _offer(kinds) {
     const chosen = this.kind.value || "inlet";
     this.kinds = new Map(kinds.map((kind) => [kind.kind, kind]));
     this.kind.replaceChildren(
       ...kinds.map(({ kind }) => make("option", { value: kind, selected: kind === chosen }, kind)),
     );
+    this._enable(true);
     this._choose();
+  }
+
+  _enable(isOn) {
+    for (const button of this.form.querySelectorAll("button")) button.disabled = !isOn;
   }
 
   frame(live) {
     this._showTroubled(live);
-    this.polling.ask();
-    this.happened.ask();
+    this.list.ask();
+    this.journal.ask();
   }
 
   shown() {
-    this.polling.ask(true);
-    this.happened.ask(true);
+    this.list.ask(true);
+    this.journal.ask(true);
   }
 
   /** Put the name of a device into the form. */
@@ -232,20 +252,8 @@ export class FaultsTab {
     this.takes.replaceChildren(...fields);
   }
 
-  _tell({ journal, total }) {
-    // A key that stays the same when newer entries arrive.
-    const entries = journal.map((entry, place) => ({ ...entry, key: total - place }));
-    this.journal.show(entries);
-  }
-
   _tellOf() {
-    this.happened.path = this._journalPath();
-    this.happened.ask(true);
-  }
-
-  _journalPath() {
-    const kinds = this.entries.value ? `&kind=${this.entries.value}` : "";
-    return `/api/v1/journal?limit=${MOST_ENTRIES}${kinds}`;
+    this.journal.query = this.entries.value ? `&kind=${this.entries.value}` : "";
   }
 
   _request() {

@@ -1,5 +1,5 @@
 // Fleet: figures, the map, the charts of the fleet or of one device.
-import { get } from "./ask.js";
+import { get, noPast, Refused } from "./ask.js";
 import { Cards, MOST_CARDS } from "./cards.js";
 import { Chart } from "./chart.js";
 import { DevicePanel } from "./device.js";
@@ -45,7 +45,7 @@ export class FleetTab {
       make("button", { type: "button", class: "small", "aria-label": "Larger cells", onclick: () => this.map.zoomBy(1) }, "+"),
     );
     const time = (this.time = new TimeSpan(() => {
-      this._recall().catch(() => null); // asked again with the next stream
+      this._recall().catch(noPast);
       this.device.recall();
     }));
     this.device = new DevicePanel(app, time);
@@ -89,12 +89,16 @@ export class FleetTab {
 
   /** The stream began, or began again: the fleet may have changed. */
   outline() {
+    this.tiles.reset();
+    this.past.clear();
+    this._draw();
+    this._match();
     this.cards.arrange();
     this._look();
     this.map.arrange();
     this._explain();
     this.open(this.wanted ?? "");
-    return this._recall();
+    this._recall().catch(noPast);
   }
 
   frame({ frame }) {
@@ -108,7 +112,8 @@ export class FleetTab {
     this.tiles.set("Power", ...watts(power));
     this.tiles.set("Hottest", number(heat, 1), "°C");
     this.tiles.set("Workloads", number(frame.workloads));
-    const troubled = frame.health.reduce((sum, each) => sum + this._isTrouble(each), 0);
+    const least = this._leastTrouble();
+    const troubled = frame.health.reduce((sum, each) => sum + (each >= least), 0);
     this.tiles.set("In trouble", number(troubled), "", troubled > 0);
     this._show();
     if (this.map.scale === "health") this._count();
@@ -213,61 +218,71 @@ export class FleetTab {
   /** Show what was chosen: the map leaves out nodes that a text does not find. */
   _choose() {
     if (!this.live.frame) return;
-    const chosen = this._chosen();
-    const finds = this.find.value.trim() ? chosen : null;
-    this.map.hides = finds && ((node) => !this.live.devicesOf(node).some(finds));
-    this.map.shows = chosen;
+    this._match();
+    const { matches } = this;
+    this.map.hides = matches && ((node) => !this.live.devicesOf(node).some((place) => matches[place]));
+    this.map.mask = this._chosen();
     this.map.arrange();
     this._show();
   }
 
-  _isTrouble(health) {
-    // A board at its power limit works as designed.
-    return health >= this.live.outline.health.indexOf("heat");
+  /** Find the devices of the text: 1 for each that it finds, by its index; null without a text. */
+  _match() {
+    const text = this.find.value.trim().toLowerCase();
+    const { live, byPod } = this;
+    this.matches = null;
+    if (!text || !live.outline) return;
+    this.matches = new Uint8Array(live.count);
+    live.outline.nodes.forEach(([name, pool], node) => {
+      const [poolName, type] = live.outline.pools[pool];
+      const isNode = [name, poolName, type].some((each) => each.toLowerCase().includes(text));
+      live.devicesOf(node).forEach((place, index) => {
+        const device = `${name}/${index}`;
+        this.matches[place] = isNode || device.toLowerCase().includes(text) || byPod.has(device) ? 1 : 0;
+      });
+    });
   }
 
-  /** Whether a device is chosen, by its index; null: all are. */
+  /** The first of the conditions that are trouble: a board at its power limit works as designed. */
+  _leastTrouble() {
+    return this.live.outline.health.indexOf("heat");
+  }
+
+  /** 1 for each device that is chosen, by its index; null: all are. */
   _chosen() {
-    const text = this.find.value.trim().toLowerCase();
-    const { live } = this;
-    if (!text && !this.isTroubled) return null;
-    const ofNode = live.outline.nodes.map(([name, pool]) => {
-      const [poolName, type] = live.outline.pools[pool];
-      return [name, poolName, type].some((each) => each.toLowerCase().includes(text));
-    });
-    const { health } = live.frame;
-    return (place) =>
-      (!this.isTroubled || this._isTrouble(health[place])) &&
-      (!text ||
-        ofNode[live.nodeOf(place)] ||
-        live.name(place).toLowerCase().includes(text) ||
-        this.byPod.has(live.name(place)));
+    if (!this.isTroubled) return this.matches;
+    const { health } = this.live.frame;
+    const chosen = this.matches?.slice() ?? new Uint8Array(health.length).fill(1);
+    const least = this._leastTrouble();
+    for (let place = 0; place < health.length; place++) if (health[place] < least) chosen[place] = 0;
+    return chosen;
   }
 
   /** Draw the devices that are chosen. */
   _show() {
-    const { live } = this;
-    const shows = this._chosen();
-    this.cards.draw(shows ?? (() => true));
-    this.map.shows = shows;
+    const chosen = this._chosen();
+    this.cards.draw(chosen);
+    this.map.mask = chosen;
     if (!this.map.drawn) this.map.redraw();
     else this.map.draw();
-    let chosen = live.count;
-    if (shows) for (let place = (chosen = 0); place < live.count; place++) chosen += shows(place);
-    put(this.found, shows ? `${number(chosen)} of ${number(live.count)}` : "");
+    const found = chosen?.reduce((sum, each) => sum + each, 0);
+    put(this.found, chosen ? `${number(found)} of ${number(this.live.count)}${this.podsFail ?? ""}` : "");
   }
 
   /** Find the devices of pods: the stream does not carry their names. */
   async _askPods(text) {
     this.byPod = new Set();
+    this.podsFail = "";
     if (text.length < 2) return;
     try {
       const { devices } = await get(`/api/v1/find?text=${encodeURIComponent(text)}`);
       if (text !== this.find.value.trim()) return;
       this.byPod = new Set(devices);
       this._choose();
-    } catch {
-      // The search by name goes on without pods.
+    } catch (error) {
+      // The search by names of nodes goes on without pods.
+      this.podsFail = `, without pods: ${error instanceof Refused ? error.message : "no connection"}`;
+      if (this.live.frame) this._show();
     }
   }
 
@@ -276,7 +291,7 @@ export class FleetTab {
     const name = this.find.value.trim();
     if (!name || !this.live.frame) return;
     let place = this.live.place(deviceOf(name));
-    for (let each = 0; place < 0 && each < this.live.count; each++) if (this.map.shows?.(each)) place = each;
+    for (let each = 0; place < 0 && each < this.live.count; each++) if (this.map.mask?.[each]) place = each;
     this.find.setCustomValidity(place >= 0 ? "" : `Nothing is named ${name}`);
     if (place >= 0) this.app.go("fleet", this.live.place(deviceOf(name)) >= 0 ? name : this.live.name(place));
     else this.find.reportValidity();

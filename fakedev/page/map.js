@@ -20,6 +20,8 @@ const HIGHEST = 16000;
 const AWAY = -1000;
 /** Added to the step of a dimmed cell: more than there are steps. */
 const DIM = 64;
+/** No step: what is to be drawn again. */
+const UNKNOWN = 255;
 const NUMBER_UNITS = { usage: " %", temperature: " °C", power: " W" };
 
 export class FleetMap {
@@ -28,8 +30,8 @@ export class FleetMap {
     this.live = live;
     this.choose = choose;
     this.scale = "usage";
-    /** Whether a device is clear, by its index, or dimmed; null: all are clear. */
-    this.shows = null;
+    /** 1 for each device that is clear, 0 for those that are dimmed, by index; null: all are clear. */
+    this.mask = null;
     /** Whether a node is left out, by its index; null: none is. */
     this.hides = null;
     this.zoom = 0;
@@ -45,7 +47,8 @@ export class FleetMap {
     this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
     this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
     this.paper = this.canvas.getContext("2d");
-    this.drawn = null; // the step of each cell as the canvas shows it
+    // What the canvas shows: the step of each cell, the steps of its pieces, and the number in it.
+    this.drawn = this.drawnPieces = this.drawnNumbers = null;
     this.canvas.addEventListener("pointermove", (event) => this._point(this._at(event)));
     this.canvas.addEventListener("pointerleave", () => this._point(-1));
     this.canvas.addEventListener("blur", () => this._point(-1));
@@ -90,6 +93,8 @@ export class FleetMap {
     const ratio = devicePixelRatio || 1;
     while (cell > SMALLEST && this._flow(cell, width) * ratio > HIGHEST) cell -= 1;
     this.cells = new Int32Array(2 * this.live.count);
+    let next = 0;
+    this.firstPieces = outline.divided?.map((pieces) => (next += pieces) - pieces);
     const needed = this._flow(cell, width, this.cells, (this.labels = []), (this.boxes = []));
     this.cell = cell;
     this.element.classList.toggle("zoomed", this.zoom > 0);
@@ -102,7 +107,7 @@ export class FleetMap {
 
   /** Draw all cells. */
   redraw() {
-    this.drawn = null;
+    this.drawn = this.drawnPieces = this.drawnNumbers = null;
     if (this.cells && this.live.frame) {
       this.paper.clearRect(0, 0, this.canvas.width, this.canvas.height);
       this._label();
@@ -114,14 +119,18 @@ export class FleetMap {
   draw() {
     const { live, cells, paper } = this;
     if (!cells || !live.frame) return;
-    if (this.cell >= WITH_NUMBERS) this.drawn = null; // numbers change where colours do not
     const wanted = steps(this.scale, live);
     const palette = colours(this.scale, theme(), live.outline.health);
     const byStep = new Map();
     // A dimmed cell is another step than a clear one of the same colour.
-    if (this.shows) for (let place = 0; place < wanted.length; place++) if (!this.shows(place)) wanted[place] += DIM;
+    const { mask } = this;
+    if (mask) for (let place = 0; place < wanted.length; place++) if (!mask[place]) wanted[place] += DIM;
+    // Numbers change where colours do not.
+    const numbers = this.cell >= WITH_NUMBERS ? live.frame[this.scale] : null;
+    const old = numbers && this.drawnNumbers;
     for (let place = 0; place < wanted.length; place++) {
-      if (this.drawn && this.drawn[place] === wanted[place]) continue;
+      const isSame = this.drawn && this.drawn[place] === wanted[place];
+      if (isSame && (!old || old[place] === numbers[place])) continue;
       if (!byStep.has(wanted[place])) byStep.set(wanted[place], []);
       byStep.get(wanted[place]).push(place);
     }
@@ -137,11 +146,14 @@ export class FleetMap {
         paper.globalAlpha = 1;
       }
     }
-    this._cut([...byStep.values()].flat(), side);
-    this._strips(side, palette);
+    const changed = [...byStep.values()].flat();
+    this._cut(changed, side);
+    this._strips(side, palette, changed);
     this.drawn = wanted;
-    if (this.cell >= WITH_NUMBERS)
-      wanted.forEach((step, place) => step < DIM && this._write(place, palette[step] ?? palette.at(-1), side));
+    this.drawnNumbers = numbers;
+    if (numbers)
+      for (const place of changed)
+        if (wanted[place] < DIM) this._write(place, palette[wanted[place]] ?? palette.at(-1), side);
     for (const place of [this.chosen, this.pointed]) this._frame(place, side);
     if (this.pointed >= 0) this._say();
   }
@@ -169,21 +181,22 @@ export class FleetMap {
   }
 
   /** Colour the pieces of divided devices, where they are large enough, by their own values. */
-  _strips(side, palette) {
+  _strips(side, palette, changed) {
     const { live, cells, paper } = this;
     const { divided } = live.outline;
     const values = { usage: "instance-usage", health: "instance-health" }[this.scale];
-    if (!divided || !live.frame[values]) return;
+    if (!divided || !live.frame[values] || side < CUT_AT_FOOT) return;
+    for (const place of changed) this._forgetPieces(place);
     const [line, foot] = [side > 40 ? 2 : 1, Math.max(2, Math.round(side / 7))];
     const found = stepsOf(this.scale, live.frame[values]);
-    let next = 0;
+    const old = this.drawnPieces;
+    this.drawnPieces = found.slice();
     divided.forEach((pieces, place) => {
-      const first = next;
-      next += pieces;
-      if (!pieces || side < CUT_AT_FOOT || side < 4 * pieces) return;
-      if (this.shows && !this.shows(place)) return;
+      const first = this.firstPieces[place];
+      if (!pieces || side < 4 * pieces || (this.mask && !this.mask[place])) return;
       const [x, y] = [cells[2 * place], cells[2 * place + 1] + side - foot];
       for (let piece = 0; piece < pieces; piece++) {
+        if (old && old[first + piece] === found[first + piece]) continue;
         const from = Math.round((piece * side) / pieces) + (piece ? line : 0);
         paper.fillStyle = palette[found[first + piece]] ?? palette.at(-1);
         paper.fillRect(x + from, y, Math.round(((piece + 1) * side) / pieces) - from, foot);
@@ -191,12 +204,18 @@ export class FleetMap {
     });
   }
 
+  /** The pieces of a cell are drawn again. */
+  _forgetPieces(place) {
+    const first = this.firstPieces[place];
+    this.drawnPieces?.fill(UNKNOWN, first, first + this.live.outline.divided[place]);
+  }
+
   _frame(place, side) {
     if (place < 0 || 2 * place >= this.cells.length) return;
     this.paper.strokeStyle = colour("ink");
     this.paper.lineWidth = 2;
     this.paper.strokeRect(this.cells[2 * place], this.cells[2 * place + 1], side, side);
-    this.drawn[place] = 255;
+    this.drawn[place] = UNKNOWN;
   }
 
   /** Remove the frame around a cell; the next frame draws the cell again. */
@@ -204,7 +223,7 @@ export class FleetMap {
     if (place < 0 || !this.drawn || 2 * place >= this.cells.length) return;
     const side = this._side() + 2;
     this.paper.clearRect(this.cells[2 * place] - 1, this.cells[2 * place + 1] - 1, side, side);
-    this.drawn[place] = 255;
+    this.drawn[place] = UNKNOWN;
   }
 
   _side() {

@@ -1,10 +1,10 @@
 // Metrics: the identities of the fleet, the pages, and the configuration for Prometheus.
-import { get, say } from "./ask.js";
-import { card, make, put } from "./dom.js";
+import { copy } from "./actions.js";
+import { Collection } from "./collection.js";
+import { card, make } from "./dom.js";
 import { number } from "./format.js";
+import { Polling } from "./polling.js";
 import { Table } from "./table.js";
-
-const MOST_TARGETS = 100;
 
 export class MetricsTab {
   constructor() {
@@ -20,30 +20,35 @@ export class MetricsTab {
       (row) => row.identity,
       "",
     );
-    this.targets = new Table(
+    this.targets = new Collection(
+      "nodes",
       "Targets",
       [
-        { title: "Instance", text: (row) => row.labels.instance },
-        { title: "Pool", text: (row) => row.labels.pool },
-        {
-          title: "Page",
-          element: (row) => make("a", { href: row.labels.__metrics_path__ }, row.labels.__metrics_path__),
-        },
+        { title: "Node", sort: "node", text: (row) => row.node },
+        { title: "Pool", sort: "pool", text: (row) => row.pool },
+        { title: "Devices", sort: "devices", number: true, text: (row) => number(row.devices) },
+        { title: "Model", sort: "device-type", text: (row) => row["device-type"] },
+        { title: "Identity", sort: "identity", text: (row) => row.identity },
+        { title: "Page", element: (row) => make("a", { href: row.metrics }, row.metrics) },
       ],
-      (row) => row.labels.instance,
-      "",
+      (row) => row.node,
+      "There are no nodes.",
     );
-    this.more = make("p", { class: "note" });
+    this.search = this.targets.search;
     this.scrape = make("pre", { tabindex: "0", "aria-label": "Scrape configuration" }, scrapeConfiguration());
-    const copy = make("button", { type: "button", class: "small", onclick: () => this._copy() }, "Copy");
+    const copy = make("button", { type: "button", class: "small", onclick: () => copy(this.scrape.textContent) }, "Copy");
     const pages = [
       ["/metrics", "the whole fleet"],
       ["/workloads/metrics", "our own series of workloads"],
-      ["/queues/metrics", "work queues, where there are some"],
+      ["/queues/metrics", "work queues"],
       ["/-/metrics", "fakedev itself"],
       ["/sd", "service discovery"],
       ["/health", "health"],
     ];
+    this.polling = new Polling("/api/v1/identities", (value, error) => this._show(value, error));
+    this.pages = new Map(
+      pages.map(([path, text]) => [path, make("li", {}, make("a", { href: path }, path), ` ${text}`)]),
+    );
     this.element = make(
       "div",
       { class: "tab" },
@@ -62,37 +67,33 @@ export class MetricsTab {
       card(
         "Pages",
         [],
-        make("ul", {}, ...pages.map(([path, text]) => make("li", {}, make("a", { href: path }, path), ` ${text}`))),
+        make("ul", {}, ...this.pages.values()),
       ),
-      card("Targets", [], this.targets.element, this.more),
+      card("Targets", [this.search], this.targets.element),
     );
   }
 
+  /** The stream began, or began again: the fleet may be another. */
   outline() {
     this.isKnown = false;
+    this.identities.reset();
+    this.targets.reset();
   }
 
-  frame() {
-    if (!this.isKnown) this._ask().catch(() => (this.isKnown = false));
+  frame({ frame }) {
+    this.pages.get("/queues/metrics").hidden = !frame.queues;
+    if (!this.isKnown) this.polling.ask();
+    this.targets.ask();
   }
 
-  async _ask() {
-    this.isKnown = true;
-    const [{ identities }, targets] = await Promise.all([get("/api/v1/identities"), get("/sd")]);
-    this.identities.show(identities);
-    this.targets.show(targets.slice(0, MOST_TARGETS));
-    put(this.more, targets.length > MOST_TARGETS ? `The first ${MOST_TARGETS} of ${number(targets.length)}.` : "");
+  shown() {
+    this.targets.ask(true);
   }
 
-  async _copy() {
-    try {
-      await navigator.clipboard.writeText(this.scrape.textContent);
-      say("Copied");
-    } catch {
-      // Only secure pages may write to the clipboard; other pages select the text.
-      getSelection().selectAllChildren(this.scrape);
-      say("Selected: copy it with Ctrl-C");
-    }
+  _show(value, error) {
+    this.isKnown = !error; // else asked again
+    if (error) this.identities.fail(error);
+    else this.identities.show(value.identities);
   }
 }
 

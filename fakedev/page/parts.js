@@ -16,7 +16,7 @@ export class PartsList {
     this.rowsElement = make("ul", { class: "parts" });
     this.element = make("details", { open: true, ontoggle: () => this.frame(true) }, this.title, this.rowsElement);
     this.element.hidden = true;
-    this.polling = new Polling("", (value) => value && this._show(value.parts));
+    this.polling = new Polling("", (value, error) => this._answer(value, error));
   }
 
   /** Show the parts of a device, by their names. */
@@ -35,6 +35,11 @@ export class PartsList {
     if (!this.polling.path || !this.element.open) return;
     this.polling.ask(now);
     for (const row of this.rows.values()) row.frame();
+  }
+
+  _answer(value, error) {
+    if (error) put(this.title, `Parts: cannot be loaded: ${error.message}`);
+    else this._show(value.parts);
   }
 
   _show(parts) {
@@ -96,7 +101,7 @@ class PartRow {
     const [node, index] = split(name.slice(0, cut));
     this.polling = new Polling(
       `/api/v1/devices/${encodeURIComponent(node)}/${index}/${name.slice(cut + 1)}`,
-      (value) => value && this._explain(value),
+      (value, error) => this._explain(value, error),
     );
   }
 
@@ -125,7 +130,12 @@ class PartRow {
     if (this.more.open) this.polling.ask(now);
   }
 
-  _explain({ explained, facts }) {
+  _explain(value, error) {
+    if (error) {
+      pairs(this.why, [["Cannot be loaded", error.message]]);
+      return;
+    }
+    const { explained, facts } = value;
     pairs(
       this.why,
       explained.map(({ metric, value, text }) => [`${words(metric)} ${quantity(metric, value)}`, text]),

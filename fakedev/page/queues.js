@@ -1,11 +1,10 @@
 // Queues: jobs, rates and workers; a chart for each queue.
-import { get } from "./ask.js";
+import { get, noPast } from "./ask.js";
 import { Chart } from "./chart.js";
+import { Collection } from "./collection.js";
 import { card, make } from "./dom.js";
 import { brief, duration, number } from "./format.js";
-import { Polling } from "./polling.js";
 import { Series } from "./series.js";
-import { Table } from "./table.js";
 import { TimeSpan } from "./timespan.js";
 
 const MOST_CHARTS = 12;
@@ -15,45 +14,49 @@ export class QueuesTab {
     this.charts = new Map();
     this.past = new Map();
     this.time = new TimeSpan(() => this._recallAll());
-    this.table = new Table(
+    this.list = new Collection(
+      "queues",
       "Queues",
       [
-        { title: "Queue", text: (row) => row.queue },
-        { title: "State", brief: true, text: (row) => row.state },
-        { title: "Waiting", number: true, text: (row) => number(row.waiting) },
-        { title: "Running", number: true, text: (row) => number(row.running) },
-        { title: "Oldest", number: true, text: (row) => duration(row["oldest-seconds"]) },
-        { title: "Workers idle", number: true, text: (row) => number(row["workers-idle"]) },
-        { title: "busy", number: true, text: (row) => number(row["workers-busy"]) },
-        { title: "In /s", number: true, text: (row) => brief(row["arrivals-per-second"]) },
-        { title: "Out /s", number: true, text: (row) => brief(row["services-per-second"]) },
-        { title: "Put", number: true, text: (row) => number(row.put) },
-        { title: "Success", number: true, text: (row) => number(row.success) },
-        { title: "Failure", number: true, text: (row) => number(row.failure + row.timeout) },
-        { title: "Lost", number: true, text: (row) => number(row.lost) },
-        { title: "Buried", number: true, text: (row) => number(row.buried) },
+        { title: "Queue", sort: "queue", text: (row) => row.queue },
+        { title: "State", sort: "state", brief: true, text: (row) => row.state },
+        { title: "Waiting", sort: "waiting", number: true, text: (row) => number(row.waiting) },
+        { title: "Running", sort: "running", number: true, text: (row) => number(row.running) },
+        { title: "Oldest", sort: "oldest-seconds", number: true, text: (row) => duration(row["oldest-seconds"]) },
+        { title: "Workers idle", sort: "workers-idle", number: true, text: (row) => number(row["workers-idle"]) },
+        { title: "busy", sort: "workers-busy", number: true, text: (row) => number(row["workers-busy"]) },
+        { title: "In /s", sort: "arrivals-per-second", number: true, text: (row) => brief(row["arrivals-per-second"]) },
+        { title: "Out /s", sort: "services-per-second", number: true, text: (row) => brief(row["services-per-second"]) },
+        { title: "Put", sort: "put", number: true, text: (row) => number(row.put) },
+        { title: "Success", sort: "success", number: true, text: (row) => number(row.success) },
+        { title: "Failure", sort: "failure", number: true, text: (row) => number(row.failure) },
+        { title: "Timeout", sort: "timeout", number: true, text: (row) => number(row.timeout) },
+        { title: "Lost", sort: "lost", number: true, text: (row) => number(row.lost) },
+        { title: "Buried", sort: "buried", number: true, text: (row) => number(row.buried) },
       ],
       (row) => row.queue,
       "There are no queues: the configuration has no queues:.",
     );
+    this.search = this.list.search;
     this.place = make("div", { class: "charts" });
     this.element = make(
       "div",
       { class: "tab" },
-      card("Queues", [], this.table.element),
+      card("Queues", [this.search], this.list.element),
       make("div", { class: "row" }, this.time.element),
       this.place,
     );
-    this.polling = new Polling("/api/v1/queues?limit=100", (value) => value && this.table.show(value.queues));
   }
 
+  /** The stream began, or began again: there may be other queues. */
   outline() {
     this.past.clear();
+    this.list.reset();
   }
 
   /** Ask for the past of all queues with charts, as far as the charts show it. */
   _recallAll() {
-    for (const name of this.charts.keys()) this._recall(name).catch(() => null); // asked again with the next stream
+    for (const name of this.charts.keys()) this._recall(name).catch(noPast);
   }
 
   async _recall(name) {
@@ -79,15 +82,17 @@ export class QueuesTab {
     for (const [name, waiting, running, idle, busy, arrivals, services] of frame.queues ?? []) {
       if (!this.past.has(name)) {
         this.past.set(name, new Series(6));
-        if (this.past.size <= MOST_CHARTS) this._recall(name).catch(() => null); // asked again with the next stream
+        if (this.past.size <= MOST_CHARTS) this._recall(name).catch(noPast);
       }
       this.past.get(name).add(now, waiting, running, idle + busy, arrivals, services);
     }
   }
 
   frame({ frame }) {
-    this.polling.ask();
-    for (const [name] of (frame.queues ?? []).slice(0, MOST_CHARTS)) {
+    this.list.ask();
+    const names = (frame.queues ?? []).slice(0, MOST_CHARTS).map(([name]) => name);
+    for (const name of this.charts.keys()) if (!names.includes(name)) this._remove(name);
+    for (const name of names) {
       if (!this.charts.has(name)) this._add(name);
       const { depth, rates } = this.charts.get(name);
       const { times, rows } = this.past.get(name);
@@ -97,7 +102,7 @@ export class QueuesTab {
   }
 
   shown() {
-    this.polling.ask(true);
+    this.list.ask(true);
   }
 
   _add(name) {
@@ -119,7 +124,16 @@ export class QueuesTab {
       ],
       { unit: " /s", time },
     );
-    this.charts.set(name, { depth, rates });
-    this.place.append(card(`Queue ${name}`, [], make("div", { class: "stack" }, depth.element, rates.element)));
+    const element = card(`Queue ${name}`, [], make("div", { class: "stack" }, depth.element, rates.element));
+    this.charts.set(name, { depth, rates, element });
+    this.place.append(element);
+  }
+
+  /** A queue is gone: the fleet is another. */
+  _remove(name) {
+    const { depth, rates, element } = this.charts.get(name);
+    for (const chart of [depth, rates]) this.time.charts.delete(chart);
+    element.remove();
+    this.charts.delete(name);
   }
 }

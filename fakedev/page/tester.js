@@ -1,6 +1,6 @@
 // Tester: the load on the queues, its control, timeline and results.
 import { curlButton } from "./actions.js";
-import { attempt, change, get } from "./ask.js";
+import { attempt, change } from "./ask.js";
 import { Chart } from "./chart.js";
 import { card, make, put } from "./dom.js";
 import { brief, duration, number } from "./format.js";
@@ -18,7 +18,7 @@ const POINTS = ["mean", "p50", "p90", "p99", "max"];
 export class TesterTab {
   constructor() {
     this.plan = "";
-    this.nothing = make("p", { class: "note", hidden: true }, "There is no load: the configuration has no tester:.");
+    this.nothing = make("p", { class: "note" }, "Loading…");
     this.choice = make("select", { "aria-label": "Plan", onchange: () => this._choose(this.choice.value) });
     this.control = make("input", { type: "number", min: "0", step: "any", required: true });
     this.slider = make("input", {
@@ -28,7 +28,7 @@ export class TesterTab {
       oninput: () => (this.control.value = this.slider.value),
       onchange: () => this._set(),
     });
-    this.label = make("span");
+    this.label = make("span", {}, "Load");
     this.form = make(
       "form",
       { class: "row", onsubmit: (event) => (event.preventDefault(), this._set()) },
@@ -109,34 +109,43 @@ export class TesterTab {
     );
     this.element = make("div", {}, this.nothing, this.all);
     this.all.hidden = true;
-    this.polling = new Polling("", (value) => value && this._show(value));
-    this.course = new Polling("", (value) => value && this._draw(value));
+    this.plans = new Polling("/api/v1/tester?limit=1", (value, error) => this._plans(value?.plans, error));
+    this.polling = new Polling("", (value, error) => this._show(value, error));
+    this.course = new Polling("", (value) => value && this._draw(value)); // the other one shows errors
   }
 
   /** The stream began, or began again: there may be other plans. */
   outline() {
     this.isKnown = false;
+    this.plan = "";
+    this._say("Loading…");
   }
 
   /** A frame arrived: it tells whether there is any load to ask for. */
   frame({ frame }) {
     if (!this.isKnown) {
-      this.isKnown = true;
       if (!frame.load) this._plans([]);
-      else this._ask().catch(() => (this.isKnown = false));
+      else this.plans.ask();
     }
     if (!this.plan) return;
     this.polling.ask();
     this.course.ask();
   }
 
-  async _ask() {
-    this._plans((await get("/api/v1/tester?limit=100")).plans);
+  /** Show a text in place of the load; nothing: show the load. */
+  _say(text) {
+    put(this.nothing, text);
+    this.nothing.hidden = !text;
+    this.all.hidden = Boolean(text);
   }
 
-  _plans(plans) {
-    this.nothing.hidden = plans.length > 0;
-    this.all.hidden = plans.length === 0;
+  _plans(plans, error) {
+    if (error) {
+      this._say(`The load cannot be shown: ${error.message}`); // asked again
+      return;
+    }
+    this.isKnown = true;
+    this._say(plans.length ? "" : "There is no load: the configuration has no tester:.");
     this.choice.hidden = plans.length < 2;
     this.choice.replaceChildren(...plans.map(({ plan }) => make("option", { value: plan }, plan)));
     if (plans.length) this._choose(plans.some(({ plan }) => plan === this.plan) ? this.plan : plans[0].plan);
@@ -144,6 +153,7 @@ export class TesterTab {
   }
 
   _choose(plan) {
+    if (plan !== this.plan) this._forget();
     this.plan = plan;
     this.choice.value = plan;
     this.described = null;
@@ -153,7 +163,21 @@ export class TesterTab {
     this.course.ask(true);
   }
 
-  _show(value) {
+  /** Nothing is known of another plan. */
+  _forget() {
+    this.tiles.reset();
+    for (const table of [this.parts, this.nodes, this.devices, this.errors]) table.reset();
+    for (const chart of [this.rate, this.times]) chart.show([], []);
+    put(this.what, "Loading…");
+    this.form.hidden = true;
+  }
+
+  _show(value, error) {
+    if (error) {
+      put(this.what, `Cannot be loaded: ${error.message}`);
+      return;
+    }
+    this.form.hidden = false;
     const { statistics: found } = value;
     const isOpen = value.model === "open";
     const set = isOpen ? value.rate : value.parallel;

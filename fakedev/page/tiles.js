@@ -1,6 +1,8 @@
 // Figures: a row of tiles, and bars.
 import { make, put } from "./dom.js";
 
+const UNKNOWN = "–";
+
 export class Tiles {
   /** @param filters for some names: [help, called when the tile is pressed]. */
   constructor(names, filters = {}) {
@@ -8,7 +10,7 @@ export class Tiles {
     this.buttons = new Map();
     this.element = make("dl", { class: "tiles" });
     for (const name of names) {
-      const [value, unit] = [make("span"), make("small")];
+      const [value, unit] = [make("span", {}, UNKNOWN), make("small")];
       this.values.set(name, [value, unit]);
       const [help, onclick] = filters[name] ?? [];
       const title = help
@@ -23,6 +25,11 @@ export class Tiles {
   /** Show whether the filter of a tile is on. */
   press(name, isOn) {
     this.buttons.get(name).setAttribute("aria-pressed", String(isOn));
+  }
+
+  /** Forget all figures. */
+  reset() {
+    for (const name of this.values.keys()) this.set(name, UNKNOWN);
   }
 
   /** Set a figure. */

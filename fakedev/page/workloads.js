@@ -1,12 +1,10 @@
 // Workloads: list, start and stop them.
 import { curlButton, rowAction } from "./actions.js";
 import { attempt, change } from "./ask.js";
-import { card, field, make, put, select } from "./dom.js";
+import { Collection } from "./collection.js";
+import { card, field, make, select } from "./dom.js";
 import { duration, number } from "./format.js";
-import { Polling } from "./polling.js";
-import { Table } from "./table.js";
 
-const MOST = 200;
 const KINDS = [
   ["compute", "compute"],
   ["tensor", "tensor (hotter)"],
@@ -16,24 +14,27 @@ const KINDS = [
 
 export class WorkloadsTab {
   constructor(app) {
-    this.table = new Table(
+    this.list = new Collection(
+      "workloads",
       "Workloads",
       [
-        { title: "Name", text: (row) => row.name },
-        { title: "Id", text: (row) => row.id, brief: true },
-        { title: "Devices", text: (row) => `${number(row["device-count"])}: ${brief(row.devices)}` },
-        { title: "Load", number: true, text: (row) => `${number(row["load-percent"], 1)} %` },
+        { title: "Name", sort: "name", text: (row) => row.name },
+        { title: "Id", sort: "id", text: (row) => row.id, brief: true },
+        { title: "Devices", sort: "device-count", text: (row) => `${number(row["device-count"])}: ${brief(row.devices)}` },
+        { title: "Load", sort: "load-percent", number: true, text: (row) => `${number(row["load-percent"], 1)} %` },
         {
           title: "Runs for",
+          sort: "run-seconds",
           number: true,
           text: (row) => (row.state === "starting" ? "starting" : duration(row["run-seconds"])),
         },
         {
           title: "Left",
+          sort: "remaining-seconds",
           number: true,
           text: (row) => (row["remaining-seconds"] === null ? "until stopped" : duration(row["remaining-seconds"])),
         },
-        { title: "Used by", text: (row) => [row.namespace, row.pod, row.container].filter(Boolean).join(" / ") },
+        { title: "Used by", sort: "pod", text: (row) => [row.namespace, row.pod, row.container].filter(Boolean).join(" / ") },
         {
           title: "",
           element: (row) =>
@@ -42,7 +43,7 @@ export class WorkloadsTab {
               `Stop ${row.name} (${row.id})`,
               ["DELETE", `/api/v1/workloads/${encodeURIComponent(row.id)}`],
               `${row.name} is stopped`,
-              () => this.polling.ask(true),
+              () => this.list.ask(true),
               "danger",
             ),
         },
@@ -50,23 +51,27 @@ export class WorkloadsTab {
       (row) => row.id,
       "Nothing runs: all devices idle.",
     );
-    this.more = make("p", { class: "note" });
+    this.search = this.list.search;
     this.form = this._form();
     this.element = make(
       "div",
       { class: "tab" },
       card("Start a workload", [], this.form),
-      card("Workloads", [], this.table.element, this.more),
+      card("Workloads", [this.search], this.list.element),
     );
-    this.polling = new Polling(`/api/v1/workloads?limit=${MOST}`, (value) => value && this._show(value));
+  }
+
+  /** The stream began, or began again: the fleet may be another. */
+  outline() {
+    this.list.reset();
   }
 
   frame() {
-    this.polling.ask();
+    this.list.ask();
   }
 
   shown() {
-    this.polling.ask(true);
+    this.list.ask(true);
   }
 
   /** Put the name of a device into the form. */
@@ -123,12 +128,7 @@ export class WorkloadsTab {
       () => change(...this._request()),
       (made) => `${made.name} starts as ${made.id}`,
     );
-    this.polling.ask(true);
-  }
-
-  _show({ workloads, total }) {
-    this.table.show(workloads);
-    put(this.more, total > workloads.length ? `The oldest ${workloads.length} of ${number(total)}.` : "");
+    this.list.ask(true);
   }
 }
 

@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Final
 
 _PAGE: Final = ("limit", "offset")
+#: What every collection takes after the ``?``.
+_LIST: Final = ("search", "sort", *_PAGE)
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class WebPath:
     :param methods: HEAD goes with GET.
     :param in_metrics: also at addresses with ``serve: metrics``, else only at those with ``serve: all``.
     :param is_linked: on the start page of addresses with ``serve: metrics``.
+    :param search: of a collection: in what ``search`` looks for a text, in words.
+    :param sort: of a collection: the keys of ``sort``.
     """
 
     template: str
@@ -27,6 +31,8 @@ class WebPath:
     methods: tuple[str, ...] = ("GET",)
     in_metrics: bool = False
     is_linked: bool = False
+    search: str = ""
+    sort: tuple[str, ...] = ()
 
     def at(self, **names: object) -> str:
         """The path with names, without slashes, in place of the parts in capitals."""
@@ -77,13 +83,29 @@ TESTER: Final = tuple(
 )
 
 API: Final = "/api/v1"
-WORKLOADS: Final = WebPath(f"{API}/workloads", "the workloads; starts one", _PAGE, ("GET", "POST"))
+WORKLOADS: Final = WebPath(
+    f"{API}/workloads", "the workloads; starts one", _LIST, ("GET", "POST"),
+    search="id, name, pod, namespace, container, device words",
+    sort=("id", "name", "pod", "device-count", "load-percent", "run-seconds", "remaining-seconds"),
+)  # fmt: skip
 WORKLOAD: Final = WebPath(f"{API}/workloads/ID", "one workload, also by name; stops it", methods=("GET", "DELETE"))
-FAULTS: Final = WebPath(f"{API}/faults", "the faults; injects one; clears all", _PAGE, ("GET", "POST", "DELETE"))
+FAULTS: Final = WebPath(
+    f"{API}/faults", "the faults; injects one; clears all", _LIST, ("GET", "POST", "DELETE"),
+    search="id, kind, device words, node, metric",
+    sort=("id", "kind", "state", "active-devices", "device-count", "remaining-seconds"),
+)  # fmt: skip
 FAULT: Final = WebPath(f"{API}/faults/ID", "one fault; clears it", methods=("GET", "DELETE"))
 FAULT_KINDS: Final = WebPath(f"{API}/fault-kinds", "the kinds of faults with their parameters")
-JOURNAL: Final = WebPath(f"{API}/journal", "the last events, newest first", ("kind", "devices", "node", *_PAGE))
-DEVICES: Final = WebPath(f"{API}/devices", "the devices with all their quantities", ("node", *_PAGE))
+JOURNAL: Final = WebPath(
+    f"{API}/journal", "the last events, newest first", ("kind", "devices", "node", *_LIST),
+    search="kind, scope, cause, text, devices",
+    sort=("tick", "kind", "scope", "cause", "text"),
+)  # fmt: skip
+DEVICES: Final = WebPath(
+    f"{API}/devices", "the devices with all their quantities", ("node", *_LIST),
+    search="device, type, pool",
+    sort=("device", "type", "usage_ratio", "memory_used_bytes", "power_watts", "temperature_celsius"),
+)  # fmt: skip
 DEVICE: Final = WebPath(f"{API}/devices/NODE/INDEX", "one device, and why it shows what it shows")
 PART: Final = WebPath(f"{API}/devices/NODE/INDEX/PART", "one part of a device")
 PARTS: Final = WebPath(f"{API}/devices/NODE/INDEX/parts", "the parts of a device")
@@ -93,10 +115,21 @@ DEVICE_HISTORY: Final = WebPath(f"{API}/devices/NODE/INDEX/history", "the last t
 HISTORY: Final = WebPath(f"{API}/history", "the last ticks of the fleet", ("seconds",))
 FIND: Final = WebPath(f"{API}/find", "the devices that a text finds, for the web page", ("text",))
 STREAM: Final = WebPath(f"{API}/stream", "the fleet live, as server-sent events")
-NODES: Final = WebPath(f"{API}/nodes", "the nodes", ("pool", *_PAGE))
+NODES: Final = WebPath(
+    f"{API}/nodes", "the nodes", ("pool", *_LIST),
+    search="node, pool, device type, identity",
+    sort=("node", "pool", "device-type", "devices", "identity"),
+)  # fmt: skip
 NODE: Final = WebPath(f"{API}/nodes/NODE", "one node with its topology")
 IDENTITIES: Final = WebPath(f"{API}/identities", "the identities that the fleet shows")
-QUEUES: Final = WebPath(f"{API}/queues", "the work queues", _PAGE)
+QUEUES: Final = WebPath(
+    f"{API}/queues", "the work queues", _LIST,
+    search="queue, state",
+    sort=(
+        "queue", "state", "waiting", "running", "oldest-seconds", "workers-idle", "workers-busy",
+        "arrivals-per-second", "services-per-second", "put", "success", "failure", "timeout", "lost", "buried",
+    ),
+)  # fmt: skip
 QUEUE: Final = WebPath(f"{API}/queues/NAME", "one work queue")
 QUEUE_HISTORY: Final = WebPath(f"{API}/queues/NAME/history", "the last hour of a queue", ("seconds",))
 LOAD: Final = WebPath(f"{API}/tester", "the load with its plans; changes it", _PAGE, ("GET", "POST"))
@@ -106,6 +139,8 @@ CLOCK: Final = WebPath(
     f"{API}/clock", "the simulated clock; advances it, changes its speed", methods=("GET", "POST", "PATCH")
 )
 
+#: Those that are lists of any length: they can be searched, sorted and read page by page.
+COLLECTIONS: Final = (WORKLOADS, FAULTS, JOURNAL, DEVICES, NODES, QUEUES)
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_twisted
+
+from tests.support.programs.browser import Chromium
+from tests.support.programs.processes import require_program
 
 
 @pytest.fixture
@@ -13,3 +18,11 @@ def tmp_path(short_folder: Path) -> Path:
     folder = short_folder / "t"
     folder.mkdir()
     return folder
+
+
+@pytest_twisted.async_yield_fixture(scope="module")
+async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chromium]:
+    """A browser for all tests of a file: it takes longer to start than a service."""
+    running = Chromium(require_program("chromium"), tmp_path_factory.mktemp("browser"))
+    yield running
+    await running.kill()

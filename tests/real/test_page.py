@@ -11,9 +11,9 @@ import pytest
 import pytest_twisted
 
 from tests.support.programs.asynchronous import eventually
-from tests.support.programs.browser import Chromium
-from tests.support.programs.page import Stand, fill, no_complaint, press, unfold
-from tests.support.programs.processes import StartAsync, require_program, skip_or_fail
+from tests.support.programs.browser import Browser, Chromium
+from tests.support.programs.page import Stand, fill, no_complaint, press, show_map, unfold
+from tests.support.programs.processes import StartAsync, skip_or_fail
 
 pytestmark = pytest.mark.real
 
@@ -26,14 +26,6 @@ NAMED = {
     *("tab", "tabpanel", "table", "image", "application"),
 }
 USAGE = "document.querySelector('.tiles').innerText"
-
-
-@pytest_twisted.async_yield_fixture(scope="module")
-async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chromium]:
-    """A browser for all tests of this file: it takes longer to start than a service."""
-    running = Chromium(require_program("chromium"), tmp_path_factory.mktemp("browser"))
-    yield running
-    await running.kill()
 
 
 @pytest_twisted.async_yield_fixture
@@ -54,6 +46,7 @@ async def test_open_and_watch(stand: Stand) -> None:
     before = await browser.until(f"{USAGE}.includes('Mean usage') && {USAGE}.match(/[0-9]/) && {USAGE}")
     assert "on 3 nodes" in before
     await browser.until(f"{USAGE} !== {json.dumps(before)}")
+    await show_map(browser)
     drawn = "(() => { const c = document.querySelector('.map canvas'); return c.width && c.getContext('2d')"
     painted = drawn + ".getImageData(0, 0, c.width, c.height).data.some((value) => value > 0); })()"
     assert await browser.value(painted)
@@ -102,7 +95,7 @@ async def test_a_device_by_keyboard(stand: Stand) -> None:
 
     await eventually(has_past, "there is a past to show")
     browser = await stand.open()
-    await browser.until("document.querySelector('.map canvas').height > 100")
+    await show_map(browser)
     await browser.value("document.querySelector('.map canvas').focus()")
     for key in ("ArrowRight", "ArrowRight"):
         await browser.press(key)
@@ -261,16 +254,19 @@ async def test_lose_and_regain_the_server(stand: Stand) -> None:
     assert browser.complaints and all("ERR_" in each for each in browser.complaints), browser.complaints
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("theme", "width"), [("light", 1400), ("dark", 1400), ("light", 800), ("dark", 390)]
+)  # fmt: skip
 @pytest_twisted.ensureDeferred
-async def test_accessible(stand: Stand, theme: str) -> None:
-    """axe finds nothing on any tab: contrast, names, roles, order."""
+async def test_accessible(stand: Stand, theme: str, width: int) -> None:
+    """axe finds nothing on any tab, nor in the dialogs: contrast, names, roles, order."""
     try:
         axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     except ModuleNotFoundError:
         skip_or_fail("axe-core-python is not installed")
     browser = await stand.open()
     await browser.theme(theme)
+    await browser.resize(width, 800)
     await browser.until(f"document.documentElement.dataset.theme === '{theme}'")
     await stand.service.fetch("/api/v1/faults", {"kind": "fan", "devices": "dgx-0/0"})
     await browser.value(f"{axe}; true")
@@ -279,9 +275,21 @@ async def test_accessible(stand: Stand, theme: str) -> None:
         await browser.until(f"!document.getElementById('panel-{name.split('/')[0]}').hidden")
         await browser.until("!document.querySelector('#said p')")
         await unfold(browser, name)
-        found = json.loads(await browser.value("axe.run().then((found) => JSON.stringify(found.violations))"))
-        wrong = [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found]
-        assert wrong == [], (name, wrong)
+        await browser.until(f"!document.getElementById('panel-{name.split('/')[0]}').innerText.includes('Loading…')")
+        await clean(browser, name)
+    for opener in ("clock", "keys"):
+        await browser.value(f"document.getElementById('{opener}').click()")
+        await browser.until("document.querySelector('dialog[open]') !== null")
+        await clean(browser, opener)
+        await browser.value("document.querySelector('dialog[open]').close()")
+
+
+async def clean(browser: Browser, place: str) -> None:
+    """Axe finds nothing at a place, once the page has drawn it."""
+    await browser.value("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(0))))")
+    found = json.loads(await browser.value("axe.run().then((found) => JSON.stringify(found.violations))"))
+    wrong = [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found]
+    assert wrong == [], (place, wrong)
 
 
 @pytest_twisted.ensureDeferred

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from fakedev.net.fleet.describe import describe_clock
 from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.ticker import Ticker
-from fakedev.net.http.api import ApiResource, Items, argument, items_response, json_body
+from fakedev.net.http.api import ApiResource, argument, json_body
+from fakedev.net.http.items import Items, described_key, items_response
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import HttpError, Response, json_response
@@ -78,15 +81,21 @@ class JournalApi(ApiResource):
         self._fleet = fleet
 
     def get(self, request: GuardedRequest) -> Answer:
-        """The events, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
+        """The events, newest first, or those that the query asks for."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node = argument(request, "node")
 
         def now() -> Items[JournalEntry]:
             found = find_entries(self._fleet, kinds, devices, node)[::-1]
-            return Items(found, lambda _: JournalEntry.fields, {"tick": self._fleet.state.tick})
+            return Items(
+                found,
+                lambda _: JournalEntry.fields,
+                lambda entry: (entry.kind, entry.scope, entry.cause, entry.text, entry.devices),
+                partial(described_key, JournalEntry._asdict),
+                lambda: {"tick": self._fleet.state.tick},
+            )
 
-        return items_response(request, "journal", now)
+        return items_response(request, JOURNAL, "journal", now)
 
 
 def _words(request: GuardedRequest, name: bytes) -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from fakedev.net.api.nodes import describe_links
 from fakedev.net.fleet.describe import describe_part, describe_parts, describe_state, device_describer
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
@@ -15,25 +17,25 @@ from fakedev.net.http.api import (
     ApiHistory,
     ApiPage,
     ApiResource,
-    Items,
     argument,
-    items_response,
     missing,
     missing_node,
     numbered,
 )
+from fakedev.net.http.items import Items, in_order, items_response
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import Response, as_http_error, json_response
 from fakedev.sim.charts import History
-from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.levels import DEVICE
 from fakedev.spec.web_paths import DEVICES
 
 
 class Devices(ApiCollection):
-    """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
+    """The devices with all their quantities."""
 
     query = DEVICES.query
 
@@ -46,7 +48,7 @@ class Devices(ApiCollection):
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
     def get(self, request: GuardedRequest) -> Answer:
-        """The devices in the order of the pages, all at the same tick."""
+        """The devices in the order of the pages, or those that the query asks for, all at the same tick."""
         wanted = argument(request, "node")
 
         def now() -> Items[int]:
@@ -55,9 +57,16 @@ class Devices(ApiCollection):
             if wanted and node is None:
                 raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
             places = node.devices if node else roster.shown_devices.tolist()
-            return Items(places, partial(device_describer, self._fleet), {"tick": self._fleet.state.tick})
+            return Items(
+                places,
+                partial(device_describer, self._fleet),
+                partial(_names, roster),
+                partial(_sort_key, self._fleet),
+                lambda: {"tick": self._fleet.state.tick},
+                lambda _: roster is self._fleet.roster,
+            )
 
-        return items_response(request, "devices", now)
+        return items_response(request, DEVICES, "devices", now)
 
 
 class NodeDevices(ApiResource):
@@ -118,6 +127,24 @@ class DeviceLinks(ApiCollection):
     def get(self, request: GuardedRequest) -> Response:
         """Each with its other end, state, traffic and errors."""
         return json_response({"links": describe_links(*self._of)})
+
+
+def _names(roster: Roster, device: int) -> tuple[str, str, str]:
+    """Where a search looks in a device."""
+    pool = roster.nodes[roster.node_position(device)].pool
+    return roster.unit_name(device), pool.device_type.name, pool.name
+
+
+def _sort_key(fleet: Fleet, name: str) -> Callable[[int], Any]:
+    """What devices are sorted by; those that do not have a quantity count as the lowest."""
+    names = {"device": 0, "type": 1}
+    if name in names:
+        return lambda device: in_order(_names(fleet.roster, device)[names[name]])
+    level = fleet.state.levels[DEVICE]
+    if name not in level.arrays:
+        return lambda device: 0
+    values = np.where(level.present.get(name, True), level.arrays[name], -np.inf)
+    return values.__getitem__
 
 
 def _device(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:

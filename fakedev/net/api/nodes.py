@@ -11,12 +11,11 @@ from fakedev.net.http.api import (
     ApiCollection,
     ApiPage,
     ApiResource,
-    Items,
     argument,
-    items_response,
     missing_node,
     unknown_pool,
 )
+from fakedev.net.http.items import Items, described_key, items_response
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.web.page_cache import Pages
@@ -115,7 +114,7 @@ def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[st
 
 
 class Nodes(ApiCollection):
-    """The nodes; ``pool``, ``limit`` and ``offset`` choose some."""
+    """The nodes."""
 
     query = NODES.query
 
@@ -129,18 +128,29 @@ class Nodes(ApiCollection):
         return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
 
     def get(self, request: GuardedRequest) -> Answer:
-        """The nodes in the order of the configuration."""
+        """The nodes in the order of the configuration, or those that the query asks for."""
         pool = argument(request, "pool")
 
         def now() -> Items[RosterNode]:
-            error = unknown_pool(self._fleet.roster, pool, "unknown-name", "pool")
+            roster = self._fleet.roster
+            error = unknown_pool(roster, pool, "unknown-name", "pool")
             if error is not None:
                 raise error
-            nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
-            titles = {each.pool.name: self._title(each) for each in nodes}
-            return Items(nodes, lambda _: lambda node: describe_node(node, titles[node.pool.name]))
+            nodes = [node for node in roster.shown if pool in ("", node.pool.name)]
+            titles = {each.name: self._pages.identities[each.name].title for each in roster.pools}
 
-        return items_response(request, "nodes", now)
+            def describe(node: RosterNode) -> dict[str, Any]:
+                return describe_node(node, titles[node.pool.name])
+
+            return Items(
+                nodes,
+                lambda _: describe,
+                lambda node: (node.name, node.pool.name, node.pool.device_type.name, titles[node.pool.name]),
+                partial(described_key, describe),
+                exists=lambda _: roster is self._fleet.roster,
+            )
+
+        return items_response(request, NODES, "nodes", now)
 
     def _described(self, node: RosterNode) -> dict[str, Any]:
         return {**self._summary(node), "topology": describe_topology(self._fleet, node)}

@@ -10,11 +10,10 @@ from fakedev.net.http.api import (
     ApiHistory,
     ApiPage,
     ApiResource,
-    Items,
     counted,
-    items_response,
     missing,
 )
+from fakedev.net.http.items import Items, described_key, items_response
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.queues.figures import QueueFigures, QueueHistory
@@ -26,7 +25,7 @@ from fakedev.workqueue.statistics import ENDS
 
 
 class Queues(ApiCollection):
-    """The queues; ``limit`` and ``offset`` choose some.
+    """The queues.
 
     :param figures, history: None when the configuration has no queues.
     """
@@ -47,15 +46,25 @@ class Queues(ApiCollection):
         return queue
 
     def get(self, request: GuardedRequest) -> Answer:
-        """The queues in the order of the configuration; each with its values when it is described."""
+        """The queues in the order of the configuration, or those that the query asks for.
+
+        Each has its values when it is described.
+        """
 
         def now() -> Items[str]:
             figures = self._figures
             if figures is None:
-                return Items((), lambda _: str)
-            return Items(figures.broker.queue_names, lambda _: partial(_described, figures))
+                return Items((), lambda _: str, str, lambda _: str)
+            described = partial(_described, figures)
+            return Items(
+                figures.broker.queue_names,
+                lambda _: described,
+                lambda name: (name, figures.broker.snapshot(name, 0.0).state),
+                partial(described_key, described),
+                exists=lambda name: name in figures.broker.queue_names,
+            )
 
-        return items_response(request, "queues", now)
+        return items_response(request, QUEUES, "queues", now)
 
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from fakedev.net.fleet.describe import describe_workloads, workload_describer
+from fakedev.net.fleet.describe import describe_workloads, workload_describer, workload_seconds_left
 from fakedev.net.fleet.faults import ALL, FaultHub, describe_fault
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.api import ApiCollection, ApiItem, ApiResource, Items, items_response, json_body
+from fakedev.net.http.api import ApiCollection, ApiItem, ApiResource, json_body
+from fakedev.net.http.items import Items, Part, described_key, in_order, items_response
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import Response, json_response
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_kinds import KINDS, FaultKind
 from fakedev.spec.web_paths import FAULT, FAULTS, WORKLOAD, WORKLOADS
 from fakedev.spec.workload_fields import workload_from_fields
 
+#: Workloads whose rows are noted in one step.
+_ROWS_AT_ONCE: Final = 1000
 #: What the API shows of a parameter of a fault.
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
 
@@ -34,11 +40,17 @@ class Workloads(ApiCollection):
         return ApiItem(partial(self._shown, name), lambda: {"stopped": self._hub.stop(name)})
 
     def get(self, request: GuardedRequest) -> Answer:
-        """All workloads, oldest first; ``limit`` and ``offset`` choose some."""
+        """All workloads, oldest first, or those that the query asks for."""
         fleet = self._hub.fleet
         return items_response(
-            request, "workloads",
-            lambda: Items(list(fleet.workloads.by_id.values()), partial(workload_describer, fleet)),
+            request, WORKLOADS, "workloads",
+            lambda: Items(
+                list(fleet.workloads.by_id.values()),
+                partial(workload_describer, fleet),
+                _texts_of_workload,
+                partial(_workload_key, fleet),
+                exists=lambda each: each.workload_id in fleet.workloads.by_id,
+            ),
         )  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
@@ -68,11 +80,17 @@ class FaultsApi(ApiCollection):
         return ApiItem(partial(self._shown, name), partial(self._cleared, name))
 
     def get(self, request: GuardedRequest) -> Answer:
-        """All faults, oldest first; ``limit`` and ``offset`` choose some."""
+        """All faults, oldest first, or those that the query asks for."""
         fleet = self._hub.fleet
         return items_response(
-            request, "faults",
-            lambda: Items(list(fleet.faults.by_id.values()), lambda _: partial(describe_fault, fleet)),
+            request, FAULTS, "faults",
+            lambda: Items(
+                list(fleet.faults.by_id.values()),
+                lambda _: partial(describe_fault, fleet),
+                lambda each: (each.fault_id, each.spec.kind, each.spec.node, each.spec.metric, *each.spec.devices),
+                partial(described_key, partial(describe_fault, fleet)),
+                exists=lambda each: each.fault_id in fleet.faults.by_id,
+            ),
         )  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
@@ -88,6 +106,47 @@ class FaultsApi(ApiCollection):
     def _cleared(self, fault_id: str) -> dict[str, Any]:
         self._hub.find(fault_id)  # the path has no word for all
         return {"cleared": self._hub.clear(fault_id)}
+
+
+def _texts_of_workload(workload: Workload) -> tuple[str, ...]:
+    """Where a search looks in a workload."""
+    spec = workload.spec
+    return (workload.workload_id, spec.name, spec.pod, spec.namespace, spec.container, *spec.devices)
+
+
+def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Part[Callable[[Workload], Any]]:
+    """What workloads are sorted by, without a description of each: there may be 100,000."""
+    if name in ("load-percent", "remaining-seconds"):
+        return _state_key(fleet, name)
+    keys: dict[str, Callable[[Workload], Any]] = {
+        "id": lambda each: in_order(each.workload_id),
+        "name": lambda each: in_order(each.spec.name),
+        "pod": lambda each: in_order(each.spec.pod),
+        "device-count": lambda each: len(each.devices),
+        "run-seconds": lambda each: float("-inf") if each.start_seconds is None else -each.start_seconds,
+    }
+    return keys[name]
+
+
+def _state_key(fleet: Fleet, name: str) -> Part[Callable[[Workload], float]]:
+    """What workloads are sorted by, from the arrays of those that run; made in steps."""
+    table, now_seconds = fleet.workloads.table, fleet.state.seconds
+    load, left = table.load, table.work_left
+    row_of: dict[str, int] = {}
+    for begin in range(0, len(table), _ROWS_AT_ONCE):
+        ids = table.ids[begin : begin + _ROWS_AT_ONCE].tolist()
+        row_of.update(zip(ids, range(begin, begin + len(ids)), strict=True))
+        yield
+
+    def load_percent(each: Workload) -> float:
+        row = row_of.get(each.workload_id)
+        return 0.0 if row is None else float(load[row])
+
+    def remaining_seconds(each: Workload) -> float:
+        row = row_of.get(each.workload_id)
+        return workload_seconds_left(now_seconds, each.profile_seconds if row is None else float(left[row]), each)
+
+    return load_percent if name == "load-percent" else remaining_seconds
 
 
 def fault_kinds() -> dict[str, Any]:

@@ -44,11 +44,8 @@ def _workload(
     now_seconds: float, loads: Mapping[str, float], left: Mapping[str, float], workload: Workload
 ) -> dict[str, Any]:
     started = workload.start_seconds
-    total_seconds, _, _ = workload.end_seconds
-    run_seconds = 0.0 if started is None else round(max(now_seconds - started, 0.0), 6)
-    if workload.spec.is_work:
-        # At the highest clock from now on: the earliest possible end.
-        total_seconds = min(total_seconds, run_seconds + left.get(workload.workload_id, workload.profile_seconds))
+    work_left = left.get(workload.workload_id, workload.profile_seconds)
+    remaining_seconds = workload_seconds_left(now_seconds, work_left, workload)
     return {
         "id": workload.workload_id,
         "state": "starting" if started is None else "running",
@@ -56,9 +53,23 @@ def _workload(
         **fields_of_workload(workload.spec),
         "device-count": len(workload.devices),
         "load-percent": loads.get(workload.workload_id, 0.0),
-        "run-seconds": run_seconds,
-        "remaining-seconds": None if total_seconds > 1e12 else round(max(total_seconds - run_seconds, 0.0), 6),
+        "run-seconds": 0.0 if started is None else round(max(now_seconds - started, 0.0), 6),
+        "remaining-seconds": None if remaining_seconds > 1e12 else round(remaining_seconds, 6),
     }
+
+
+def workload_seconds_left(now_seconds: float, work_left: float, workload: Workload) -> float:
+    """Seconds until the earliest known end of a workload; over 1e12 when it has none.
+
+    :param work_left: the remaining seconds of its work, if its profile is work.
+    """
+    started = workload.start_seconds
+    total_seconds, _, _ = workload.end_seconds
+    run_seconds = 0.0 if started is None else max(now_seconds - started, 0.0)
+    if workload.spec.is_work:
+        # At the highest clock from now on: the earliest possible end.
+        total_seconds = min(total_seconds, run_seconds + work_left)
+    return max(total_seconds - run_seconds, 0.0)
 
 
 def device_describer(fleet: Fleet, devices: Sequence[int]) -> Callable[[int], dict[str, Any]]:

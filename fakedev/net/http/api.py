@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
 
 import orjson
 
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Answer, GuardedResource
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
-from fakedev.net.http.slices import Steps
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
 from fakedev.spec.errors import nearest_name
 from fakedev.spec.web_paths import HISTORY
 
-T = TypeVar("T")
-
 #: Characters of a name from the peer that an error repeats.
 _MAX_SHOWN: Final = 100
-#: Items of a collection in one answer.
-_MAX_ITEMS: Final = 500
 
 
 class ApiResource(GuardedResource):
@@ -69,7 +63,7 @@ class ApiHistory(ApiResource):
 
     def get(self, request: GuardedRequest) -> Response:
         """Without ``seconds`` the last ticks, each of them."""
-        seconds = _whole(request, "seconds", 0, 10**6) if argument(request, "seconds") else None
+        seconds = whole_number(request, "seconds", 0, 10**6) if argument(request, "seconds") else None
         return json_response(self._make(seconds))
 
 
@@ -186,54 +180,11 @@ def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | No
     return None
 
 
-def page_of(request: GuardedRequest, count: int, most: int = _MAX_ITEMS) -> range:
-    """The items of a collection of ``count`` that ``limit`` and ``offset`` in the query ask for.
+def whole_number(request: GuardedRequest, name: str, default: int, most: int) -> int:
+    """A whole number of the query.
 
-    :param most: the limit of items in one answer.
-    :raises HttpError: when one is not a whole number in its range.
+    :raises HttpError: when it is none, or is above ``most``.
     """
-    limit = _whole(request, "limit", most, most)
-    offset = _whole(request, "offset", 0, 10**9 - 1)
-    return range(min(offset, count), min(offset + limit, count))
-
-
-@dataclass(frozen=True)
-class Items(Generic[T]):
-    """The items of a collection at one moment.
-
-    :param every: all items, also those that are not asked for.
-    :param describer: called once, at the same moment, with the items that are asked for; the function that it returns
-        describes each of them, perhaps in a later tick.
-    :param more: further values of the answer, before the items.
-    """
-
-    every: Sequence[T]
-    describer: Callable[[list[T]], Callable[[T], object]]
-    more: Mapping[str, object] = field(default_factory=dict)
-
-
-def items_response(request: GuardedRequest, key: str, now: Callable[[], Items[T]]) -> Answer:
-    """The items that ``limit`` and ``offset`` ask for, below ``key``, and how many there are; made in slices.
-
-    :param now: returns the items; called when the answer is begun.
-    """
-    return request.answer_in_slices(_items_steps(request, key, now))
-
-
-def _items_steps(request: GuardedRequest, key: str, now: Callable[[], Items[T]]) -> Steps:
-    items = now()
-    chosen = [items.every[place] for place in page_of(request, len(items.every))]
-    if request.method == b"HEAD":
-        yield  # its only step: nothing is described
-    describe, described = items.describer(chosen), []
-    yield
-    for each in chosen:
-        described.append(orjson.Fragment(orjson.dumps(describe(each), option=orjson.OPT_NON_STR_KEYS)))
-        yield
-    return json_response({**items.more, key: described, "total": len(items.every)})
-
-
-def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
     text = argument(request, name)
     if not text:
         return default

@@ -10,7 +10,8 @@ from html import escape
 from typing import Any, Final
 
 from fakedev.net.http.access_guard import refusal_of_page
-from fakedev.net.http.api import argument, page_of
+from fakedev.net.http.api import argument
+from fakedev.net.http.items import page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
@@ -165,7 +166,7 @@ def make_tester_folder(tester: LoadTester) -> Folder:
 
 def shown_names(request: GuardedRequest) -> range:
     """The range of nodes, devices and pods that a query selects by limit and offset."""
-    return page_of(request, len(ALL), _MAX_SHOWN)
+    return range(*page_of(request, _MAX_SHOWN).indices(len(ALL)))
 
 
 def result(form: Form, value: float | str, info: str) -> Response:

@@ -43,12 +43,13 @@ class FrameSource:
     def frame(self) -> dict[str, Any]:
         """The values of the event ``tick``, see doc/http.md."""
         fleet, state = self.fleet, self.fleet.state
-        level = shown_level(fleet)
+        level, advance = shown_level(fleet), self._ticker.advancing
         frame: dict[str, Any] = {
             "tick": state.tick,
             "seconds": state.seconds,
             "due-seconds": state.wall_seconds,
             "speed": self._ticker.speed,
+            "advance": None if advance is None else [advance.first, advance.target],
             "trouble": self._ticker.trouble(),
             "fleet": [None if math.isnan(value) else round(value, 4) for value in summary(level)],
             "workloads": len(fleet.workloads.by_id),

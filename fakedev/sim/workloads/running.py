@@ -19,6 +19,7 @@ from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.fleet import FOREVER
+from fakedev.spec.shards import entity_key
 
 #: Sums of decimal fractions differ from a tick's boundary by less than this.
 _ROUNDING_SECONDS: Final = 1e-6
@@ -258,9 +259,16 @@ class Workloads:
         return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
-        """The rows of some workloads in the table, by id, without those that do not run yet."""
-        wanted = frozenset(ids)
-        return {each: row for row, each in enumerate(self.table.ids.tolist()) if each in wanted}
+        """The rows of some workloads, at most hundreds, in the table, by id, without those that do not run yet."""
+        wanted = [self.by_id[each].key for each in ids if each in self.by_id]
+        if not wanted:
+            return {}
+        # By their keys: to compare 100,000 numbers takes a fifth of the time of as many texts.
+        keys = np.sort(np.array([entity_key("workload", each) for each in wanted], dtype=np.uint64))
+        table = self.table
+        rows = np.flatnonzero(keys[np.minimum(np.searchsorted(keys, table.keys), len(keys) - 1)] == table.keys)
+        found = dict(zip(table.ids[rows].tolist(), rows.tolist(), strict=True))
+        return {each: found[each] for each in ids if each in found}
 
     def load_percents(self, rows: Mapping[str, int]) -> dict[str, float]:
         """The mean load of workloads in the last tick, without fluctuation, by id.
@@ -277,8 +285,7 @@ class Workloads:
         table = self.table
         places = np.array(list(rows.values()), dtype=np.int64)
         places = places[table.is_work[places]]
-        left = (table.work[places] - table.done[places]) / table.speed[places]
-        return dict(zip(table.ids[places].tolist(), left.tolist(), strict=True))
+        return dict(zip(table.ids[places].tolist(), table.work_left[places].tolist(), strict=True))
 
     def level(self, now_seconds: float) -> Level:
         """The quantities of each running workload, in the order of :meth:`running`: shape (W,).

@@ -130,6 +130,12 @@ class Table(Rows):
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def work_left(self) -> Floats:
+        """Remaining seconds of work at the highest clock, shape (W,); meaningless for other profiles."""
+        left: Floats = (self.work - self.done) / self.speed
+        return left
+
     def kept(self, keep: Mask) -> Table:
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)

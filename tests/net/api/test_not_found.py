@@ -67,12 +67,12 @@ NOTHING = [
 ]
 #: Every resource with the keys that it takes.
 KEYS = {
-    "workloads": "limit, offset",
-    "faults": "limit, offset",
-    "journal": "kind, devices, node, limit, offset",
-    "devices": "node, limit, offset",
-    "nodes": "pool, limit, offset",
-    "queues": "limit, offset",
+    "workloads": "search, sort, limit, offset",
+    "faults": "search, sort, limit, offset",
+    "journal": "kind, devices, node, search, sort, limit, offset",
+    "devices": "node, search, sort, limit, offset",
+    "nodes": "pool, search, sort, limit, offset",
+    "queues": "search, sort, limit, offset",
     "tester": "limit, offset",
     "tester/sleep": "limit, offset",
     **dict.fromkeys(("history", "devices/mig-0/0/history", "queues/sleep/history"), "seconds"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.http.response import PIECE
 from fakedev.net.web.live import MAX_VIEWERS
 from fakedev.sim.charts import ABSENT, MAX_TICKS, MIN_TICKS, History, rounded, summary
@@ -56,6 +57,23 @@ def wait(app: MemoryApplication, peers: list[Peer], seconds: float) -> None:
         app.reactor.advance(0.25)
         for peer in peers:
             peer.read()
+
+
+def test_an_advance_is_in_the_frames(app: MemoryApplication) -> None:
+    """Its first and its target tick while it runs, null before and after."""
+    peer = viewer(app)
+    wait(app, [peer], 1.5)
+    assert app.ask("PATCH", "/api/v1/clock", {"speed": 0}).status == 200
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ticker, "_advance_slice", lambda _: None)  # an advance that takes long
+        client = app.http()
+        client.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15\r\n\r\n{"advance": 60}')
+        wait(app, [peer], 1.5)
+        advances = [value["advance"] for name, value in events(peer) if name == "tick"]
+        client.leave()
+    first = app.fleet.state.tick
+    assert advances[0] is None and advances[-1] == [first, first + 60]
+
 
 
 def test_outline_and_frames(app: MemoryApplication) -> None:

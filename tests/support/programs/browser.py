@@ -87,6 +87,8 @@ class Browser:
 
     :ivar complaints: what the page wrote to the console as an error or warning, and exceptions that it did not catch.
     :ivar asked: the address of everything that was loaded.
+    :ivar sent: every request: its method, address and body (empty for none).
+    :ivar refused: the status and the address of every answer that says no.
     """
 
     def __init__(self, chromium: Chromium, session: str, profile: str) -> None:
@@ -95,6 +97,8 @@ class Browser:
         self._profile = profile
         self.complaints: list[str] = []
         self.asked: list[str] = []
+        self.sent: list[tuple[str, str, str]] = []
+        self.refused: list[tuple[int, str]] = []
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol; its result."""
@@ -122,10 +126,20 @@ class Browser:
 
     async def press(self, key: str, code: int = 0, shift: bool = False) -> None:
         """Press a key and release it."""
-        text = {"Enter": "\r", " ": " "}.get(key)
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else None)
         fields: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **fields, **({"text": text} if text else {}))
         await self.call("Input.dispatchKeyEvent", type="keyUp", **fields)
+
+    async def point(self, x: float, y: float) -> None:
+        """Move the pointer to a place of the window."""
+        await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    async def tap(self, x: float, y: float) -> None:
+        """Tap with a finger on a place of the window."""
+        await self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        await self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        await self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     async def resize(self, width: int, height: int, scale: float = 1) -> None:
         """Give the window another size."""
@@ -148,7 +162,11 @@ class Browser:
         """Keep an event of the tab."""
         parameters = event.get("params", {})
         if event["method"] == "Network.requestWillBeSent":
-            self.asked.append(parameters["request"]["url"])
+            request = parameters["request"]
+            self.asked.append(request["url"])
+            self.sent.append((request["method"], request["url"], request.get("postData", "")))
+        elif event["method"] == "Network.responseReceived" and parameters["response"]["status"] >= 400:
+            self.refused.append((parameters["response"]["status"], parameters["response"]["url"]))
         elif event["method"] == "Runtime.exceptionThrown":
             details = parameters["exceptionDetails"]
             self.complaints.append(str(details.get("exception", {}).get("description", details)))

@@ -41,12 +41,16 @@ class Stand:
 
     service: AsyncService
 
-    def __init__(self, start: StartAsync, folder: Path, browser: Browser) -> None:
+    def __init__(self, start: StartAsync, folder: Path, browser: Browser, config: str = CONFIG) -> None:
         self.port = free_port()
         self._start = start
         self._folder = folder
-        (folder / "page.yaml").write_text(CONFIG % {"port": self.port, "folder": folder})
+        self.configure(config)
         self.browser = browser
+
+    def configure(self, config: str) -> None:
+        """The next ``serve`` takes this configuration, at the same address."""
+        (self._folder / "page.yaml").write_text(config % {"port": self.port, "folder": self._folder})
 
     async def serve(self) -> None:
         """Start the service."""
@@ -56,9 +60,10 @@ class Stand:
         command = [*console("fakedev"), "serve", "--config", config, "--ready-file", str(file)]
         self.service = await ready(self._start(command, folder=self._folder), file)
 
-    async def open(self, place: str = "", web: int = 0) -> Browser:
+    async def open(self, place: str = "", web: int = 0, host: str = "") -> Browser:
         """Open the page and wait until it is live."""
-        await self.browser.open(f"http://{self.service.web[web]}/{place}")
+        address = self.service.web[web]
+        await self.browser.open(f"http://{address.replace('127.0.0.1', host) if host else address}/{place}")
         await self.browser.until("document.getElementById('link')?.textContent === 'live'")
         return self.browser
 
@@ -114,3 +119,9 @@ async def no_complaint(browser: Browser) -> None:
     assert browser.complaints == []
     hosts = {address.split("/")[2] for address in browser.asked if address.startswith(("http", "ws"))}
     assert len(hosts) == 1, hosts
+
+
+async def show_map(browser: Browser) -> None:
+    """Show the map of a fleet that has cards."""
+    await browser.value("document.querySelector('input[name=view][value=Map]').click()")
+    await browser.until("document.querySelector('.map canvas').height > 100")
