@@ -169,12 +169,13 @@ async def of_ten_thousand(browser: Browser, folder: Path) -> None:
 
 
 async def of_parts(browser: Browser, folder: Path) -> None:
-    """A divided GPU, and one with a link that is down."""
+    """The cards of a small fleet; a divided GPU, and one with a link that is down."""
     port = free_port()
     (folder / "parts.yaml").write_text(PARTS % (port, folder))
     async with running([*console("fakedev"), "serve", "--config", str(folder / "parts.yaml")], folder, port) as address:
         await browser.open(f"http://{address}/#fleet")
         await let_pass(60)
+        await picture(browser, "cards-light", "fleet", (1400, 860))
         await picture(browser, "parts-light", "fleet/mig-0/4")
         await browser.value("document.querySelector('aside .why').parentElement.open = false")
         await browser.value("document.querySelector('.links details').open = true")
