@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -13,8 +13,9 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.runner import Application, run_application
-from fakedev.config.configuration import Configuration, QueueListen, Queues
+from fakedev.config.configuration import Logging, QueueListen, Queues
 from fakedev.net.http.limits import DROP_IN_LIMITS
+from fakedev.net.http.resource import make_tree
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
@@ -23,12 +24,17 @@ from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.figures import QueueFigures, QueueHistory, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
+from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.queues.port import QueuePortFactory
 from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
-from fakedev.net.web.tree import make_frontend_root
+from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.web_paths import METRICS
 from fakedev.workqueue.broker import Broker
+
+if TYPE_CHECKING:
+    from fakedev.config.configuration import Configuration
 
 
 class WorkQueues(Reloadable):
@@ -42,10 +48,7 @@ class WorkQueues(Reloadable):
 
     log = Logger()
 
-    def __init__(
-        self, configuration: Configuration, fair_share: FairShare, reactor: Any, verbose: bool = False
-    ) -> None:
-        queues = _queues_of(configuration)
+    def __init__(self, queues: Queues, fair_share: FairShare, reactor: Any, verbose: bool = False) -> None:
         self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor, fair_share)
         options: dict[str, Any] = {
             "max_connections": queues.max_connections,
@@ -57,8 +60,8 @@ class WorkQueues(Reloadable):
         self._backend_factory = QueueBackendFactory(hub, reactor, **options)
         self.figures = QueueFigures(hub, self._client_factory, self._backend_factory)
         self.history = QueueHistory(self.figures, reactor)
-        self._clients = _ports(configuration, lambda whole: _queues_of(whole).clients, self._client_factory, reactor)
-        self._backends = _ports(configuration, lambda whole: _queues_of(whole).backends, self._backend_factory, reactor)
+        self._clients = _ports(queues.clients, lambda later: later.clients, self._client_factory, reactor)
+        self._backends = _ports(queues.backends, lambda later: later.backends, self._backend_factory, reactor)
         self.log_service = (
             QueueLog(self.figures, queues.log_interval_seconds, reactor) if queues.log_interval_seconds else None
         )
@@ -121,42 +124,43 @@ def _queues_of(configuration: Configuration) -> Queues:
 
 
 def _ports(
-    configuration: Configuration,
-    addresses: Callable[[Configuration], Sequence[QueueListen]],
+    first: Sequence[QueueListen],
+    addresses: Callable[[Queues], Sequence[QueueListen]],
     factory: QueuePortFactory,
     reactor: Any,
 ) -> Ports[QueueListen]:
-    def listen(entry: QueueListen, _: Configuration) -> ListeningService:
+    def listen(entry: QueueListen) -> ListeningService:
         return ListeningService(entry.listen, LineAddress(factory, entry.tokens), reactor, make_folder=True)
 
     def change(service: ListeningService, entry: QueueListen, _: Configuration) -> None:
         cast(LineAddress, service.factory).gate.change(entry.tokens)
 
-    return Ports(configuration, addresses, lambda entry: entry.listen, listen, change)
+    return Ports(first, lambda whole: addresses(_queues_of(whole)), lambda entry: entry.listen, listen, change)
 
 
-def run_frontend(configuration: Configuration, verbose: bool) -> None:
+def run_frontend(queues: Queues, metrics: ListenAddress, verbose: bool) -> None:
     """Run ``fakedev-frontend`` until a signal.
 
+    :param metrics: the address of the metrics.
     :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
-    run_application(lambda reactor: make_frontend(configuration, reactor, verbose), configuration.logging)
+    run_application(lambda reactor: make_frontend(queues, metrics, reactor, verbose), Logging())
 
 
-def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = False) -> Application:
-    """The frontend: the queues of a configuration with their metrics, and nothing else."""
+def make_frontend(queues: Queues, metrics: ListenAddress, reactor: Any, verbose: bool = False) -> Application:
+    """The frontend: queues with their metrics, and nothing else."""
     raise_descriptor_limit()
-    queues = WorkQueues(configuration, FairShare(reactor), reactor, verbose)
-    site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
-    web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
-    listeners = Listeners([service for service, _ in web + queues.ports])
-    names = ", ".join(queue.name for queue in _queues_of(configuration).broker.queues)
-    summary = f"fakedev {__version__}: frontend of the queues {names}"
-    addresses = AnnouncedAddresses(summary, configuration.notes, web, queues=queues.ports)
+    work = WorkQueues(queues, FairShare(reactor), reactor, verbose)
+    page = QueueMetricsPage(work.figures, ScrapeStatistics().page(METRICS.template), allow_head=False)
+    site = GuardedSite(make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS)
+    web = [(ListeningService(metrics, site, reactor), "metrics")]
+    listeners = Listeners([service for service, _ in web + work.ports])
+    names = ", ".join(queue.name for queue in queues.broker.queues)
+    addresses = AnnouncedAddresses(f"fakedev {__version__}: frontend of the queues {names}", (), web, queues=work.ports)
     services = [
         listeners,
-        queues.log_service,
+        work.log_service,
         HangupService(reactor, partial(stop_reactor, reactor)),
         Announcement(lambda: addresses),
     ]
-    return Application(listeners, reactor, services, drain=queues.drain, hurry=queues.hurry)
+    return Application(listeners, reactor, services, drain=work.drain, hurry=work.hurry)

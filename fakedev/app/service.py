@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.options import Options, Run
+from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
+from fakedev.app.run import Run, make_fleet, opened
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
@@ -28,12 +27,12 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.figures import QueueFigures, queue_totals
+from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
-from fakedev.net.system.signals import HangupService, stop_reactor
+from fakedev.net.system.signals import HangupService
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
@@ -44,6 +43,7 @@ from fakedev.net.web.own_metrics import (
     fault_metrics,
     limit_metrics,
     port_metrics,
+    queue_totals,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
@@ -53,10 +53,7 @@ from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
 from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
-from fakedev.sim.fleet import Fleet, discard_record
-from fakedev.sim.journal import no_op
-
-File = TypeVar("File")
+from fakedev.sim.fleet import Fleet
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -88,10 +85,10 @@ def make_application(
     keep_freed_memory()
 
     # The simulation, its clock, and what shows it.
-    recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
+    recorder = opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
     kept = configuration.journal
-    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep, reactor)) if kept else None
-    fleet = _fleet(configuration, run, recorder, journal)
+    journal = opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep, reactor)) if kept else None
+    fleet = make_fleet(configuration, run.head, recorder, journal)
     fair_share = FairShare(reactor)
     hub = WorkloadHub(fleet, fair_share)
     pages = Pages(fleet, configuration.identities, reactor)
@@ -109,10 +106,8 @@ def make_application(
     # The ports.
     scrapes = ScrapeStatistics()
     closed: Counter[str] = Counter()
-    workloads = make_workload_ports(
-        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed
-    )
-    queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
+    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, closed)
+    queues = WorkQueues(configuration.queues, fair_share, reactor) if configuration.queues else None
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
@@ -127,7 +122,7 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, queue_history,
         tester,
     )  # fmt: skip
-    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
+    web = make_web(configuration, program, fair_share, reactor)
     web.finish(configuration)
 
     # What a reload changes.
@@ -157,7 +152,7 @@ def make_application(
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
-            HangupService(reactor, partial(stop_reactor, reactor) if run.drop_in else reloader.again),
+            HangupService(reactor, reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             announcement,
         ],
@@ -166,13 +161,6 @@ def make_application(
         drain=partial(_drain, queues, tester),
         hurry=queues.hurry if queues else None,
     )
-
-
-def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None) -> Fleet:
-    spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
-    wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    record = recorder.record if recorder else discard_record
-    return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
 
 
 def _addresses(
@@ -232,11 +220,3 @@ def _own_metrics(
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))
     return own
-
-
-def _opened(name: str, opened: Callable[[], File]) -> File:
-    try:
-        return opened()
-    except OSError as error:
-        sys.stderr.write(f"fakedev: the {name} cannot be written: {error}\n")
-        raise SystemExit(1) from None

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
 from fakedev.commands.control.connection import WORKLOAD_SOCKET, add_address
 from fakedev.commands.control.verbs import relay
+from fakedev.commands.parser import Parser
 
 _GIB: Final = 2**30
 #: A row: the columns of the table, by title.

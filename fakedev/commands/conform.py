@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
+from fakedev.commands.parser import Parser
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances

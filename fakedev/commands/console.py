@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
 import time
-from typing import Any, Final, TextIO
-
-from fakedev import __version__
+from typing import Final, TextIO
 
 _LONGEST_TEXT: Final = 2000
 _SECONDS_ON_TERMINAL: Final = 1.0
 _SECONDS_ELSEWHERE: Final = 10.0
-
-
-class Parser(argparse.ArgumentParser):
-    """The options of a subcommand: ``--help``, ``--version`` and no abbreviations, everywhere.
-
-    :param program: as the user types it, ``fakedev sd``.
-    :param is_formatted: whether the description keeps its lines.
-    """
-
-    def __init__(self, program: str, *, description: str | None, is_formatted: bool = False, **options: Any) -> None:
-        if is_formatted:
-            options["formatter_class"] = argparse.RawDescriptionHelpFormatter
-        super().__init__(program, description=description, allow_abbrev=False, **options)
-        self.add_argument("--version", action="version", version=f"fakedev {__version__}", help="print the version")
-
-    def error(self, message: str) -> Any:
-        """Print one line, and end with 2."""
-        self.exit(2, f"{self.prog}: {message}; --help lists the options\n")
 
 
 def write_text(stream: TextIO | None, text: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import Parser
+from fakedev.commands.parser import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.discovery import targets_of

@@ -16,6 +16,7 @@ from fakedev.config.identities.counters import FieldTable
 from fakedev.config.identities.identities import load_identity
 from fakedev.config.identities.keys import IDENTITY
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
+from fakedev.config.names import is_path
 from fakedev.config.original import (
     load_original_device,
     load_original_device_list,
@@ -242,11 +243,6 @@ def _index(files: Files, folder: str) -> Mapping[str, str]:
             if alias.strip(" \"'"):
                 names.setdefault(alias.strip(" \"'"), file)
     return MappingProxyType(names)
-
-
-def is_path(name: str) -> bool:
-    """Whether a name is the path of a file, not a name in the catalog."""
-    return "/" in name or name.endswith((".yaml", ".yml", ".json"))
 
 
 def _is_original(name: str, node: Node, section: Section) -> bool:

@@ -6,7 +6,6 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
@@ -15,8 +14,7 @@ from fakedev.app.queues import make_frontend
 from fakedev.commands.dropins.frontend import FrontendOptions
 from fakedev.commands.dropins.frontend import main as frontend_main
 from fakedev.config.configuration import Queues
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
+from fakedev.spec.listen_address import ListenAddress
 from tests.support.application import AppReactor, MemoryApplication, application
 
 QUEUES = """
@@ -147,24 +145,21 @@ def test_statistics_in_the_log(said: list[str]) -> None:
 # -- fakedev-frontend ----------------------------------------------------------------------------------------
 
 
-def configured(*arguments: str) -> Any:
-    """The configuration that options produce."""
+def settings_of(*arguments: str) -> tuple[Queues, ListenAddress]:
+    """The queues and the address of the metrics that options mean."""
     options = FrontendOptions()
-    values = options.flags.parse(arguments)
-    return load("options", Files(environ={}), text=options.configuration_text(values))
+    return options.settings(options.flags.parse(arguments))
 
 
 def queues_of(*arguments: str) -> Queues:
     """Its queues."""
-    queues: Queues = configured(*arguments).queues
-    return queues
+    return settings_of(*arguments)[0]
 
 
 def test_defaults_of_the_original() -> None:
     """Addresses on localhost, no limit, no interval."""
-    configuration = configured("sleep", "media$HOME")
-    queues = configuration.queues
-    assert [endpoint.listen.display for endpoint in configuration.web] == ["localhost:9998"]
+    queues, metrics = settings_of("sleep", "media$HOME")
+    assert metrics.display == "localhost:9998"
     assert [entry.listen.display for entry in queues.clients + queues.backends] == ["localhost:9997", "localhost:9999"]
     assert [(queue.name, queue.max_waiting) for queue in queues.broker.queues] == [("sleep", 0), ("media$HOME", 0)]
     assert (queues.broker.maxima, queues.log_interval_seconds) == ("window", 0)
@@ -212,7 +207,7 @@ def test_the_frontend_serves_queues_and_metrics_alone(said: list[str]) -> None:
     """Three ports; /metrics is the page of the queues, and there is nothing else."""
     before = signal.getsignal(signal.SIGHUP)
     reactor = AppReactor()
-    service = make_frontend(configured("sleep"), reactor)
+    service = make_frontend(*settings_of("sleep"), reactor)
     service.privilegedStartService()
     service.startService()
     try:

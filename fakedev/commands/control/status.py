@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
 from fakedev.commands.control.connection import (
     HTTP_SOCKET,
     CannotAsk,
@@ -19,6 +19,7 @@ from fakedev.commands.control.connection import (
     service_address,
 )
 from fakedev.commands.control.screen import Terminal, screen
+from fakedev.commands.parser import Parser
 from fakedev.spec.web_paths import STREAM
 
 #: The stream has a frame each second: without one for so long, the service does not answer.

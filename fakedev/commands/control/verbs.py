@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
 from fakedev.commands.control.connection import (
     WORKLOAD_SOCKET,
     CannotAsk,
@@ -17,6 +17,7 @@ from fakedev.commands.control.connection import (
     given_token,
     service_address,
 )
+from fakedev.commands.parser import Parser
 from fakedev.commands.workload.socket import Stopped, StopSignals
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from fakedev.wire.words import quote_word

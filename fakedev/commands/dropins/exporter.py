@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"
@@ -86,6 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with options.flags.usage_errors_exit():
         values = options.flags.parse(arguments)
         text = options.configuration_text(values)
+    # A usage error and -help need none of these.
+    from fakedev.config.load import load  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+
     files = Files(environ=os.environ)
     try:
         configuration = load(_OPTIONS, files, text=text)
@@ -93,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
         return 2
-    from fakedev.app.options import Run, record_head  # noqa: PLC0415
-    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.app.exporter import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted
+    from fakedev.app.run import record_head  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_program(configuration, Run(head, values[options.record], drop_in=True))
+    run_exporter(configuration, head, values[options.record])
     return 0
