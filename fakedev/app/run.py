@@ -7,17 +7,19 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import time
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fakedev import __version__
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.net.fleet.journal import JournalFile
-from fakedev.net.fleet.recorder import Recorder
 from fakedev.sim.fleet import Fleet, discard_record
 from fakedev.sim.journal import no_op
 from fakedev.spec.record_head import RecordHead
+
+if TYPE_CHECKING:
+    from fakedev.net.fleet.journal import JournalFile
+    from fakedev.net.fleet.recorder import Recorder
 
 File = TypeVar("File")
 

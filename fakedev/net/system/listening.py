@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
-from twisted.internet import defer, endpoints, tcp
+from twisted.internet import defer, tcp
 from twisted.internet.base import ReactorBase
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
@@ -60,8 +60,13 @@ class ListeningService(Service):
     log = Logger()
     #: How long connections may take to send buffered data when the service stops.
     closing_seconds = 2.0
-    #: Makes an endpoint from its description.
-    endpoint_of: Callable[..., Any] = staticmethod(endpoints.serverFromString)
+
+    @staticmethod
+    def endpoint_of(reactor: Any, description: str) -> Any:
+        """An endpoint from its description."""
+        from twisted.internet.endpoints import serverFromString  # noqa: PLC0415 - takes long, and few addresses need it
+
+        return serverFromString(reactor, description)
 
     def __init__(
         self, address: ListenAddress, factory: IProtocolFactory, reactor: Any = None, make_folder: bool = False
