@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces
@@ -34,17 +35,20 @@ class ExporterOptions:
         }
         self.record = flags.text("record", "", "record the run, to replay it (not in the original)", "FILE")
 
-    def configuration_text(self, values: Values) -> str:
+    def configuration_text(self, values: Values, left_out: Collection[str] = ()) -> str:
         """The configuration that the options mean, as JSON, which is YAML.
 
+        :param left_out: files of base workloads that are not used.
         :raises FlagError: when the name of a file is empty.
         """
         for flag in (self.devtype, self.identity, self.devlist):
             if not values[flag]:
                 raise FlagError(f"-{flag.name} must name a file")
-        base = [
-            {"file": _file(values[flag]), "devices": group} for group, flag in self.base.items() if values[flag]
-        ]
+        base = []
+        for group, path in ((group, values[flag]) for group, flag in self.base.items()):
+            if path and path not in left_out:
+                # Devices in the file go before the group.
+                base.append({"file": _file(path)} | ({} if _names_devices(path) else {"devices": group}))
         tree = {
             "version": 1,
             "fleet": {
@@ -74,6 +78,15 @@ def _file(path: str) -> str:
     return path if "/" in path or "." in path else f"./{path}"
 
 
+def _names_devices(path: str) -> bool:
+    """Whether the file of a base workload names its devices; what is wrong with it is found when it is loaded."""
+    try:
+        fields = json.loads(Path(path).read_bytes())
+        return any(name.lower() == "devices" and value for name, value in fields.items())
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the exporter until SIGTERM, SIGINT or SIGHUP.
 
@@ -89,12 +102,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
 
     files = Files(environ=os.environ)
-    try:
-        configuration = load(_OPTIONS, files, text=text)
-    except ConfigurationError as error:
-        for problem in error.problems:
+    base = {os.path.normpath(path): path for flag in options.base.values() if (path := values[flag])}
+    left_out: set[str] = set()
+    while True:
+        try:
+            configuration = load(_OPTIONS, files, text=text)
+            break
+        except ConfigurationError as error:
+            # As the original does: a base workload of unknown devices is left out, and the program runs without it.
+            unknown = [each for each in error.problems if each.file in base and each.text.startswith("devices: ")]
+            shown = unknown or error.problems
+        for problem in shown:
             print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
-        return 2
+        if not unknown:
+            return 2
+        left_out |= {base[problem.file] for problem in unknown}
+        print("fakedev-exporter: without the base workload of", ", ".join(sorted(left_out)), file=sys.stderr)
+        text = options.configuration_text(values, left_out)
     from fakedev.app.exporter import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted
     from fakedev.app.run import record_head  # noqa: PLC0415
 

@@ -156,6 +156,8 @@ class LineConnection(LineReceiver):
         self._port.silent_peers.note(self)
         if not self.is_admitted:
             self.MAX_LENGTH = MAX_BYTES_BEFORE_TOKEN
+        if self._port.idle_answer_seconds is not None:
+            self._start_timer()
 
     def dataReceived(self, data: bytes) -> None:
         """Keep bytes until the connection has its turn, which is usually at once."""

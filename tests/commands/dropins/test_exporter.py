@@ -84,9 +84,13 @@ def test_the_exporter_serves_metrics_alone(drop_in: MemoryApplication) -> None:
 
 
 def test_the_exporter_is_impatient(drop_in: MemoryApplication) -> None:
-    """A message that is begun, then 150 ms of silence: told 1. Bytes that keep coming are waited for."""
+    """Nothing, or a message that is begun, then 150 ms of silence: told 1. Bytes that keep coming are waited for."""
+    silent = drop_in.connect()
+    drop_in.reactor.advance(0.149)
+    assert (silent.heard(), silent.closed) == (b"", False)
+    drop_in.reactor.advance(0.002)
+    assert (silent.heard(), silent.closed) == (b"1", True)
     peer = drop_in.connect()
-    drop_in.reactor.advance(60)
     peer.send(b'{"Name": ')
     drop_in.reactor.advance(0.149)
     assert not peer.closed
@@ -103,6 +107,22 @@ def test_the_exporter_is_impatient(drop_in: MemoryApplication) -> None:
     assert (peer.heard(), peer.closed) == (b"0", True)
 
 
+def test_the_service_waits_for_silent_peers() -> None:
+    """fakedev serve does not answer what has sent nothing."""
+    with application() as app:
+        silent = app.connect()
+        app.reactor.advance(60)
+        assert (silent.heard(), silent.closed) == (b"", False)
+
+
+def test_a_peer_of_words_may_be_silent_after_its_first_message(drop_in: MemoryApplication) -> None:
+    """The original's patience is for the first message alone."""
+    peer = drop_in.connect()
+    assert peer.say("list") == ["ok 0 lines"]
+    drop_in.reactor.advance(60)
+    assert not peer.closed
+
+
 def test_usage_of_the_exporter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], misuse: Callable[..., str]
 ) -> None:
@@ -117,3 +137,49 @@ def test_usage_of_the_exporter(
         assert f"{name}" in said.err
     for arguments in (["-nope"], ["-count", "x"], ["-devtype", ""], ["operand"]):
         assert "fakedev-exporter" in misuse(exporter_main, *arguments)
+
+
+def base_of(folder: Path, *devices: str) -> str:
+    """The path of a base workload's file that names devices."""
+    path = folder / f"{'-'.join(devices) or 'any'}.json"
+    path.write_text(json.dumps({"Name": "base", "Profile": [{"Load": 40, "Seconds": 0}], "Devices": devices}))
+    return str(path)
+
+
+def test_devices_of_a_base_workload(tmp_path: Path) -> None:
+    """Devices in its file go before the group; a file without them is for the group."""
+    one, group = base_of(tmp_path, "card4"), base_of(tmp_path)
+    for arguments, busy in ((["-wl-all", one], [1, 0]), (["-wl-odd", group], [0, 1]), (["-wl-all", group], [1, 1])):
+        with exporter(DATA, "-count", "2", *arguments) as app:
+            app.tick(2)
+            assert (app.fleet.usage_ratio > 0.2).tolist() == [bool(each) for each in busy], arguments
+
+
+def test_a_base_workload_of_unknown_devices_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a warning that names the file and the device; the program runs with the others."""
+    names = {"devtype": "device", "devlist": "devices", "identity": "identity"}
+    files = [part for flag, name in names.items() for part in (f"-{flag}", str(DATA / f"original-{name}.json"))]
+    started = []
+    monkeypatch.setattr("fakedev.app.exporter.run_exporter", lambda *arguments: started.append(arguments))
+    unknown, known = base_of(tmp_path, "card4", "card9"), base_of(tmp_path, "card6")
+    assert exporter_main([*files, "-count", "2", "-wl-all", unknown, "-wl-odd", known]) == 0
+    ((configuration, head, _),) = started
+    assert [workload.devices for workload in configuration.fleet.base] == [("card6",)]
+    said = capsys.readouterr().err
+    assert f"{unknown}:1: devices: " in said
+    assert "card9" in said
+    assert f"without the base workload of {unknown}" in said
+    assert unknown not in head.text  # a replay does the same
+
+
+def test_the_socket_needs_no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a read-only root: what is not used is not looked for."""
+
+    def no_folder() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", no_folder)
+    with exporter(DATA) as app:
+        assert app.get("/metrics").status == 200
