@@ -47,11 +47,11 @@ def host_name(text: str) -> str:
 
 def queue_name(text: str) -> str:
     """A queue's name: a word of the line protocol, and a part of a path."""
-    good = text.isprintable() and not any(character.isspace() or character in "/=?#\"'\\" for character in text)
+    good = text.isprintable() and not any(character.isspace() or character in "=?#\"'\\" for character in text)
     if not good or not 0 < len(text) <= LONGEST_QUEUE_NAME or text in (".", "..", "--"):
         raise ValueError(
             f"{text[:60]!r} is no queue name: at most {LONGEST_QUEUE_NAME} characters that print, without blanks, "
-            "quotes and / = ? # \\"
+            "quotes and = ? # \\"
         )
     return text
 

@@ -165,6 +165,20 @@ def test_defaults_of_the_original() -> None:
     assert (queues.broker.maxima, queues.log_interval_seconds) == ("window", 0)
 
 
+def test_a_queue_with_a_slash() -> None:
+    """As the original accepts it; in paths of the API it is %2F."""
+    text = QUEUES.replace("[sleep]", "[team/media]")
+    with application(text) as app:
+        asks, works = app.client(), app.backend()
+        assert asks.say("put team/media 1") == ["ok 1"]
+        assert b'hpa_queue_waiting{name="team/media"} 1\n' in app.get("/queues/metrics").body
+        assert app.json("/api/v1/queues/team%2Fmedia")["waiting"] == 1
+        assert app.json("/api/v1/queues/team%2Fmedia/history")["queue"] == "team/media"
+        assert works.say("take team/media")[0].startswith("ok 1 ")
+        works.leave()
+    assert [queue.name for queue in queues_of("team/media").broker.queues] == ["team/media"]
+
+
 def test_options_of_the_original() -> None:
     """With one dash or two; an address without a host is every address."""
     queues = queues_of("-caddr", ":97", "--waddr=0.0.0.0:99", "-interval", "30", "-qmax=7", "sleep")
@@ -181,7 +195,7 @@ def test_options_of_the_original() -> None:
         (["-qmax", "x", "sleep"], "-qmax: "),
         (["-nope", "sleep"], "there is no option -nope"),
         (["a", "a"], "the queue 'a' is there twice"),
-        (["a/b"], "fakedev-frontend: 'a/b' is no queue name"),
+        (["a=b"], "fakedev-frontend: 'a=b' is no queue name"),
         (["-caddr", "x", "sleep"], "-caddr: 'x' is no address"),
         (["-waddr", ":99999", "sleep"], "-waddr: 99999 is no port"),
         (["-maddr", "x", "sleep"], "-maddr: 'x' is no address"),
@@ -216,6 +230,8 @@ def test_the_frontend_serves_queues_and_metrics_alone(said: list[str]) -> None:
         app.reactor = reactor
         assert app.client().say("put sleep 1") == ["ok 1"]
         assert b'hpa_queue_waiting{name="sleep"} 1\n' in app.get("/metrics").body
+        head = app.ask("HEAD", "/metrics")
+        assert (head.status, head.headers["allow"]) == (405, "GET")
         assert [app.get(path).status for path in ("/", "/queues/metrics", "/health", "/api/v1/queues")] == [404] * 4
         assert "clients of the queues: localhost:9997 [open to this machine]" in said
         ended: list[object] = []

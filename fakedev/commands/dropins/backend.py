@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values
 from fakedev.commands.workload.options import find_files
-from fakedev.workqueue.backend_run import SLEEP, BackendCommand
+from fakedev.workqueue.backend_run import PLACEHOLDER, SLEEP, BackendCommand
 
 if TYPE_CHECKING:
     from fakedev.app.backend import BackendSettings
@@ -74,6 +74,8 @@ class BackendOptions:
             given = f", not {words[0]!r}" if words else ""
             raise FlagError(f"give the absolute path of a command, or sleep, and its arguments{given}")
         plain = {field: values[flag] for field, flag in self._plain.items()}
+        if not plain["pattern"] and any(PLACEHOLDER in word for word in words):
+            raise FlagError(f"{PLACEHOLDER} in the command needs -glob PATTERN, which says what the file is")
         if plain["backoff_seconds"] > plain["max_backoff_seconds"]:
             raise FlagError("-backoff is longer than -backoff-max")
         if not 1 <= plain["workers"] <= _MAX_WORKERS:

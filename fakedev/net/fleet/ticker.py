@@ -134,6 +134,11 @@ class Ticker(Service):
             return None
         return Advance(self._advance_first, self._fleet.state.tick + self._remaining)
 
+    @property
+    def seconds_per_tick(self) -> float:
+        """The time from one tick to the next, by the wall clock; 0 while only an advance moves the clock."""
+        return self._wall_per_tick
+
     def stop_advance(self) -> bool:
         """Stop the advance in progress, which ends at the tick that it has reached; False when there is none."""
         self._remaining = 0

@@ -63,7 +63,11 @@ _ORIGINALS: Final[tuple[_Row, ...]] = (
         "Requests that failed, were out of time, or whose backend was lost.",
         lambda queue: sum(queue.counted.outcomes[outcome] for outcome in FAILURES),
     ),
-    ("hpa_queue_disconnect_total", "Requests whose client left before they were over.", "counted.disconnects"),
+    (
+        "hpa_queue_disconnect_total",
+        "Requests whose client left before they were over; they are neither successes nor failures.",
+        "counted.disconnects",
+    ),
 )
 _MAXIMA: Final[tuple[_Row, ...]] = (
     ("hpa_queue_maxrun_seconds", "The longest run that ended lately.", "counted.longest_run_seconds"),

@@ -107,6 +107,32 @@ def test_the_exporter_is_impatient(drop_in: MemoryApplication) -> None:
     assert (peer.heard(), peer.closed) == (b"0", True)
 
 
+@pytest.mark.parametrize("offset", [0.0, 0.3, 0.9])
+def test_a_workload_of_a_second_runs_for_a_second(drop_in: MemoryApplication, offset: float) -> None:
+    """Also when it begins between two ticks: its peer is not told earlier."""
+    drop_in.tick(2)
+    drop_in.reactor.advance(offset)
+    peer = drop_in.connect()
+    peer.send(b'{"Name": "x", "Profile": [{"Load": 5, "Seconds": 1}], "Repeat": 1, "Devices": ["card4"]}')
+    if offset:
+        drop_in.reactor.advance(1 - offset)  # the tick
+    drop_in.reactor.advance((offset or 1) - 0.001)
+    assert (peer.heard(), peer.closed) == (b"", False)
+    drop_in.reactor.advance(0.002)
+    assert (peer.heard(), peer.closed) == (b"0", True)
+
+
+def test_a_peer_that_leaves_before_it_is_told(drop_in: MemoryApplication) -> None:
+    """Nothing is left to tell."""
+    drop_in.reactor.advance(0.5)
+    peer = drop_in.connect()
+    peer.send(b'{"Name": "x", "Profile": [{"Load": 5, "Seconds": 1}], "Repeat": 1, "Devices": ["card4"]}')
+    drop_in.reactor.advance(0.6)
+    peer.leave()
+    drop_in.tick(2)
+    assert not drop_in.fleet.workloads.by_id
+
+
 def test_the_service_waits_for_silent_peers() -> None:
     """fakedev serve does not answer what has sent nothing."""
     with application() as app:
@@ -183,3 +209,14 @@ def test_the_socket_needs_no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tempfile.gettempdir", no_folder)
     with exporter(DATA) as app:
         assert app.get("/metrics").status == 200
+
+
+def test_a_device_without_a_mapped_label_has_none(tmp_path: Path) -> None:
+    """No value is made for it when other devices of the list have one."""
+    listed = json.loads((DATA / "original-devices.json").read_bytes())
+    del listed["DeviceLabels"][1]["addr"]
+    (tmp_path / "devlist.json").write_text(json.dumps(listed))
+    with exporter(DATA, "-devlist", str(tmp_path / "devlist.json"), "-count", "2") as app:
+        page = app.get("/metrics").body.decode()
+    assert 'acme_power_watts{bdf="0000:5a:00.0",dev_file="card4",pciid="0x56c0"}' in page
+    assert 'acme_power_watts{dev_file="card6",pciid="0x56c0"}' in page
