@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+
+from fakedev.app.early_signals import EarlySignals
+
+# twistd imports this module when it is asked for fakedev, and what follows takes long. The handler of SIGINT stays:
+# the reactor replaces no other.
+if os.path.basename(sys.argv[0]) == "twistd":
+    EarlySignals((signal.SIGTERM,), by_signal=True).install(besides=signal.SIGINT)
+
 from fakedev.app.options import Options
 from fakedev.app.service import makeService
 

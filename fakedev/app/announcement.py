@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 from twisted.application.service import Service
 from twisted.logger import Logger
 
-from fakedev.net.system.listening import ListeningService
+from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.listening import CannotStart, ListeningService
+from fakedev.net.system.unix_sockets import FileMark, remove_own
 from fakedev.spec.web_paths import METRICS
 
 #: What an HTTP address serves, and a path that shows it.
@@ -20,6 +22,9 @@ _SERVED: Final = {
     "exporter": ("metrics, as the exporter has them", METRICS.template),
     "tester": ("statistics and control of the load", "/stats"),
 }
+
+#: Programs of other users may wait for the ready file.
+_READY_FILE_MODE: Final = 0o644
 
 
 class AnnouncedAddresses(NamedTuple):
@@ -52,14 +57,17 @@ class Announcement(Service):
         self.setName("announcement")
         self._what = what
         self._ready_file = ready_file
+        self._mark: FileMark | None = None
 
     def startService(self) -> None:
         """Announce the addresses."""
         super().startService()
         self.tell()
+        if self._ready_file and self._mark is None:
+            raise CannotStart(f"the ready file {self._ready_file} cannot be written")
 
     def tell(self) -> None:
-        """Announce the current addresses."""
+        """Announce the current addresses; a ready file that cannot be written is logged."""
         what = self._what()
         lines = [what.summary, *(f"note: {note}" for note in what.notes)]
         for service, serve in what.web:
@@ -74,10 +82,9 @@ class Announcement(Service):
             self._write_ready_file(what)
 
     def stopService(self) -> None:
-        """Remove the ready file."""
+        """Remove the ready file, if it is still ours."""
         super().stopService()
-        if self._ready_file and os.path.exists(self._ready_file):
-            os.unlink(self._ready_file)
+        remove_own(self._ready_file, self._mark)
 
     def _write_ready_file(self, what: AnnouncedAddresses) -> None:
         content = {
@@ -87,15 +94,12 @@ class Announcement(Service):
             "queue-clients": [service.display for service, who in what.queues if who == "clients"],
             "queue-backends": [service.display for service, who in what.queues if who == "backends"],
         }
-        # Renamed into place, so that the file is always complete.
-        unfinished = f"{self._ready_file}.{os.getpid()}"
         try:
-            with open(unfinished, "w", encoding="utf-8") as file:
-                json.dump(content, file)
-            os.replace(unfinished, self._ready_file)
-        except OSError as error:
-            self.log.error("the ready file cannot be written: {error}", error=str(error))
-            raise SystemExit(1) from None
+            replace_file(self._ready_file, json.dumps(content), _READY_FILE_MODE)
+        except CannotWrite as reason:
+            self.log.error("the ready file cannot be written: {reason}", reason=str(reason))
+        else:
+            self._mark = FileMark.of(self._ready_file)
 
 
 def _url(service: ListeningService, path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +69,7 @@ def run_backend(settings: BackendSettings) -> int:
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
+    gc.enable()  # it is off while a drop-in starts
     begin_logging(reactor, "debug" if settings.verbose else "info")
     try:
         program = make_backend(settings, reactor)

@@ -6,11 +6,11 @@ Apart from the service, because it must listen within a fraction of a second: wh
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.run import make_fleet, opened
+from fakedev.app.run import make_fleet
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration
 from fakedev.net.fleet.ticker import Ticker
@@ -30,9 +30,6 @@ from fakedev.net.web.page_cache import Pages
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.web_paths import METRICS
 
-if TYPE_CHECKING:
-    from fakedev.net.fleet.recorder import Recorder
-
 #: How long the original waits for the rest of a message.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
@@ -48,12 +45,14 @@ def run_exporter(configuration: Configuration, head: RecordHead, record: str) ->
 
 def make_exporter(configuration: Configuration, head: RecordHead, reactor: Any, record: str = "") -> Application:
     """The exporter: /metrics by GET, and the workload port with the original's patience; SIGHUP ends it.
-
-    :raises SystemExit: 1, with a line of explanation, when the record cannot be written.
     """
     raise_descriptor_limit()
     keep_freed_memory()
-    recorder = _recorder(record, head) if record else None
+    recorder = None
+    if record:
+        from fakedev.net.fleet.recorder import Recorder  # noqa: PLC0415 - most runs are not recorded
+
+        recorder = Recorder(record, head)
     fleet = make_fleet(configuration, head, recorder)
     fair_share = FairShare(reactor)
     hub = WorkloadHub(fleet, fair_share)
@@ -93,9 +92,3 @@ def make_exporter(configuration: Configuration, head: RecordHead, reactor: Any, 
     hangup = HangupService(reactor, partial(stop_reactor, reactor))
     services = [ticker, listeners, hangup, Announcement(lambda: addresses)]
     return Application(listeners, reactor, services, recorder=recorder)
-
-
-def _recorder(path: str, head: RecordHead) -> Recorder:
-    from fakedev.net.fleet.recorder import Recorder  # noqa: PLC0415 - most runs are not recorded
-
-    return opened("record", lambda: Recorder(path, head))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from fakedev import __version__
 from fakedev.config.configuration import Configuration
@@ -20,8 +19,6 @@ from fakedev.spec.record_head import RecordHead
 if TYPE_CHECKING:
     from fakedev.net.fleet.journal import JournalFile
     from fakedev.net.fleet.recorder import Recorder
-
-File = TypeVar("File")
 
 #: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.
 ReadAgain = Callable[[], tuple[Configuration, RecordHead]]
@@ -70,15 +67,3 @@ def make_fleet(
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     record = recorder.record if recorder else discard_record
     return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
-
-
-def opened(name: str, opened: Callable[[], File]) -> File:
-    """A file of the run.
-
-    :raises SystemExit: 1, after a line of explanation, when it cannot be written.
-    """
-    try:
-        return opened()
-    except OSError as error:
-        sys.stderr.write(f"fakedev: the {name} cannot be written: {error}\n")
-        raise SystemExit(1) from None

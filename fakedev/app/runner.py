@@ -10,6 +10,8 @@ from twisted.application.service import IService
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
 
+from fakedev.app.early_signals import EarlySignals
+from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
@@ -50,14 +52,32 @@ class Application(LoggedService):
         self._drain = drain
         self._hurry = hurry
         self._collector = CollectorSettings()
+        self._early = EarlySignals.installed()
         for service in services:
             if service is not None:
                 service.setServiceParent(self)
 
+    def privilegedStartService(self) -> None:
+        """Listen; from now on a signal is an orderly stop."""
+        if self._early is not None:
+            self._early.hold()
+        super().privilegedStartService()
+
     def startService(self) -> None:
-        """Start all."""
+        """Start all.
+
+        :raises CannotStart: when the record cannot be written.
+        """
+        if self._recorder is not None:
+            # All addresses are ours now: another fakedev with the same record would have been found there.
+            try:
+                self._recorder.open()
+            except CannotWrite as reason:
+                self.listeners.give_up(f"the record cannot be written: {reason}")
         super().startService()
         self._reactor.callWhenRunning(self._collector.begin)
+        if self._early is not None:
+            self._reactor.callWhenRunning(self._early.deliver)
 
     def stopService(self) -> Deferred[None]:
         """Stop all; fires when the last connection is closed and the record is complete."""
@@ -90,11 +110,13 @@ def run_application(make: Callable[[Any], Application], logging: Logging) -> Non
 
     begin_logging(reactor, logging.level, logging.format)
     application = make(reactor)
+    # Before the application starts: when the reactor runs, it sends early signals to these handlers.
+    reactor.callWhenRunning(
+        EndingSignals(reactor, lambda _: stop_reactor(reactor), application.hurry, _STOPS).install
+    )
     application.privilegedStartService()
     application.startService()
     reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
-    signals = EndingSignals(reactor, lambda _: stop_reactor(reactor), application.hurry, _STOPS)
-    reactor.callWhenRunning(signals.install)
     reactor.run()
     if application.listeners.failure is not None:
         raise SystemExit(1)

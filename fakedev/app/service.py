@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -16,11 +17,11 @@ from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
-from fakedev.app.run import Run, make_fleet, opened
+from fakedev.app.run import Run, make_fleet
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
-from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
@@ -29,10 +30,12 @@ from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
+from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.signals import HangupService
+from fakedev.net.system.stalls import StallWatch
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
@@ -41,11 +44,13 @@ from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    file_metrics,
     limit_metrics,
     port_metrics,
     queue_totals,
     reload_metrics,
     scrape_metrics,
+    stall_metrics,
     tick_metrics,
     workload_metrics,
 )
@@ -79,15 +84,19 @@ def make_application(
 ) -> Application:
     """The application of a configuration.
 
-    :raises SystemExit: 1, with a line of explanation, when the record or the journal cannot be written.
+    :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
     raise_descriptor_limit()
     keep_freed_memory()
 
     # The simulation, its clock, and what shows it.
-    recorder = opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
-    kept = configuration.journal
-    journal = opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep, reactor)) if kept else None
+    recorder = Recorder(run.record, run.head) if run.record else None
+    journal = _journal(configuration.journal, reactor) if configuration.journal else None
+    files = {"record": recorder, "journal": journal}
+
+    def file_problems() -> dict[str, str]:
+        return {name: file.problem for name, file in files.items() if file is not None}
+
     fleet = make_fleet(configuration, run.head, recorder, journal)
     fair_share = FairShare(reactor)
     hub = WorkloadHub(fleet, fair_share)
@@ -111,7 +120,11 @@ def make_application(
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
-    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage)
+    stalls = StallWatch(reactor)
+    own = _own_metrics(
+        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls
+    )
+    own.add("files", partial(file_metrics, file_problems))
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
@@ -119,8 +132,8 @@ def make_application(
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, queue_history,
-        tester,
+        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
+        queue_history, tester,
     )  # fmt: skip
     web = make_web(configuration, program, fair_share, reactor)
     web.finish(configuration)
@@ -154,6 +167,7 @@ def make_application(
             ReportFiles(tester, configuration.reports) if tester else None,
             HangupService(reactor, reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
+            stalls,
             announcement,
         ],
         recorder=recorder,
@@ -198,6 +212,7 @@ def _own_metrics(
     reloader: Reloader,
     closed: Mapping[str, Mapping[str, int]],
     shortage: DescriptorShortage,
+    stalls: StallWatch,
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
@@ -208,6 +223,7 @@ def _own_metrics(
 
     own = OwnMetrics({
         "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
+        "stalls": partial(stall_metrics, stalls.delays),
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
@@ -220,3 +236,11 @@ def _own_metrics(
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))
     return own
+
+
+def _journal(journal: Journal, reactor: Any) -> JournalFile:
+    try:
+        return JournalFile(journal.file, journal.max_bytes, journal.keep, reactor)
+    except CannotWrite as reason:
+        sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
+        raise SystemExit(1) from None

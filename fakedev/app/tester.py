@@ -18,6 +18,7 @@ from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
 from fakedev.net.system.descriptors import raise_descriptor_limit
+from fakedev.net.system.files import CannotWrite, replace_file
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
@@ -32,6 +33,7 @@ from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.plan import Plan
+from fakedev.tester.report import Report
 from fakedev.tester.scaling import ScaleStep
 
 #: How long peers of the control port may delay the end of the program.
@@ -95,6 +97,15 @@ def run_client(
 
     run_application(make, Logging())
     return made[0]
+
+
+def save_report(report: Report, path: str) -> str:
+    """Write a report to a file, in the form that its name asks for; returns why it could not be written, or nothing."""
+    try:
+        replace_file(path, report.as_file(path))
+    except CannotWrite as reason:
+        return str(reason)
+    return ""
 
 
 def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:

@@ -24,7 +24,7 @@ from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.record import Replay, read_record
+from fakedev.sim.record import Replay, read_record, without_incomplete_line
 from fakedev.spec.errors import Refused
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.units import parse_duration
@@ -91,7 +91,11 @@ def _record(
     if path is None:
         return None, Replay([])
     try:
-        head, events = read_record(Path(path).read_bytes(), compiled)
+        given = Path(path).read_bytes()
+        text = without_incomplete_line(given)
+        if text != given:
+            print(f"fakedev render: note: {path}: the last line is incomplete, and left out", file=sys.stderr)
+        head, events = read_record(text, compiled)
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:

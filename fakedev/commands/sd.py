@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from tempfile import mkstemp
 
 from fakedev.app.configuration_options import add_configuration_options
 from fakedev.commands.parser import Parser
@@ -33,13 +34,18 @@ def discover(arguments: Sequence[str]) -> int:
     if options.output is None:
         sys.stdout.write(text)
         return 0
-    # Renamed into place: Prometheus watches the file, and must not read a part of it.
-    unfinished = f"{options.output}.{os.getpid()}.tmp"
+    # Renamed into place: Prometheus watches the file, and must not read a part of it. It may run as another user.
+    folder, name = os.path.split(options.output)
+    unfinished = ""
     try:
-        with open(unfinished, "w", encoding="utf-8") as file:
+        descriptor, unfinished = mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
+        with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o644)
             file.write(text)
         os.replace(unfinished, options.output)
     except OSError as error:
+        if unfinished:
+            os.unlink(unfinished)
         print(f"fakedev sd: {options.output}: {error.strerror}", file=sys.stderr)
         return 1
     return 0

@@ -62,6 +62,18 @@ def read_record(
     return head, events
 
 
+def without_incomplete_line(text: bytes) -> bytes:
+    """A record without its last line, when the program was killed or the disk was full while it was written."""
+    lines, end, rest = text.rpartition(b"\n")
+    if not end or not rest:
+        return text
+    try:
+        orjson.loads(rest)
+    except orjson.JSONDecodeError:
+        return lines + end
+    return text
+
+
 def _fields(number: int, line: bytes) -> dict[str, object]:
     try:
         fields = orjson.loads(line)

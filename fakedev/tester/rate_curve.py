@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
 from typing import Protocol
 
 
 class RateCurve(Protocol):
-    """A rate over the seconds of a run."""
+    """A rate over the seconds of a run; equal when it was made with equal values."""
 
     def rate(self, seconds: float) -> float:
         """Arrivals per second at this time."""
@@ -18,6 +19,7 @@ class RateCurve(Protocol):
         """When this number of arrivals is expected since the start; infinity for never."""
 
 
+@dataclass
 class Lines(RateCurve):
     """A rate of straight lines between points.
 
@@ -25,7 +27,14 @@ class Lines(RateCurve):
     :param ends: no arrivals after the last point; else its rate continues.
     """
 
-    def __init__(self, points: Sequence[tuple[float, float]], ends: bool = False) -> None:
+    points: InitVar[Sequence[tuple[float, float]]]
+    ends: InitVar[bool] = False
+    _times: list[float] = field(init=False)
+    _rates: list[float] = field(init=False)
+    _counts: list[float] = field(init=False)
+    _last_rate: float = field(init=False)
+
+    def __post_init__(self, points: Sequence[tuple[float, float]], ends: bool) -> None:
         self._times = [seconds for seconds, _ in points]
         self._rates = [rate for _, rate in points]
         if self._times[0] != 0:
@@ -63,6 +72,7 @@ class Lines(RateCurve):
         return begin + min(width, 2 * rest / (first + root)) if first + root > 0 else begin
 
 
+@dataclass(frozen=True)
 class Sine(RateCurve):
     """A sine wave around a mean, which first rises.
 
@@ -70,21 +80,26 @@ class Sine(RateCurve):
     :param amplitude: at most the mean.
     """
 
-    def __init__(self, mean: float, amplitude: float, period_seconds: float) -> None:
-        if not 0 <= amplitude <= mean or mean <= 0:
+    mean: float
+    amplitude: float
+    period_seconds: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.amplitude <= self.mean or self.mean <= 0:
             raise ValueError("a sine's mean must be above 0, and its amplitude between 0 and the mean")
-        if period_seconds <= 0:
+        if self.period_seconds <= 0:
             raise ValueError("a sine's period must be above 0")
-        self._mean = mean
-        self._amplitude = amplitude
-        self._turn = 2 * math.pi / period_seconds
+
+    @property
+    def _turn(self) -> float:
+        return 2 * math.pi / self.period_seconds
 
     def rate(self, seconds: float) -> float:
-        return self._mean + self._amplitude * math.sin(self._turn * seconds)
+        return self.mean + self.amplitude * math.sin(self._turn * seconds)
 
     def time_of(self, count: float) -> float:
-        swing = 2 * self._amplitude / self._turn  # the integral is between mean * t and mean * t + swing
-        low, high = max(0.0, (count - swing) / self._mean), count / self._mean
+        swing = 2 * self.amplitude / self._turn  # the integral is between mean * t and mean * t + swing
+        low, high = max(0.0, (count - swing) / self.mean), count / self.mean
         for _ in range(60):
             middle = (low + high) / 2
             if self._count(middle) < count:
@@ -94,7 +109,7 @@ class Sine(RateCurve):
         return high
 
     def _count(self, seconds: float) -> float:
-        return self._mean * seconds + self._amplitude / self._turn * (1 - math.cos(self._turn * seconds))
+        return self.mean * seconds + self.amplitude / self._turn * (1 - math.cos(self._turn * seconds))
 
 
 def constant(rate: float) -> Lines:

@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
+from fakedev.app.reload import restart_reasons
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from tests.support.application import SMALL, STANDING, AppReactor, MemoryApplication, NoThreads, application
 from tests.support.http_wire import Answer, Peer, answers
 from tests.support.logged_errors import LoggedErrors
+from tests.support.paths import ROOT
 
 MORE = SMALL.replace("nodes: [a, b]", "nodes: [c, a]")
 QUEUES = SMALL + "queues:\n  drain: 1s\n  names: {one: {max-waiting: 2}, two: {}}\n"
@@ -115,6 +119,40 @@ def test_too_many_workloads() -> None:
         app.tick(2)
         assert app.json("/api/v1/workloads")["total"] == 1
         assert peer.say("run two devices=a/0 profile=20")[0].startswith("ok")
+
+
+TESTED = """
+tester:
+  plans:
+    - {name: even, queue: q, frontend: "127.0.0.1:9", rate: 20/s, most-outstanding: 5}
+    - {name: poisson, queue: q, frontend: "127.0.0.1:9", rate: "ramp:5/s:50/s:60s", arrivals: poisson}
+    - {name: sine, queue: q, frontend: "127.0.0.1:9", rate: "sine:20/s:10/s:60s"}
+    - {name: steps, queue: q, frontend: "127.0.0.1:9", rate: "steps:1/s,2/s:5s"}
+    - {name: spike, queue: q, frontend: "127.0.0.1:9", rate: "spike:1/s:2/s:5s:6s"}
+    - {name: closed, queue: q, frontend: "127.0.0.1:9", parallel: 2}
+  reports: [/tmp/report.json]
+journal: {file: /tmp/journal}
+queues: {names: {q: {}}, window: 10s}
+"""
+
+
+@pytest.mark.parametrize("name", ["", *(f"etc/{each}" for each in ("fakedev.yaml", "loop.yaml", "own/fakedev.yaml"))])
+def test_an_unchanged_configuration_needs_no_restart(name: str) -> None:
+    """Whatever it contains: nothing in it is equal only to itself."""
+    path, text = (str(ROOT / name), None) if name else (None, SMALL + TESTED)
+    first, second = (load(path, Files(environ={}), text=text) for _ in range(2))
+    assert list(restart_reasons(first, second)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("20/s", "21/s"), ("50/s:60s", "51/s:60s"), ("20/s:10/s:60s", "20/s:11/s:60s"), ("1/s,2/s", "1/s,3/s")],
+)
+def test_a_changed_rate_needs_a_restart(old: str, new: str) -> None:
+    """Curves are equal only when they have the same values."""
+    assert old in TESTED
+    first, second = (load(None, Files(environ={}), text=SMALL + text) for text in (TESTED, TESTED.replace(old, new)))
+    assert list(restart_reasons(first, second)) == ["tester: has changed, which needs a restart"]
 
 
 @pytest.mark.parametrize(

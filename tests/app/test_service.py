@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -10,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.logger import globalLogPublisher
+from twisted.internet.error import CannotListenError
+from twisted.logger import LogEvent, LogLevel, formatEvent
 
 from fakedev.app.service import makeService
-from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.http.site import GuardedSite
-from fakedev.sim.events import DropWorkload, Stamped, StartWorkload
-from fakedev.sim.record import RecordHead, read_record
-from tests.support.application import GREEN_AND_BLUE, SMALL, AppReactor, application, parsed
+from fakedev.sim.events import DropWorkload, StartWorkload
+from fakedev.sim.record import read_record
+from tests.support.application import GREEN_AND_BLUE, SMALL, AppReactor, MemoryPort, application, parsed
+from tests.support.disks import file_size_limit
 from tests.support.http_wire import Peer
+from tests.support.logged_errors import LoggedErrors
 
 TWO_POOLS = GREEN_AND_BLUE + """\
 web:
@@ -127,30 +131,6 @@ def test_the_clock_goes_on_while_connections_close(tmp_path: Path) -> None:
     assert events[-1].tick > 2
 
 
-def test_a_record_that_breaks_off(tmp_path: Path) -> None:
-    """A failed write is logged once; after that nothing more is written."""
-    path = tmp_path / "record"
-    os.mkfifo(path)
-    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    recorder = Recorder(str(path), RecordHead("0", 0.0))
-    event = Stamped(0, 1, DropWorkload("w1"))
-    recorder.record(event)
-    assert os.read(reading, 10_000).count(b"\n") == 2
-    os.close(reading)
-    errors: list[object] = []
-    globalLogPublisher.addObserver(errors.append)
-    try:
-        recorder.record(event)
-        recorder.record(event)
-    finally:
-        globalLogPublisher.removeObserver(errors.append)
-    assert (len(errors), recorder.failed) == (1, True)
-    good = Recorder(str(tmp_path / "good"), RecordHead("0", 0.0))
-    good.close()
-    good.record(event)
-    assert (tmp_path / "good").read_bytes().count(b"\n") == 1
-
-
 def test_the_record_holds_all_that_decides(tmp_path: Path) -> None:
     """Seed, configuration, files and every event, each in the file as soon as it happened."""
     record = tmp_path / "run.jsonl"
@@ -168,25 +148,125 @@ def test_the_record_holds_all_that_decides(tmp_path: Path) -> None:
         assert [stamped.tick for stamped in events] == [0, 1, 1, 6, 6]
 
 
-def test_a_record_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, exit 1, before anything listens."""
+@pytest.mark.parametrize("target", ["missing folder", "record", "link", "pipe", "folder", "locked"])
+def test_a_record_that_cannot_be_written(tmp_path: Path, target: str, logged_errors: LoggedErrors) -> None:
+    """Exit 1 with the reason and the remedy; what is there stays, and no socket is left."""
+    path = tmp_path / "run.jsonl"
+    reason, content = prepared(path, target)
     reactor = AppReactor()
-    options = parsed("--record", str(tmp_path / "nowhere" / "run.jsonl"))
+    service = makeService(parsed("--record", str(path)), reactor)
+    service.privilegedStartService()
     with pytest.raises(SystemExit) as ended:
-        makeService(options, reactor)
+        service.startService()
     assert ended.value.code == 1
-    assert reactor.ports == []
-    said = capsys.readouterr().err
-    assert said.startswith("fakedev: the record cannot be written: ")
-    assert said.count("\n") == 1
-    assert "nowhere" in said
+    assert str(ended.value) == f"the record cannot be written: {path}: {reason}"
+    assert logged_errors.take_critical() == [str(ended.value)]
+    if content:
+        assert path.read_text() == content
 
 
-def test_a_disk_that_is_full(capsys: pytest.CaptureFixture[str]) -> None:
-    """The record ends with a line in the log; the service continues."""
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
-    with pytest.raises(SystemExit) as ended:
-        makeService(parsed("--record", "/dev/full"), AppReactor())
-    assert ended.value.code == 1
-    assert "No space left" in capsys.readouterr().err
+def prepared(path: Path, target: str) -> tuple[str, str]:
+    """Make what a record cannot be written to; the reason, and what must stay in the file."""
+    match target:
+        case "missing folder":
+            path.parent.rmdir()
+            return "no such file or directory", ""
+        case "record":
+            path.write_text("precious")
+            return "there is a record already: move it away, or give another name", "precious"
+        case "link":
+            (path.parent / "other").write_text("precious")
+            path.symlink_to("other")
+            return "it is a symbolic link: name the file itself", "precious"
+        case "pipe":
+            os.mkfifo(path)
+            return "it is not a regular file", ""
+        case "folder":
+            path.mkdir()
+            return "is a directory", ""
+    path.write_text("")
+    holder = os.open(path, os.O_RDONLY)  # closed when the test process ends
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    return "another process writes it: stop that one, or give another name", ""
+
+
+def test_a_busy_port_leaves_the_record_as_it_is(tmp_path: Path, logged_errors: LoggedErrors) -> None:
+    """A second start with the same options neither empties nor makes a file."""
+    for name, content in (("old.jsonl", b"precious\n"), ("new.jsonl", None)):
+        record = tmp_path / name
+        if content is not None:
+            record.write_bytes(content)
+        reactor = AppReactor()
+        reactor.listenTCP = _busy  # type: ignore[method-assign]
+        service = makeService(parsed("--record", str(record)), reactor)
+        with pytest.raises(SystemExit):
+            service.privilegedStartService()
+        assert len(logged_errors.take_critical()) == 1
+        assert (record.read_bytes() if record.exists() else None) == content
+
+
+def _busy(port: int, *_: object, **__: object) -> MemoryPort:
+    raise CannotListenError("127.0.0.1", port, OSError(errno.EADDRINUSE, "in use"))
+
+
+@pytest.mark.parametrize("kind", ["record", "journal"])
+def test_a_disk_that_becomes_full(tmp_path: Path, kind: str, log_events: list[LogEvent]) -> None:
+    """The file ends after a complete line; log, health and metrics say so, and the service continues."""
+    path = tmp_path / "file"
+    text = SMALL + (f"journal: {{file: {path}}}\n" if kind == "journal" else "")
+    with application(text, record=str(path) if kind == "record" else "") as app:
+        app.tick()
+        assert app.json("/health") == {"status": "healthy"}
+        peer = app.connect()
+        with file_size_limit(path.stat().st_size + 20):
+            assert peer.say("run x devices=a/0 profile=10")[0].startswith("ok")
+            app.tick()
+            assert peer.say("run y devices=a/0 profile=10")[0].startswith("ok")
+            app.tick()
+        peer.say("run z devices=a/0 profile=10")
+        problem = f"the {kind} ends: {path}: file too large"
+        assert app.json("/healthz") == {"status": "healthy", "problems": [problem]}
+        assert f'fakedev_file_failed{{file="{kind}"}} 1.0' in app.get("/-/metrics").body.decode()
+        assert app.json("/api/v1/workloads")["total"] == 3
+    assert errors(log_events) == [f"{problem}; all else continues"]
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert all(line.endswith(b"\n") and json.loads(line) for line in lines)
+    assert not any(b'"x"' in line for line in lines)
+
+
+def errors(events: list[LogEvent]) -> list[str]:
+    """The texts of logged errors."""
+    return [formatEvent(event) for event in events if event["log_level"] is LogLevel.error]
+
+
+def test_the_ready_file(tmp_path: Path, log_events: list[LogEvent]) -> None:
+    """Made in one step, without following a link; not removed when another program has replaced it."""
+    ready, target = tmp_path / "ready", tmp_path / "target"
+    ready.symlink_to(target)
+    with application(ready_file=str(ready)) as app:
+        assert json.loads(ready.read_text())["web"] == ["127.0.0.1:9400"]
+        assert not ready.is_symlink()
+        assert not target.exists()
+        assert os.listdir(tmp_path) == ["ready"]
+        ready.unlink()
+        ready.write_text("of another program")
+        app.stop()
+    assert ready.read_text() == "of another program"
+    with pytest.raises(SystemExit), application(ready_file=str(tmp_path / "none" / "ready")):
+        pass
+    reason = f"{tmp_path}/none/ready: no such file or directory"
+    assert errors(log_events) == [f"the ready file cannot be written: {reason}"]
+
+
+def test_a_ready_file_that_a_reload_cannot_write(tmp_path: Path, log_events: list[LogEvent]) -> None:
+    """It is logged, and the clock continues."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with application(ready_file=str(folder / "ready")) as app:
+        (folder / "ready").unlink()
+        folder.rmdir()
+        signal.raise_signal(signal.SIGHUP)
+        app.tick(3)
+        assert app.json("/api/v1/clock")["tick"] == 3
+        assert app.json("/health") == {"status": "healthy"}
+    assert [text.partition(":")[0] for text in errors(log_events)] == ["the ready file cannot be written"]

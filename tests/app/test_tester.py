@@ -44,10 +44,13 @@ def test_changes_are_posts() -> None:
 
 def test_reports_at_the_end(tmp_path: Path) -> None:
     """Written when the service stops; one that cannot be written is logged, without other effects."""
+    (tmp_path / "out.json").write_text("an old report, open to all")
+    (tmp_path / "out.json").chmod(0o644)
     with application(LOAD + f"  reports: [{tmp_path}/out.json, /nowhere/out.txt]\n") as app:
         app.tick(4)
         app.stop()
     told = json.loads((tmp_path / "out.json").read_text())
+    assert (tmp_path / "out.json").stat().st_mode & 0o777 == 0o600
     assert (told["statistics"]["seconds"], sorted(told["plans"])) == (4.0, ["others", "sleep"])
 
 

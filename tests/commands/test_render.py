@@ -109,6 +109,24 @@ def test_what_cannot_be(small: str, tmp_path: Path, capfd: pytest.CaptureFixture
         assert ended.value.code == 2
 
 
+def test_a_record_of_a_killed_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Cut anywhere in its last line, it is the record without that line, and a note says so."""
+    record = tmp_path / "run.jsonl"
+    recorded(SMALL, record)
+    whole = record.read_bytes()
+    last = whole.rindex(b"\n", 0, -1) + 1
+    record.write_bytes(whole[:last])
+    expected = rendered(capfd, "--events", str(record))
+    for cut in (last + 1, last + 20, len(whole) - 2):
+        record.write_bytes(whole[:cut])
+        assert main(["render", "--events", str(record)]) == 0
+        said = capfd.readouterr()
+        assert said.out == expected
+        assert said.err == f"fakedev render: note: {record}: the last line is incomplete, and left out\n"
+    record.write_bytes(whole[:-1])  # only the end of the line is missing
+    rendered(capfd, "--events", str(record))
+
+
 def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """2, with the line at fault; a record of another fleet is reported as such."""
     record = tmp_path / "run.jsonl"
@@ -122,13 +140,14 @@ def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[
         record.write_bytes(text)
         assert fault in rendered(capfd, "--events", str(record), code=2)
     assert rendered(capfd, "--events", str(tmp_path / "none"), code=2).endswith("No such file or directory\n")
+    record.unlink()
     good = recorded(SMALL, record)
     lines = record.read_bytes().splitlines(keepends=True)
     for change, fault in (
         ([*lines, b'{"tick":0}\n'], "an event without"),
         ([lines[0], *lines[2:]], "does not fit"),
         ([*lines[:2], *lines[3:]], "out of order"),
-        ([*lines[:-1], lines[-1][:10]], f"line {len(lines)}: not JSON"),
+        ([*lines[:-1], lines[-1][:10] + b"\n"], f"line {len(lines)}: not JSON"),
     ):
         record.write_bytes(b"".join(change))
         assert fault in rendered(capfd, "--events", str(record), "--for", "1m", code=2), change[1:]

@@ -104,7 +104,7 @@ def _record() -> bytes:
     )) as app:  # fmt: skip
         stamped: list[Stamped] = []
         apply = app.fleet.apply
-        app.fleet.apply = lambda event: stamped.append(apply(event)) or stamped[-1]  # type: ignore
+        app.fleet.apply = lambda *given: stamped.append(apply(*given)) or stamped[-1]  # type: ignore
         peer = app.connect()
         for line in lines:
             peer.say(line)

@@ -43,6 +43,29 @@ def test_the_unit_is_understood(unit: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.real
+@pytest.mark.requires_program("systemd-analyze")
+@EACH_UNIT
+def test_the_exposure_of_the_unit(unit: Path, tmp_path: Path) -> None:
+    """What a program that was taken over could reach: at most 3 of 10 by systemd; the document has the number."""
+    copy = tmp_path / unit.name.replace("@.", "@queue.")
+    shutil.copy(unit, copy)
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=30", str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze rates only units that run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
+    assert found is not None
+    assert found[1] in (ROOT / "systemd" / "README.md").read_text(encoding="utf-8")
+
+
+@EACH_UNIT
+def test_the_unit_has_limits(unit: Path) -> None:
+    """Of memory and of processes: one that grows ends before the machine suffers."""
+    assert [len(values(unit, key)) for key in ("MemoryMax", "TasksMax")] == [1, 1]
+
+
 @EACH_UNIT
 def test_the_unit_starts_a_program_that_is_installed(unit: Path) -> None:
     """A wrong use is not tried again; there is time for jobs to finish (25 s), and to close connections."""

@@ -54,7 +54,7 @@ class SpawningClock(Clock):  # type: ignore[misc]
         env: Mapping[str, str] | None = None,
         path: str | None = None,
         childFDs: Mapping[int, int] | None = None,
-    ) -> None:
+    ) -> Spawned:
         """Start nothing, and tell the protocol that it runs."""
         if self.refusal is not None:
             raise self.refusal
@@ -62,6 +62,7 @@ class SpawningClock(Clock):  # type: ignore[misc]
         process = Spawned(protocol, list(args), env, path, dict(childFDs or {}), 1000 + len(self.spawned))
         self.spawned.append(process)
         protocol.makeConnection(process)
+        return process
 
 
 @dataclass
@@ -89,6 +90,24 @@ class RecordedGroups:
     def is_gone(self, leader: int) -> bool:
         """Whether nothing is left."""
         return leader not in self.rest
+
+
+@dataclass
+class RecordedWatchdog:
+    """A watchdog that only knows which groups run."""
+
+    leaders: set[int] = field(default_factory=set)
+
+    def start(self) -> None:
+        """Nothing has to run for that."""
+
+    def add(self, leader: int) -> None:
+        """Note a group that runs."""
+        self.leaders.add(leader)
+
+    def remove(self, leader: int) -> None:
+        """Note a group that has ended."""
+        self.leaders.remove(leader)
 
 
 class RecordedRun:

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -91,8 +92,9 @@ def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = ""
     :raises Stopped: at a signal; the service ends what the line began.
     """
     try:
-        connection = connect(address, stop)
-        with connection:
+        with connect(address, stop) as connection:
+            # What ends this program early resets the connection: a plain close would say that it still reads.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             auth = f"auth {quote_word(token)}\n" if token else ""
             send_all(connection, f"{auth}{line}\n".encode(), stop)
             lines = _lines(connection, stop)

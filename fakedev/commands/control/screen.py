@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import termios
 import tty
 from collections.abc import Callable, Mapping
@@ -109,7 +110,7 @@ class Terminal:
             if key == b"t":
                 self._view.is_troubled = not self._view.is_troubled
             self._view.first += _KEYS.get(key, 0)
-        lines = made(os.get_terminal_size(self._output.fileno()), self._view)
+        lines = made(shutil.get_terminal_size(), self._view)  # 80 by 24 where the terminal does not tell
         self._output.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines[:-1]) + f"{lines[-1]}\x1b[K\x1b[J")
         self._output.flush()
         return True

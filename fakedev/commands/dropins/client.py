@@ -15,7 +15,6 @@ from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spa
 
 if TYPE_CHECKING:
     from fakedev.tester.expectation import Expectation
-    from fakedev.tester.report import Report
 
 _PROGRAM: Final = "fakedev-client"
 #: The exit code when an expectation is not met.
@@ -206,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(order: Order) -> int:
     """Run the load, report and judge; returns the exit code."""
-    from fakedev.app.tester import run_client  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.app.tester import run_client, save_report  # noqa: PLC0415 - a usage error does not need Twisted
     from fakedev.tester.expectation import judge  # noqa: PLC0415
 
     progress = ProgressLine(sys.stderr)
@@ -223,22 +222,12 @@ def run(order: Order) -> int:
     findings = [judge(expectation, tester.total, tester.now) for expectation in order.expectations]
     report = tester.report(order.title, findings)
     write_text(sys.stdout, report.text())
-    if not _save(report, order.reports):
+    problems = [problem for path in order.reports if (problem := save_report(report, path))]
+    for problem in problems:
+        write_text(sys.stderr, f"{_PROGRAM}: the report cannot be written: {problem}\n")
+    if problems:
         return 1
     return 0 if all(finding.is_met for finding in report.findings) else NOT_MET
-
-
-def _save(report: Report, paths: Sequence[str]) -> bool:
-    """Write the report to all files; returns whether all were written."""
-    good = True
-    for path in paths:
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(report.as_file(path))
-        except OSError as error:
-            write_text(sys.stderr, f"{_PROGRAM}: the report {path} cannot be written: {error.strerror}\n")
-            good = False
-    return good
 
 
 if __name__ == "__main__":

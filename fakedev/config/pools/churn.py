@@ -11,7 +11,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.models import LoadedPool
 from fakedev.config.names import MAX_DEVICES_PER_NODE
 from fakedev.config.profile_keys import Series
-from fakedev.config.schema.nodes import Report
+from fakedev.config.schema.nodes import DEFAULT, Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, Number, OneOf, Text
 from fakedev.config.workloads import BASE, read_workload
@@ -99,8 +99,8 @@ def _kind(values: Values, catalog: Catalog, series: Series, report: Report) -> C
         return None  # which was reported
     workload = read_workload(values, catalog, series, report, besides=_OWN)
     lasts, counts = values["lasts"], values["devices"]
-    if workload is None or lasts is None or counts is None:
-        return None
+    if workload is None or lasts is None or counts is None or counts == ():
+        return None  # which was reported
     span = lasts if isinstance(lasts, tuple) else (lasts, lasts)
     if len(span) != 2 or span[0] > span[1]:
         text = "lasts: give a duration, or the shortest and the longest, as [10m, 4h]"
@@ -131,7 +131,8 @@ def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Adm
             report.problem(place, f"rate: {expected:g} start in the fleet in a tick: at most {MAX_EXPECTED:g} can")
         words = (f"{pool.spec.nodes[0].name}/*",)
         for kind, each in zip(churn.kinds, values["workloads"], strict=False):
-            if min(kind.counts) > most[pool.spec.name] and values.given("workloads"):
+            # The default workloads fit some nodes better than others, and are no mistake of the user.
+            if each.place != DEFAULT and min(kind.counts) > most[pool.spec.name]:
                 text = f"devices: the nodes have {most[pool.spec.name]}, so that it never starts"
                 report.problem(each.place_of("devices"), text)
             try:

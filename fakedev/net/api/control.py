@@ -40,6 +40,7 @@ class Clock(ApiResource):
             raise HttpError(400, str(error), "bad-argument", "advance") from None
         moving = self._ticker.advance(float(seconds))
         # The advance of a client that has left ends.
+        request.ends_with_input = True
         request.notify_finish().addErrback(lambda _: moving.cancel())
         return moving.addCallbacks(lambda _: self._shown(), _stopped)
 

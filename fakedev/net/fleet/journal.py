@@ -6,14 +6,14 @@ import difflib
 import os
 from collections import deque
 from collections.abc import Sequence
-from typing import IO, Final
+from typing import Final
 
 import numpy as np
 import orjson
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.logger import Logger
 
+from fakedev.net.system.files import CannotWrite, LineFile
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
@@ -34,11 +34,8 @@ class JournalFile(Service):
     :param max_bytes: the size of a file above which the next one is started.
     :param keep: the highest number of files.
     :param clock: when thousands of entries come together, they are written in several turns of the reactor.
-    :raises OSError: when the file cannot be written.
-    :ivar failed: whether nothing more is written, because a write failed or the run has ended.
+    :raises CannotWrite: when the file cannot be written.
     """
-
-    log = Logger()
 
     def __init__(self, path: str, max_bytes: int, keep: int, clock: IReactorTime) -> None:
         self.setName("journal")
@@ -48,13 +45,18 @@ class JournalFile(Service):
         self._clock = clock
         self._waiting: deque[JournalEntry] = deque()
         self._call: IDelayedCall | None = None
-        self.failed = False
+        self._has_ended = False
         self._file = self._open()
-        self._size = self._file.tell()
+        self._size = self._file.size
+
+    @property
+    def problem(self) -> str:
+        """Why no more lines are written; empty while they are."""
+        return self._file.problem
 
     def write(self, entries: Sequence[JournalEntry]) -> None:
         """Write a line for each entry: in the file when this returns, or soon if there are more than a thousand."""
-        if self.failed:
+        if self.problem or self._has_ended:
             return
         self._waiting.extend(entries)
         if self._call is None:
@@ -69,23 +71,20 @@ class JournalFile(Service):
     def _write_some(self) -> None:
         """Write the first of the waiting entries, with one write for each file."""
         begin, lines = self._size, list[bytes]()
-        try:
-            for _ in range(min(len(self._waiting), MAX_ENTRIES_AT_ONCE)):
-                line = self._line_of(self._waiting.popleft())
-                if self._size and self._size + len(line) > self._max_bytes:
-                    self._file.write(b"".join(lines))
-                    lines.clear()
-                    self._rotate()
-                    begin = self._size
-                lines.append(line)
-                self._size += len(line)
-                if self._size - begin > _MAX_BYTES_AT_ONCE:
-                    break
-            self._file.write(b"".join(lines))
-        except OSError as error:
-            self.failed = True
+        for _ in range(min(len(self._waiting), MAX_ENTRIES_AT_ONCE)):
+            line = self._line_of(self._waiting.popleft())
+            if self._size and self._size + len(line) > self._max_bytes:
+                self._file.write(b"".join(lines))
+                lines.clear()
+                self._rotate()
+                begin = self._size
+            lines.append(line)
+            self._size += len(line)
+            if self._size - begin > _MAX_BYTES_AT_ONCE:
+                break
+        self._file.write(b"".join(lines))
+        if self.problem:
             self._waiting.clear()
-            self.log.error("the journal {path} ends here: {error}", path=self._path, error=str(error))
 
     def _line_of(self, entry: JournalEntry) -> bytes:
         line = _line(entry.fields())
@@ -98,25 +97,32 @@ class JournalFile(Service):
         if self._call is not None:
             self._call.cancel()
             self._call = None
-        self.failed = True
+        self._has_ended = True
         self._file.close()
 
-    def _open(self) -> IO[bytes]:
-        # Readable by its owner only: it contains names of pods and workloads. An existing file is continued.
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(descriptor, "ab", buffering=0)
+    def _open(self) -> LineFile:
+        return LineFile("journal", self._path)
 
     def _rotate(self) -> None:
-        self._file.close()
+        try:
+            self._begin_file()
+        except (OSError, CannotWrite) as reason:
+            self._file.fail(reason if isinstance(reason, CannotWrite) else CannotWrite(self._path, reason))
+        self._size = self._file.size
+
+    def _begin_file(self) -> None:
+        if self._keep == 1:
+            self._file.clear()
+            return
         for number in range(self._keep - 1, 0, -1):
             older = f"{self._path}.{number}"
             newer = f"{self._path}.{number - 1}" if number > 1 else self._path
             if os.path.exists(newer):
                 os.replace(newer, older)
-        if self._keep == 1:
-            os.truncate(self._path, 0)
-        self._file = self._open()
-        self._size = self._file.tell()
+        # Until the new file is locked, the lock of the old one keeps other processes away.
+        new = self._open()
+        self._file.close()
+        self._file = new
 
 
 def find_entries(

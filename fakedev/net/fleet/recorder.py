@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from twisted.logger import Logger
-
+from fakedev.net.system.files import LineFile
 from fakedev.sim.events import Stamped
 from fakedev.sim.record import event_line, head_line
 from fakedev.spec.record_head import RecordHead
@@ -14,31 +11,32 @@ from fakedev.spec.record_head import RecordHead
 class Recorder:
     """A file with everything that is needed to run the same history again.
 
-    :raises OSError: when the file cannot be written.
-    :ivar failed: whether nothing more is written, because a write failed or the run has ended.
+    :meth:`open` must come before the first event: a program that cannot start leaves no file behind.
     """
-
-    log = Logger()
 
     def __init__(self, path: str, head: RecordHead) -> None:
         self._path = path
-        self.failed = False
-        # Readable by its owner only: it contains the tokens of the configuration.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        self._file = os.fdopen(descriptor, "wb", buffering=0)
-        self._file.write(head_line(head))
+        self._head = head
+        self._file: LineFile | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why no more events are written; empty while they are."""
+        return self._file.problem if self._file else ""
+
+    def open(self) -> None:
+        """Make the file and write its head.
+
+        :raises CannotWrite: when it cannot be written, or there is a record already.
+        """
+        self._file = LineFile("record", self._path, head_line(self._head))
 
     def record(self, stamped: Stamped) -> None:
         """Write one event; it is in the file when this returns."""
-        if self.failed:
-            return
-        try:
-            self._file.write(event_line(stamped))
-        except OSError as error:
-            self.failed = True
-            self.log.error("the record {path} ends here: {error}", path=self._path, error=str(error))
+        assert self._file is not None
+        self._file.write(event_line(stamped))
 
     def close(self) -> None:
         """End the record."""
-        self.failed = True
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

@@ -103,6 +103,8 @@ class GuardedChannel(TwistedProtocol):
         self._incoming.has_ended = True
         if self._state is _State.CLOSING:
             self._connection.loseConnection()
+        elif self._request is not None and self._request.ends_with_input:
+            self._connection.abortConnection()
         else:
             self._request_turn()
 

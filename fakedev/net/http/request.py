@@ -80,9 +80,12 @@ class GuardedRequest:
     :ivar path: the path as it was sent, without the query.
     :ivar postpath: the parts of the path below the resource.
     :ivar body: the whole body of a POST.
+    :ivar ends_with_input: the end of the peer's input means that it has left, before the answer: what it asks for takes
+        long and is for this peer only.
     """
 
     body: bytes = b""
+    ends_with_input = False
     log = Logger()
     _code = 0
     _counted = False

@@ -19,6 +19,7 @@ from fakedev.net.lines.message_timer import MessageTimer
 from fakedev.net.lines.outbox import Outbox, StreamTransport, host_of, name_of
 from fakedev.net.lines.peer import LinePort, Peer, Session
 from fakedev.net.lines.tokens import MAX_BYTES_BEFORE_TOKEN, TokenGate
+from fakedev.net.system.unix_sockets import has_hung_up
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import MAX_BYTES, Dialect, ObjectReader, Opening
 from fakedev.wire.replies import excerpt
@@ -230,7 +231,9 @@ class LineConnection(LineReceiver):
     def _is_finished(self) -> bool:
         """Whether, after the end of input, all is answered, or the peer has left what works for it."""
         used_up = not self.paused and not self._pieces
-        return (used_up and not self._peer.pending) or self._peer.session.is_working()
+        peer = self._peer
+        has_left = peer.blocking and has_hung_up(self._transport)
+        return bool(has_left) or (used_up and not peer.pending) or peer.session.is_working()
 
     def _run_slice(self) -> bool:
         """Serve messages until the input is used up, or ``paused``; return whether there is more to do now."""
@@ -352,7 +355,7 @@ class LineConnection(LineReceiver):
             port = self._port
             self._timer = MessageTimer(
                 port.clock, port.message_seconds, port.idle_answer_seconds,
-                self._has_input, self._message_too_slow, self._message_idle,
+                lambda: bool(self._pieces), self._message_too_slow, self._message_idle,
             )  # fmt: skip
         self._timer.bytes_received(self._messages)
 
@@ -360,9 +363,6 @@ class LineConnection(LineReceiver):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-
-    def _has_input(self) -> bool:
-        return bool(self._pieces)
 
     def _message_too_slow(self) -> None:
         text = f"a message must be complete within {self._port.message_seconds:g} s"

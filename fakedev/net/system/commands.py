@@ -19,7 +19,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.system.process_groups import ProcessGroups
+from fakedev.net.system.process_groups import GroupWatchdog, ProcessGroups
 from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
@@ -156,13 +156,16 @@ class CommandRun(ProcessProtocol):
 class ProcessRunner:
     """Starts commands, all in the same working directory.
 
-    A command inherits this program's environment, and its input and output or /dev/null instead.
+    A command inherits this program's environment, and its input and output or /dev/null instead. Its group ends with
+    this program, whatever ends that.
 
     :param folder: working directory; empty for this program's.
     :param kill_after_seconds: between SIGTERM and SIGKILL.
     :param setsid: path of the program that makes the group; empty: it is searched in PATH.
     :raises CannotRun: when it is not found.
     """
+
+    log = Logger()
 
     def __init__(
         self,
@@ -174,12 +177,14 @@ class ProcessRunner:
         kill_after_seconds: float,
         groups: ProcessGroups | None = None,
         setsid: str = "",
+        watchdog: GroupWatchdog | None = None,
     ) -> None:
         self._reactor = reactor
         self._folder = folder
         self._kill_after_seconds = kill_after_seconds
         self._groups = groups or ProcessGroups()
         self._setsid = setsid or _setsid()
+        self._watchdog = watchdog or GroupWatchdog(reactor, self._setsid)
         nothing = os.open(os.devnull, os.O_RDWR)
         nulls = {0: null_in, 1: null_out, 2: null_out}
         self._descriptors = {number: nothing if null else _own(number, nothing) for number, null in nulls.items()}
@@ -195,14 +200,18 @@ class ProcessRunner:
         path = words[0]
         self.check(path)
         run = CommandRun(path, limit_seconds, self._kill_after_seconds, self._reactor, self._groups)
+        self._watchdog.start()
         # setsid makes a new group and then becomes the command, with the same process id.
         arguments = [self._setsid, *words]
         try:
-            self._reactor.spawnProcess(
+            process = self._reactor.spawnProcess(
                 run, self._setsid, arguments, env=None, path=self._folder or None, childFDs=self._descriptors
             )
         except OSError as error:
             raise CannotRun(f"cannot start {path}: {error.strerror}") from None
+        self._watchdog.add(process.pid)
+        self.log.debug("{command} runs as process {pid}", command=path, pid=process.pid)
+        run.ended.addCallback(self._forget, process.pid)
         return run
 
     def check(self, path: str) -> None:
@@ -216,6 +225,10 @@ class ProcessRunner:
             raise CannotRun(f"the command {path} is not there")
         if not os.access(path, os.X_OK):
             raise CannotRun(f"the command {path} is not executable for this user")
+
+    def _forget(self, report: Report, leader: int) -> Report:
+        self._watchdog.remove(leader)
+        return report
 
 
 def _setsid() -> str:

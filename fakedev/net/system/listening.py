@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
@@ -280,14 +280,21 @@ class Listeners(MultiService):
         """Listen on the remaining addresses, or end the program."""
         self._all_or_none(super().startService)
 
+    def give_up(self, text: str) -> NoReturn:
+        """End the program before its reactor runs.
+
+        :raises CannotStart: with the text, which the log has then.
+        """
+        for service in self:
+            service.abandon()
+        self.log.critical("{text}", text=text)
+        raise CannotStart(text)
+
     def _all_or_none(self, start: Callable[[], None]) -> None:
         try:
             start()
         except CannotListen as reason:
-            for service in self:
-                service.abandon()
-            self.log.critical("{text}", text=str(reason))
-            raise CannotStart(str(reason)) from None
+            self.give_up(str(reason))
 
 
 def _plain(reason: BaseException) -> str:

@@ -169,9 +169,8 @@ def twistd_log(
     if not name and stays:
         return make_log(sys.stderr, reactor, level, form)
     file = LogFile.fromFullPath(name or "twistd.log")
-    # As twistd does for its own log file; without it the signal would end the program.
-    if not signal.getsignal(signal.SIGUSR1):
-        signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(file.rotate))
+    # As twistd does for its own log file; without it the signal would end the program, or be ignored.
+    signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(file.rotate))
     return make_log(file, reactor, level, form)
 
 

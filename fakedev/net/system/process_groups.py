@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Final
+from typing import Any, Final
+
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 _PROCESSES: Final = "/proc"
+#: Reads ``+ LEADER`` and ``- LEADER``; at the end of its input it kills the groups that still run, or the leader alone
+#: when it has not made its group yet.
+_WATCHDOG: Final = """
+groups=
+while read -r change group; do
+    others=
+    for each in $groups; do
+        [ "$each" = "$group" ] || others="$others $each"
+    done
+    [ "$change" = - ] || others="$others $group"
+    groups=$others
+done
+for group in $groups; do
+    kill -s KILL -- "-$group" || kill -s KILL "$group"
+done
+"""
 
 
 class ProcessGroups:
@@ -65,6 +86,82 @@ class ProcessGroups:
         if living is not None:
             self._seen[leader] = living
         return living is not None
+
+
+class _Ended(ProcessProtocol):
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+
+    def processEnded(self, reason: Failure) -> None:
+        self._ended()
+
+
+class GroupWatchdog:
+    """Kills process groups when this program has ended without ending them itself: by SIGKILL, or by a crash.
+
+    A small process reads from a pipe which groups run; the end of the pipe is the end of this program. It has a session
+    of its own, so that no signal to this program's group reaches it. A program that is killed in the few microseconds
+    between the start of a group and :meth:`add` leaves that group behind.
+    """
+
+    log = Logger()
+
+    def __init__(self, reactor: Any, setsid: str) -> None:
+        self._reactor = reactor
+        self._setsid = setsid
+        self._pipe = -1
+        self._process: Any = None
+        self._leaders: set[int] = set()
+
+    def start(self) -> None:
+        """Start the process if it does not run; call this before a group is started."""
+        if self._pipe < 0:
+            self._start()
+
+    def add(self, leader: int) -> None:
+        """This group runs."""
+        self._leaders.add(leader)
+        self._tell(f"+ {leader}\n")
+
+    def remove(self, leader: int) -> None:
+        """This group has ended: another one may get its number."""
+        self._leaders.discard(leader)
+        self._tell(f"- {leader}\n")
+
+    def _start(self) -> None:
+        reading, self._pipe = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._pipe, False)
+        nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        words = [self._setsid, "/bin/sh", "-c", _WATCHDOG, "fakedev-watchdog"]
+        pipe = self._pipe
+        protocol = _Ended(lambda: self._give_up(pipe))
+        try:
+            descriptors = {0: reading, 1: nothing, 2: nothing}
+            self._process = self._reactor.spawnProcess(protocol, words[0], words, env={}, childFDs=descriptors)
+        except OSError as error:
+            self.log.warn("commands will not end with this program: {error}", error=error.strerror)
+            self._give_up(pipe)
+        finally:
+            os.close(reading)
+            os.close(nothing)
+        for leader in self._leaders:
+            self._tell(f"+ {leader}\n")
+
+    def _tell(self, line: str) -> None:
+        if self._pipe < 0:
+            return
+        try:
+            os.write(self._pipe, line.encode())  # short enough to be written as a whole
+        except OSError:
+            # It has ended, or does not read: then it must not go on with old numbers. Its end is noticed.
+            with suppress(ProcessExitedAlready):
+                self._process.signalProcess("KILL")
+
+    def _give_up(self, pipe: int) -> None:
+        """The next :meth:`start` starts a new process."""
+        if self._pipe == pipe:
+            os.close(pipe)
+            self._pipe = -1
 
 
 def _processes() -> Iterator[int]:

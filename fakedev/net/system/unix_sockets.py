@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import grp
 import os
+import pwd
+import select
 import socket
 import stat
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from twisted.internet import tcp, unix
 from twisted.internet.interfaces import IProtocolFactory, IReactorCore
@@ -61,8 +63,10 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         raise SocketPathError(f"the path is longer than the {LONGEST_SOCKET_PATH} bytes that a UNIX socket may have")
     folder = os.path.dirname(path) or "."
+    _refuse_open_folders(folder)
     if make_folder:
         _make_private_folder(folder)
+        _refuse_open_folders(folder)
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -73,8 +77,17 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
         raise SocketPathError(f"{folder} is not a folder") from None
     except OSError as reason:
         raise SocketPathError(_text_of(reason)) from None
+    if stat.S_ISLNK(status.st_mode):
+        raise SocketPathError("there is a symbolic link of this name, not a socket: remove it, or use another path")
     if not stat.S_ISSOCK(status.st_mode):
-        raise SocketPathError("there is a file of this name which is not a socket: it is left alone")
+        raise SocketPathError(
+            "there is a file of this name which is not a socket: it is left alone; remove it, or use another path"
+        )
+    if status.st_uid != os.geteuid():
+        owner = _user_name(status.st_uid)
+        raise SocketPathError(
+            f"there is a socket of user {owner}: remove it if its program has ended, or use another path"
+        )
     _refuse_if_answered(path)
     # Another program may have replaced the old socket since the check.
     if FileMark.of(path) == FileMark(status.st_dev, status.st_ino):
@@ -93,6 +106,20 @@ def remove_own(path: str, mark: FileMark | None) -> bool:
     except OSError:
         return False
     return True
+
+
+def has_hung_up(transport: Any) -> bool:
+    """Whether the peer of a UNIX connection has closed both directions, and so reads no answer.
+
+    Over TCP the end of a peer's input does not show whether it still reads.
+    """
+    get_handle = getattr(transport, "getHandle", None)
+    handle = get_handle() if get_handle is not None else None
+    if not isinstance(handle, socket.socket) or handle.family != socket.AF_UNIX:
+        return False
+    poll = select.poll()
+    poll.register(handle, 0)  # it reports a hang-up in any case
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 class OwnedUnixPort(unix.Port):
@@ -153,15 +180,54 @@ class OwnedUnixPort(unix.Port):
 
 
 def _make_private_folder(folder: str) -> None:
-    """Make a folder that only this user can enter; refuse another user's folder where every user can make one."""
+    """Make a folder that only this user can enter, when it is missing."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        owner = os.stat(folder).st_uid
-        is_open_place = os.stat(os.path.dirname(os.path.abspath(folder))).st_mode & stat.S_IWOTH
     except OSError as reason:
         raise SocketPathError(f"the folder {folder} cannot be made: {_text_of(reason)}") from None
-    if is_open_place and owner not in (os.geteuid(), 0):
-        raise SocketPathError(f"the folder {folder} belongs to another user, who could replace the socket")
+
+
+def _refuse_open_folders(folder: str) -> None:
+    """Refuse a folder in which another user could put a socket of their own in the place of ours.
+
+    Where every user can make files, as in /tmp, each folder on the way must belong to this user or to root, be no
+    symbolic link, and let no other user write, unless its sticky bit protects the files of each user.
+    """
+    parts = os.path.abspath(folder).split(os.sep)
+    is_open = False
+    for count in range(1, len(parts) + 1):
+        path = os.sep.join(parts[:count]) or os.sep
+        try:
+            status = os.lstat(path)
+            if is_open:
+                _check_in_open_folder(path, status)
+            is_open = bool(os.stat(path).st_mode & stat.S_IWOTH)
+        except OSError:
+            return  # missing: the next step says so, or makes it
+
+
+def _check_in_open_folder(path: str, status: os.stat_result) -> None:
+    parent = os.path.dirname(path)
+    remedy = f"remove it, or use another folder than {parent}, in which every user can write"
+    if stat.S_ISLNK(status.st_mode):
+        raise SocketPathError(f"{path} is a symbolic link: {remedy}")
+    if status.st_uid not in (os.geteuid(), 0):
+        owner = _user_name(status.st_uid)
+        raise SocketPathError(f"the folder {path} belongs to another user, {owner}: {remedy}")
+    is_writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+    if is_writable and status.st_uid == os.geteuid():
+        mode = f"{stat.S_IMODE(status.st_mode):o}"
+        raise SocketPathError(
+            f"other users can write in the folder {path} (mode {mode}), and replace the socket: chmod 700 {path}"
+        )
+
+
+def _user_name(number: int) -> str:
+    """The name of a user, or the number when it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def _refuse_if_answered(path: str) -> None:

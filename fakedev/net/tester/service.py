@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from fakedev.net.system.files import CannotWrite, replace_file
 from fakedev.net.system.timing import SteadySeconds
 from fakedev.net.tester.driver import MakeRequests, PlanDriver
 from fakedev.spec.errors import Refused
@@ -213,7 +214,6 @@ class ReportFiles(Service):
         report = self._tester.report("Load of fakedev")
         for path in self._paths:
             try:
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(report.as_file(path))
-            except OSError as error:
-                self.log.error("the report {path} cannot be written: {error}", path=path, error=error.strerror)
+                replace_file(path, report.as_file(path))
+            except CannotWrite as reason:
+                self.log.error("the report cannot be written: {reason}", reason=str(reason))

@@ -80,6 +80,14 @@ def tick_metrics(ticker: Ticker, tick: Callable[[], int]) -> Iterable[Metric]:
     yield durations
 
 
+def stall_metrics(delays: Histogram) -> Iterable[Metric]:
+    """How long the reactor was held."""
+    text = "How late a timer fires that is due ten times a second: how long other work held the reactor."
+    family = HistogramMetricFamily("fakedev_reactor_delay_seconds", text, labels=[])
+    add_histogram(family, [], delays)
+    yield family
+
+
 def scrape_metrics(scrapes: ScrapeStatistics) -> Iterable[Metric]:
     """Requests to our pages."""
     text = "Requests answered; 499: the client left first; 444: closed by a fault."
@@ -110,6 +118,16 @@ def fault_metrics(by_kind: Callable[[], Mapping[str, int]]) -> Iterable[Metric]:
     """Faults that wait or last."""
     kinds = dict(sorted(by_kind().items()))
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
+
+
+def file_metrics(problems: Callable[[], Mapping[str, str]]) -> Iterable[Metric]:
+    """The record and the journal.
+
+    :param problems: returns why each has ended; empty texts for those that have not.
+    """
+    text = "1: the file could not be written, and has ended; /health and the log say why."
+    failed = {name: int(bool(problem)) for name, problem in problems().items()}
+    yield labelled(GaugeMetricFamily, "fakedev_file_failed", text, "file", failed)
 
 
 def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> Iterable[Metric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,21 +13,29 @@ from fakedev.net.http.response import HttpError, Response, json_response
 
 #: The reason why the service is not healthy; None when it is.
 Health = Callable[[], str | None]
+#: Why files that are written while the program runs have ended; see Program.file_problems.
+FileProblems = Callable[[], Mapping[str, str]]
 #: Reads the configuration again; fires with values to report, or fails with ReloadFailed.
 AskReload = Callable[[], Deferred[dict[str, Any]]]
 
 
 class HealthPage(GuardedResource):
-    """/health and its aliases: 200, or 503 with the reason."""
+    """/health and its aliases: 200, or 503 with the reason.
 
-    def __init__(self, health: Health) -> None:
+    A file that cannot be written is no reason to restart the program: it is named, and the status stays 200.
+    """
+
+    def __init__(self, health: Health, file_problems: FileProblems = dict) -> None:
         self._health = health
+        self._file_problems = file_problems
 
     def get(self, request: GuardedRequest) -> Response:
         reason = self._health()
         if reason is None:
-            return json_response({"status": "healthy"})
+            problems = [problem for problem in self._file_problems().values() if problem]
+            return json_response({"status": "healthy"} | ({"problems": problems} if problems else {}))
         return json_response({"status": "unhealthy", "reason": reason}, 503)
+
 
 class ReloadFailed(Exception):
     """The old configuration stays in use; the text has a line for each reason.

@@ -12,7 +12,7 @@ from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import OwnMetrics
 from fakedev.net.web.page_cache import Pages
-from fakedev.net.web.probes import AskReload, Health
+from fakedev.net.web.probes import AskReload, FileProblems, Health
 from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet
@@ -23,6 +23,8 @@ class Program:
     """The parts of a program that the web tree needs.
 
     :param ready: the reason why the program takes no new work, if any; also when the simulation fails.
+    :param file_problems: why files that are written while the program runs have ended, by what they are (``record``);
+        empty texts for those that have not.
     :param history: the last ticks of all devices.
     :param queues, queue_history: the work queues, and their last hour; None for none.
     :param tester: the load on queues; None when there are no plans.
@@ -34,6 +36,7 @@ class Program:
     scrapes: ScrapeStatistics
     own_metrics: OwnMetrics
     ready: Health
+    file_problems: FileProblems
     history: History
     live: LiveView
     files: PageFiles

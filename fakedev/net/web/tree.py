@@ -38,7 +38,7 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
     def scraped(path: web_paths.WebPath) -> PageStatistics:
         return scrapes.page(path.template)
 
-    health, ready = HealthPage(program.health), HealthPage(program.ready)
+    health, ready = (HealthPage(health, program.file_problems) for health in (program.health, program.ready))
     tree: dict[web_paths.WebPath, GuardedResource] = {
         web_paths.START: program.files.start() if is_full else LinksPage(program.fleet, queues is not None),
         web_paths.METRICS: HostMetricsPage(pages, scraped(web_paths.METRICS), selection),

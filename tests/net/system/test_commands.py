@@ -19,7 +19,7 @@ from fakedev.net.system.commands import (
     SleepRun,
 )
 from fakedev.workqueue.outcome import Outcome, outcome_of
-from tests.support.backend_stubs import RecordedGroups, SpawningClock
+from tests.support.backend_stubs import RecordedGroups, RecordedWatchdog, SpawningClock
 from tests.support.deferreds import assert_no_result, success_result_of
 
 SH = "/bin/sh"
@@ -33,11 +33,17 @@ class TestProcessRunner:
         """A machine on which nothing runs."""
         self.clock = SpawningClock()
         self.groups = RecordedGroups()
+        self.watchdog = RecordedWatchdog()
 
     def start(self, limit_seconds: float = 0.0, **options: Any) -> CommandRun:
         """A command that runs."""
         runner = ProcessRunner(
-            self.clock, kill_after_seconds=3.0, groups=self.groups, setsid="/usr/bin/setsid", **options
+            self.clock,
+            kill_after_seconds=3.0,
+            groups=self.groups,
+            setsid="/usr/bin/setsid",
+            watchdog=self.watchdog,  # type: ignore[arg-type]  # has its methods
+            **options,
         )
         return runner.start([SH, "-c", "x y"], limit_seconds)
 
@@ -127,6 +133,21 @@ class TestProcessRunner:
         assert (report.exit_code, report.error, report.run_seconds) == (0, "", 1.0)
         assert self.clock.getDelayedCalls() == []
 
+    def test_the_watchdog_knows_what_runs(self) -> None:
+        """A group is watched until nothing of it is left."""
+        one, other = self.start(), self.start()
+        first, second = (process.pid for process in self.clock.spawned)
+        assert self.watchdog.leaders == {first, second}
+        self.groups.rest.add(first)
+        for process in self.clock.spawned:
+            process.end(0)
+        assert_no_result(one.ended)
+        success_result_of(other.ended)
+        assert self.watchdog.leaders == {first}
+        self.clock.advance(LOOK_AGAIN_SECONDS)
+        success_result_of(one.ended)
+        assert self.watchdog.leaders == set()
+
     def test_a_deaf_rest_is_killed(self) -> None:
         """SIGKILL after the grace period."""
         run = self.start()
@@ -179,7 +200,13 @@ class TestProcessRunner:
             ([str(plain)], {}, "not executable"),
             ([SH], {"folder": "/no/such"}, "the working directory /no/such is not there"),
         ):
-            runner = ProcessRunner(self.clock, kill_after_seconds=3.0, groups=self.groups, **options)
+            runner = ProcessRunner(
+                self.clock,
+                kill_after_seconds=3.0,
+                groups=self.groups,
+                watchdog=self.watchdog,  # type: ignore[arg-type]  # has its methods
+                **options,
+            )
             with pytest.raises(CannotRun, match=part):
                 runner.start(words, 0.0)
         self.clock.refusal = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))

@@ -91,7 +91,7 @@ def test_what_is_no_socket_is_never_removed(path: str, kind: str) -> None:
         os.mkdir(path)
     else:
         os.symlink("/etc/hostname" if kind == "link" else "/nowhere/at/all", path)
-    with pytest.raises(SocketPathError, match="not a socket"):
+    with pytest.raises(SocketPathError, match=r"not a socket.*remove it, or use another path"):
         prepare_path(path)
     assert os.path.lexists(path)
 
@@ -121,17 +121,63 @@ def test_the_default_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(os.stat(tmp_path / "fakedev").st_mode) == 0o700
 
 
-def test_a_folder_that_somebody_else_made_in_an_open_place_is_refused(tmp_path: Path) -> None:
-    """Under /tmp another user could make our folder first, and put its socket in the place of ours."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a folder of another user")
-    folder = tmp_path / "fakedev"
-    folder.mkdir()
-    os.chown(folder, 12345, -1)
-    prepare_path(str(folder / "s.sock"), make_folder=True)  # where no other user can make one it is as the owner wants
+@pytest.fixture
+def in_open_folder(tmp_path: Path) -> Path:
+    """The path of a folder where every user can make one, as under /tmp."""
     tmp_path.chmod(0o1777)
-    with pytest.raises(SocketPathError, match="belongs to another user"):
-        prepare_path(str(folder / "s.sock"), make_folder=True)
+    return tmp_path / "fakedev-1000"
+
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+
+
+@AS_ROOT
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_folder_of_another_user_in_an_open_folder(in_open_folder: Path, below: str) -> None:
+    """Another user could make our folder first, and put a socket of theirs in the place of ours."""
+    in_open_folder.mkdir()
+    os.chown(in_open_folder, 12345, -1)
+    socket_path = str(in_open_folder / below / "s.sock")
+    with pytest.raises(SocketPathError, match="fakedev-1000 belongs to another user, 12345: remove it, or use another"):
+        prepare_path(socket_path, make_folder=True)
+    assert os.listdir(in_open_folder) == []
+    in_open_folder.parent.chmod(0o755)
+    prepare_path(socket_path, make_folder=True)  # where no other user can make one it is as its owner wants
+
+
+@pytest.mark.parametrize("target", ["there", "missing"])
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_symbolic_link_in_an_open_folder(in_open_folder: Path, target: str, below: str) -> None:
+    """It leads where its owner wants: nothing is made or opened there."""
+    (in_open_folder.parent / "there").mkdir()
+    in_open_folder.symlink_to(target)
+    with pytest.raises(SocketPathError, match="fakedev-1000 is a symbolic link: remove it, or use another folder"):
+        prepare_path(str(in_open_folder / below / "s.sock"), make_folder=True)
+    assert os.listdir(in_open_folder.parent / "there") == []
+    assert not (in_open_folder.parent / "missing").exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o722])
+def test_a_folder_that_others_can_write_in(in_open_folder: Path, mode: int) -> None:
+    """They could replace the socket; with the sticky bit they cannot."""
+    in_open_folder.mkdir()
+    in_open_folder.chmod(mode)
+    with pytest.raises(SocketPathError, match=rf"\(mode {mode:o}\), and replace the socket: chmod 700 "):
+        prepare_path(str(in_open_folder / "s.sock"))
+    in_open_folder.chmod(mode | 0o1000)
+    prepare_path(str(in_open_folder / "s.sock"))
+    in_open_folder.chmod(0o755)
+    prepare_path(str(in_open_folder / "s.sock"))
+
+
+@AS_ROOT
+def test_a_socket_of_another_user_stays(path: str) -> None:
+    """Whether its program runs or not: only its owner may remove it."""
+    listening_socket(path).close()
+    os.chown(path, 12345, -1)
+    with pytest.raises(SocketPathError, match="a socket of user 12345: remove it if its program has ended, or use"):
+        prepare_path(path)
+    assert os.path.lexists(path)
 
 
 def test_a_socket_in_an_open_folder_is_allowed(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""Entry points of the programs that run until a signal: they handle signals before they import anything else."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from importlib import import_module
+from typing import Final
+
+from fakedev.app.early_signals import EarlySignals
+
+#: With these options ``fakedev serve`` has a result, and a signal must not look like success.
+_ONLY_CHECKS: Final = {"--check", "--print-config"}
+
+
+def fakedev() -> int:
+    """fakedev, of whose subcommands ``serve`` runs until a signal."""
+    if sys.argv[1:2] == ["serve"] and not _ONLY_CHECKS.intersection(sys.argv):
+        EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
+    code: int = import_module("fakedev.commands.main").main()
+    return code
+
+
+def exporter() -> int:
+    """fakedev-exporter."""
+    return _run("exporter", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def dcgm_exporter() -> int:
+    """fakedev-dcgm-exporter."""
+    return _run("dcgm_exporter", signal.SIGTERM, signal.SIGINT)
+
+
+def frontend() -> int:
+    """fakedev-frontend."""
+    return _run("frontend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def backend() -> int:
+    """fakedev-backend."""
+    return _run("backend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def client() -> int:
+    """fakedev-client: it judges its run, also one that ends before it began."""
+    return _run("client")
+
+
+def _run(module: str, *ends: int) -> int:
+    EarlySignals(ends).install()
+    # What is made until the reactor runs stays: CollectorSettings freezes it, and starts the collector.
+    gc.disable()
+    code: int = import_module(f"fakedev.commands.dropins.{module}").main()
+    return code
