@@ -89,23 +89,28 @@ class WorkloadSession:
         return Reply(workload_id, data={"workload": workload_id})
 
     def _start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None]) -> str:
-        began = self._port.clock.seconds(), self._port.hub.fleet.state.tick
+        ticker = self._port.ticker
+        began = self._port.clock.seconds(), self._port.hub.fleet.state.tick, ticker.advances
         workload_id = self._port.start(fields, partial(self._ended, *began, tell), self)
         self._running[workload_id] = None
         return workload_id
 
-    def _ended(self, seconds: float, tick: int, tell: Callable[[Verdict], None], verdict: Verdict) -> None:
+    def _ended(
+        self, seconds: float, tick: int, advances: int, tell: Callable[[Verdict], None], verdict: Verdict
+    ) -> None:  # fmt: skip
         """A workload has ended, by the tick; its peer is not told before it has run for as long by the clock.
 
         A workload that was accepted between two ticks begins and ends with a tick: up to a tick too early for peers
         that measure its time.
 
-        :param seconds, tick: when it was accepted.
+        :param seconds, tick, advances: the time when it was accepted, and the ticker's number of advances then.
         """
-        ran_seconds = (self._port.hub.fleet.state.tick - tick) * self._port.ticker.seconds_per_tick
+        ticker = self._port.ticker
+        ran_seconds = (self._port.hub.fleet.state.tick - tick) * ticker.seconds_per_tick
         wait = seconds + ran_seconds - self._port.clock.seconds()
-        # After an advance it has not run for as long, and a workload that failed has nothing to wait for.
-        if verdict.code or not 1e-6 < wait < self._port.ticker.seconds_per_tick:
+        is_advanced = ticker.advances != advances or ticker.advancing is not None
+        # A workload that failed has nothing to wait for.
+        if verdict.code or is_advanced or not 1e-6 < wait < ticker.seconds_per_tick:
             tell(verdict)
         else:
             self._running[verdict.workload_id] = self._port.clock.callLater(wait, tell, verdict)

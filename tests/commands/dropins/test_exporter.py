@@ -122,6 +122,15 @@ def test_a_workload_of_a_second_runs_for_a_second(drop_in: MemoryApplication, of
     assert (peer.heard(), peer.closed) == (b"0", True)
 
 
+def test_an_advance_needs_no_time() -> None:
+    """The events of its ticks come before its answer, also for workloads that began between two ticks."""
+    with application() as app:
+        app.reactor.advance(1.5)
+        peer = app.connect()
+        assert peer.say("run x devices=a/0 profile=5:0:1")[0].startswith("ok w")
+        assert peer.say("advance 2s")[0] == "ended x 0 OK"
+
+
 def test_a_peer_that_leaves_before_it_is_told(drop_in: MemoryApplication) -> None:
     """Nothing is left to tell."""
     drop_in.reactor.advance(0.5)
