@@ -1,6 +1,4 @@
-"""The protocol class of line ports: it serves input in bounded slices, sends the answers of a slice together, and
-closes when everything is sent.
-"""
+"""The protocol class of line ports: bounded slices of input, the answers of a slice together, and an orderly end."""
 
 from __future__ import annotations
 
