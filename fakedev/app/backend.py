@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from shlex import join
-from typing import Any, Final
+from typing import Any
 
 from twisted.logger import Logger
 
@@ -25,9 +26,6 @@ from fakedev.net.system.signals import EndingSignals
 from fakedev.workqueue.backend_run import SLEEP, BackendCommand, sleep_seconds
 from fakedev.workqueue.backend_steps import Pace
 
-#: The protocols that a backend speaks.
-PROTOCOLS: Final = ("bare", "json")
-
 _log = Logger()
 
 
@@ -38,7 +36,7 @@ class BackendSettings:
     :param pattern: of the device file; empty for none.
     :param find_files: returns the files that match a pattern.
     :param folder: working directory of the command; empty for this program's.
-    :param protocol: one of PROTOCOLS.
+    :param protocol: ``bare`` or ``json``.
     :param token_file: has the token of the frontend; empty for none.
     """
 
@@ -71,6 +69,7 @@ def run_backend(settings: BackendSettings) -> int:
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
+    gc.enable()  # it is off while a drop-in starts
     begin_logging(reactor, "debug" if settings.verbose else "info")
     try:
         program = make_backend(settings, reactor)

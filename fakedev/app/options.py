@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from time import time
 from typing import Any, ClassVar
 
 from twisted.python.usage import Options as UsageOptions
@@ -15,34 +14,12 @@ from twisted.python.usage import UsageError
 
 from fakedev import __version__
 from fakedev.app.configuration_options import SERVE, Option
+from fakedev.app.run import Run, read_again, record_head
 from fakedev.config.configuration import Configuration
 from fakedev.config.export import effective_text
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
-from fakedev.spec.record_head import RecordHead
-
-#: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.
-ReadAgain = Callable[[], tuple[Configuration, RecordHead]]
-
-
-@dataclass(frozen=True)
-class Run:
-    """The options of one run of the program, besides its configuration.
-
-    :param record: the file for the events; empty for none.
-    :param drop_in: behave as the original ``fakedev-exporter``: only its pages, its short waits for messages, and
-        SIGHUP ends it.
-    :param read_again: None: there is no file to read again.
-    :param option_of: the options that give addresses; see Remedies.
-    """
-
-    head: RecordHead
-    record: str = ""
-    ready_file: str = ""
-    drop_in: bool = False
-    read_again: ReadAgain | None = None
-    option_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,24 +113,3 @@ class Options(UsageOptions):
         """Load the configuration; its errors are all printed, and end the program with 2."""
         order = order_of(self)
         self.configuration, self.run = order.configuration, order.run
-
-
-def record_head(
-    configuration: Configuration,
-    files: Files,
-    *,
-    config: str | None = None,
-    text: str | None = None,
-    overrides: Sequence[str] = (),
-) -> RecordHead:
-    """The head of a record of a run of this configuration; the run begins now, unless the file sets the time."""
-    epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
-    path = None if config is None else os.path.abspath(config)
-    return RecordHead(__version__, epoch, path, text, dict(files.texts), dict(files.variables), list(overrides))
-
-
-def read_again(path: str | None, overrides: Sequence[str]) -> tuple[Configuration, RecordHead]:
-    """See ReadAgain; called with the options of the start."""
-    files = Files(environ=os.environ)
-    configuration = load(path, files, overrides)
-    return configuration, record_head(configuration, files, config=path, overrides=overrides)

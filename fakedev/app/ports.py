@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from fakedev.config.configuration import Configuration
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.spec.listen_address import ListenAddress
+
+if TYPE_CHECKING:
+    from fakedev.config.configuration import Configuration
 
 Entry = TypeVar("Entry")
 Place = tuple[ListenAddress, int]
@@ -52,7 +54,8 @@ class Remedies:
 class Ports(Reloadable, Generic[Entry]):
     """The services of some entries of the configuration, found by their address.
 
-    :param entries: the entries of a configuration.
+    :param first: the entries at the start.
+    :param entries: the entries of a later configuration.
     :param address: the address of an entry.
     :param make: makes the service of an entry.
     :param change: gives a service the entry that its address has now.
@@ -63,10 +66,10 @@ class Ports(Reloadable, Generic[Entry]):
 
     def __init__(
         self,
-        configuration: Configuration,
+        first: Sequence[Entry],
         entries: Callable[[Configuration], Sequence[Entry]],
         address: Callable[[Entry], ListenAddress],
-        make: Callable[[Entry, Configuration], ListeningService],
+        make: Callable[[Entry], ListeningService],
         change: Callable[[ListeningService, Entry, Configuration], None],
         key: str,
         remedies: Remedies,
@@ -77,17 +80,15 @@ class Ports(Reloadable, Generic[Entry]):
         self._change = change
         self._key = key
         self._remedies = remedies
-        placed = self._placed(configuration)
-        self._by_place = {
-            place: self._make(entry, configuration, index) for index, (place, entry) in enumerate(placed)
-        }
+        placed = self._placed(first)
+        self._by_place = {place: self._make(entry, index) for index, (place, entry) in enumerate(placed)}
         self._new: dict[Place, ListeningService] = {}
         self.services = [(self._by_place[place], entry) for place, entry in placed]
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
-        for index, (place, entry) in enumerate(self._placed(configuration)):
+        for index, (place, entry) in enumerate(self._placed(self._entries(configuration))):
             if place not in self._by_place:
-                self._new[place] = service = self._make(entry, configuration, index)
+                self._new[place] = service = self._make(entry, index)
                 service.setServiceParent(listeners)
 
     def undo(self) -> None:
@@ -98,7 +99,7 @@ class Ports(Reloadable, Generic[Entry]):
     def finish(self, configuration: Configuration) -> None:
         """Use the new entries; stop listening on addresses that have none, and close their connections."""
         services = self._by_place | self._new
-        placed = self._placed(configuration)
+        placed = self._placed(self._entries(configuration))
         self._by_place = {place: services[place] for place, _ in placed}
         self._new = {}
         self.services = [(services[place], entry) for place, entry in placed]
@@ -108,16 +109,16 @@ class Ports(Reloadable, Generic[Entry]):
             if place not in self._by_place:
                 service.disownServiceParent()
 
-    def _make(self, entry: Entry, configuration: Configuration, index: int) -> ListeningService:
-        service = self._make_service(entry, configuration)
+    def _make(self, entry: Entry, index: int) -> ListeningService:
+        service = self._make_service(entry)
         service.remedy = self._remedies.of(f"{self._key}.{index}.listen")
         return service
 
-    def _placed(self, configuration: Configuration) -> list[tuple[Place, Entry]]:
+    def _placed(self, entries: Sequence[Entry]) -> list[tuple[Place, Entry]]:
         """The entries by address; a number tells equal addresses apart (port 0 may occur several times)."""
         seen: Counter[ListenAddress] = Counter()
         placed = []
-        for entry in self._entries(configuration):
+        for entry in entries:
             address = self._address(entry)
             placed.append(((address, seen[address]), entry))
             seen[address] += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -13,8 +13,9 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.runner import Application, run_application
-from fakedev.config.configuration import Configuration, QueueListen, Queues
+from fakedev.config.configuration import Logging, QueueListen, Queues
 from fakedev.net.http.limits import DROP_IN_LIMITS
+from fakedev.net.http.resource import make_tree
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
@@ -23,14 +24,19 @@ from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.figures import QueueFigures, QueueHistory, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
+from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.queues.port import QueuePortFactory
 from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
-from fakedev.net.web.tree import make_frontend_root
+from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.web_paths import METRICS
 from fakedev.workqueue.broker import Broker
 
-_Entries = Callable[[Configuration], Sequence[QueueListen]]
+if TYPE_CHECKING:
+    from fakedev.config.configuration import Configuration
+
+_Entries = Callable[[Queues], Sequence[QueueListen]]
 #: The options of ``fakedev-frontend`` that give addresses.
 _OPTION_OF: Final = {
     "web.0.listen": "-maddr",
@@ -52,10 +58,8 @@ class WorkQueues(Reloadable):
     log = Logger()
 
     def __init__(
-        self, configuration: Configuration, fair_share: FairShare, reactor: Any, remedies: Remedies,
-        verbose: bool = False,
-    ) -> None:  # fmt: skip
-        queues = _queues_of(configuration)
+        self, queues: Queues, fair_share: FairShare, reactor: Any, remedies: Remedies, verbose: bool = False
+    ) -> None:
         self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor, fair_share)
         options: dict[str, Any] = {
             "max_connections": queues.max_connections,
@@ -69,10 +73,10 @@ class WorkQueues(Reloadable):
         self.history = QueueHistory(self.figures, reactor)
 
         def ports(who: str, entries: _Entries, factory: QueuePortFactory) -> Ports[QueueListen]:
-            return _ports(configuration, entries, factory, reactor, f"queues.listen-{who}", remedies)
+            return _ports(queues, entries, factory, reactor, f"queues.listen-{who}", remedies)
 
-        self._clients = ports("clients", lambda whole: _queues_of(whole).clients, self._client_factory)
-        self._backends = ports("backends", lambda whole: _queues_of(whole).backends, self._backend_factory)
+        self._clients = ports("clients", lambda later: later.clients, self._client_factory)
+        self._backends = ports("backends", lambda later: later.backends, self._backend_factory)
         self.log_service = (
             QueueLog(self.figures, queues.log_interval_seconds, reactor) if queues.log_interval_seconds else None
         )
@@ -135,46 +139,51 @@ def _queues_of(configuration: Configuration) -> Queues:
 
 
 def _ports(
-    configuration: Configuration,
+    first: Queues,
     entries: _Entries,
     factory: QueuePortFactory,
     reactor: Any,
     key: str,
     remedies: Remedies,
 ) -> Ports[QueueListen]:
-    def listen(entry: QueueListen, _: Configuration) -> ListeningService:
+    def listen(entry: QueueListen) -> ListeningService:
         return ListeningService(entry.listen, LineAddress(factory, entry.tokens), reactor, make_folder=True)
 
     def change(service: ListeningService, entry: QueueListen, _: Configuration) -> None:
         cast(LineAddress, service.factory).gate.change(entry.tokens)
 
-    return Ports(configuration, entries, lambda entry: entry.listen, listen, change, key, remedies)
+    def later(configuration: Configuration) -> Sequence[QueueListen]:
+        return entries(_queues_of(configuration))
+
+    return Ports(entries(first), later, lambda entry: entry.listen, listen, change, key, remedies)
 
 
-def run_frontend(configuration: Configuration, verbose: bool) -> None:
+def run_frontend(queues: Queues, metrics: ListenAddress, verbose: bool) -> None:
     """Run ``fakedev-frontend`` until a signal.
 
+    :param metrics: the address of the metrics.
     :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
-    run_application(lambda reactor: make_frontend(configuration, reactor, verbose), configuration.logging)
+    run_application(lambda reactor: make_frontend(queues, metrics, reactor, verbose), Logging())
 
 
-def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = False) -> Application:
-    """The frontend: the queues of a configuration with their metrics, and nothing else."""
+def make_frontend(queues: Queues, metrics: ListenAddress, reactor: Any, verbose: bool = False) -> Application:
+    """The frontend: queues with their metrics, and nothing else."""
     raise_descriptor_limit()
-    queues = WorkQueues(configuration, FairShare(reactor), reactor, Remedies(_OPTION_OF), verbose)
-    site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
-    web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
+    remedies = Remedies(_OPTION_OF)
+    work = WorkQueues(queues, FairShare(reactor), reactor, remedies, verbose)
+    page = QueueMetricsPage(work.figures, ScrapeStatistics().page(METRICS.template), allow_head=False)
+    site = GuardedSite(make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS)
+    web = [(ListeningService(metrics, site, reactor), "metrics")]
     for service, _ in web:
-        service.remedy = Remedies(_OPTION_OF).of("web.0.listen")
-    listeners = Listeners([service for service, _ in web + queues.ports])
-    names = ", ".join(queue.name for queue in _queues_of(configuration).broker.queues)
-    summary = f"fakedev {__version__}: frontend of the queues {names}"
-    addresses = AnnouncedAddresses(summary, configuration.notes, web, queues=queues.ports)
+        service.remedy = remedies.of("web.0.listen")
+    listeners = Listeners([service for service, _ in web + work.ports])
+    names = ", ".join(queue.name for queue in queues.broker.queues)
+    addresses = AnnouncedAddresses(f"fakedev {__version__}: frontend of the queues {names}", (), web, queues=work.ports)
     services = [
         listeners,
-        queues.log_service,
+        work.log_service,
         HangupService(reactor, partial(stop_reactor, reactor)),
         Announcement(lambda: addresses),
     ]
-    return Application(listeners, reactor, services, drain=queues.drain, hurry=queues.hurry)
+    return Application(listeners, reactor, services, drain=work.drain, hurry=work.hurry)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from fakedev.app.options import Run
 from fakedev.app.ports import Reloadable
+from fakedev.app.run import Run
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
 
 from fakedev.app.early_signals import EarlySignals
-from fakedev.config.configuration import Logging
-from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
+
+if TYPE_CHECKING:
+    from fakedev.config.configuration import Logging
+    from fakedev.net.fleet.recorder import Recorder
 
 #: Not SIGHUP: each program handles it in its own way.
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)

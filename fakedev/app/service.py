@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,10 +13,11 @@ from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.options import Options, Run
+from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
+from fakedev.app.run import Run, make_fleet
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
@@ -28,13 +28,13 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.figures import QueueFigures, queue_totals
+from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
 from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
-from fakedev.net.system.signals import HangupService, stop_reactor
+from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import StallWatch
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
@@ -47,6 +47,7 @@ from fakedev.net.web.own_metrics import (
     file_metrics,
     limit_metrics,
     port_metrics,
+    queue_totals,
     reload_metrics,
     scrape_metrics,
     stall_metrics,
@@ -57,8 +58,7 @@ from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
 from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
-from fakedev.sim.fleet import Fleet, discard_record
-from fakedev.sim.journal import no_op
+from fakedev.sim.fleet import Fleet
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -97,7 +97,7 @@ def make_application(
     def file_problems() -> dict[str, str]:
         return {name: file.problem for name, file in files.items() if file is not None}
 
-    fleet = _fleet(configuration, run, recorder, journal)
+    fleet = make_fleet(configuration, run.head, recorder, journal)
     fair_share = FairShare(reactor)
     hub = WorkloadHub(fleet, fair_share)
     pages = Pages(fleet, configuration.identities, reactor)
@@ -116,10 +116,8 @@ def make_application(
     scrapes = ScrapeStatistics()
     closed: Counter[str] = Counter()
     remedies = Remedies(run.option_of)
-    workloads = make_workload_ports(
-        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed, remedies=remedies
-    )
-    queues = WorkQueues(configuration, fair_share, reactor, remedies) if configuration.queues is not None else None
+    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, closed, remedies)
+    queues = WorkQueues(configuration.queues, fair_share, reactor, remedies) if configuration.queues else None
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
@@ -138,7 +136,7 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
         queue_history, tester,
     )  # fmt: skip
-    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in, remedies=remedies)
+    web = make_web(configuration, program, fair_share, reactor, remedies)
     web.finish(configuration)
 
     # What a reload changes.
@@ -168,7 +166,7 @@ def make_application(
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
-            HangupService(reactor, partial(stop_reactor, reactor) if run.drop_in else reloader.again),
+            HangupService(reactor, reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             stalls,
             announcement,
@@ -178,13 +176,6 @@ def make_application(
         drain=partial(_drain, queues, tester),
         hurry=queues.hurry if queues else None,
     )
-
-
-def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None) -> Fleet:
-    spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
-    wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    record = recorder.record if recorder else discard_record
-    return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
 
 
 def _addresses(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from fakedev.app.ports import Ports, Remedies
 from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, WorkloadListen
@@ -11,7 +11,6 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.access_guard import AccessGuard
-from fakedev.net.http.limits import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.lines.fair_share import FairShare
@@ -20,38 +19,23 @@ from fakedev.net.web.exporter_tree import make_vendor_root
 from fakedev.net.web.page_cache import Selection
 from fakedev.net.web.probes import NotYet
 from fakedev.net.web.program import Program
-from fakedev.net.web.tree import add_page, make_exporter_root, make_root
-
-#: How long the original waits for the rest of a message.
-ORIGINAL_PATIENCE_SECONDS: Final = 0.15
+from fakedev.net.web.tree import add_page, make_root
 
 
 def make_web(
-    configuration: Configuration,
-    program: Program,
-    fair_share: FairShare,
-    reactor: Any,
-    *,
-    drop_in: bool,
-    remedies: Remedies,
+    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, remedies: Remedies
 ) -> Ports[WebEndpoint]:
-    """The HTTP addresses; they have pages after the first :meth:`Ports.finish`.
-
-    :param drop_in: serve only the original's /metrics, with its limits.
-    """
+    """The HTTP addresses; they have pages after the first :meth:`Ports.finish`."""
     pages, scrapes = program.pages, program.scrapes
 
     def make_site_root(endpoint: WebEndpoint) -> GuardedResource:
-        if drop_in:
-            return make_exporter_root(pages, scrapes)
         selection = _selection(endpoint)
         if endpoint.serve == "exporter":
             return make_vendor_root(pages, scrapes, program.health, selection, per_node=endpoint.per_node)
         return make_root(program, selection, is_full=endpoint.serve == "all")
 
-    def listen(endpoint: WebEndpoint, _: Configuration) -> ListeningService:
-        limits = DROP_IN_LIMITS if drop_in else HttpLimits()
-        site = GuardedSite(NotYet(), reactor, limits=limits, fair_share=fair_share)
+    def listen(endpoint: WebEndpoint) -> ListeningService:
+        site = GuardedSite(NotYet(), reactor, fair_share=fair_share)
         return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
     def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:
@@ -62,7 +46,7 @@ def make_web(
         site.resource, site.guard = root, AccessGuard(endpoint.names, endpoint.token)
 
     return Ports(
-        configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change, "web", remedies
+        configuration.web, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change, "web", remedies
     )
 
 
@@ -76,18 +60,15 @@ def make_workload_ports(
     ticker: Ticker,
     fair_share: FairShare,
     reactor: Any,
-    *,
-    drop_in: bool,
     closed: Counter[str],
     remedies: Remedies,
 ) -> Ports[WorkloadListen]:
     """The workload ports.
 
     :param closed: counts the connections that they close, by reason.
-    :param drop_in: answer an incomplete message as early as the original does.
     """
 
-    def listen(entry: WorkloadListen, configuration: Configuration) -> ListeningService:
+    def listen(entry: WorkloadListen) -> ListeningService:
         ports = configuration.workloads
         factory = WorkloadPortFactory(
             hub,
@@ -97,7 +78,6 @@ def make_workload_ports(
             node=entry.node,
             max_connections=ports.max_connections,
             message_seconds=ports.message_seconds,
-            idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
             fair_share=fair_share,
             closed=closed,
             tokens=entry.tokens,
@@ -111,8 +91,8 @@ def make_workload_ports(
         factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
     return Ports(
-        configuration, lambda whole: whole.workloads.listen, lambda entry: entry.listen, listen, change,
-        "workloads.listen", remedies,
+        configuration.workloads.listen, lambda whole: whole.workloads.listen, lambda entry: entry.listen,
+        listen, change, "workloads.listen", remedies,
     )  # fmt: skip
 
 

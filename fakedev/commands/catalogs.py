@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Final
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
 from fakedev.commands.control.connection import add_address
 from fakedev.commands.control.verbs import relay
+from fakedev.commands.parser import Parser
 from fakedev.config.peer_address import WORKLOAD_SOCKET
 
 _GIB: Final = 2**30

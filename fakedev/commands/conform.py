@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fakedev.commands.console import Parser, Progress, write_text
+from fakedev.commands.console import Progress, write_text
+from fakedev.commands.parser import Parser
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import likely_identities, named_identity, recognized_device, recognized_instances

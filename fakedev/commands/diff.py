@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
+from fakedev.commands.parser import Parser
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity
 from fakedev.config.schema.files import Files

@@ -22,7 +22,7 @@ def serve(arguments: Sequence[str]) -> int:
     :returns: 0 after a clean end.
     """
     from fakedev.app.configuration_options import SERVE, add_options  # noqa: PLC0415 - as in SUBCOMMANDS
-    from fakedev.commands.console import Parser  # noqa: PLC0415
+    from fakedev.commands.parser import Parser  # noqa: PLC0415
 
     parser = Parser("fakedev serve", description="Serves simulated devices until a signal.")
     add_options(parser, SERVE)

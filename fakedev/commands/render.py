@@ -13,7 +13,8 @@ from pathlib import Path
 from time import time
 
 from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import Parser, Progress, tell_notes
+from fakedev.commands.console import Progress, tell_notes
+from fakedev.commands.parser import Parser
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files

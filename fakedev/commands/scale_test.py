@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fakedev.app.configuration_options import argument_type
-from fakedev.commands.console import Parser, Progress, write_text
+from fakedev.commands.console import Progress, write_text
 from fakedev.commands.go_flags import parse_number, parse_seconds, token_file
+from fakedev.commands.parser import Parser
 from fakedev.config.peer_address import parse_address
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of

@@ -11,7 +11,8 @@ from tempfile import mkstemp
 from typing import Final
 
 from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import Parser, restored_after_interrupt, tell_notes
+from fakedev.commands.console import restored_after_interrupt, tell_notes
+from fakedev.commands.parser import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.discovery import targets_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -61,5 +62,7 @@ def client() -> int:
 
 def _run(module: str, *ends: int) -> int:
     EarlySignals(ends).install()
+    # What is made until the reactor runs stays: CollectorSettings freezes it, and starts the collector.
+    gc.disable()
     code: int = import_module(f"fakedev.commands.dropins.{module}").main()
     return code

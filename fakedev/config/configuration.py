@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
 
-from fakedev.config.schema.schema import Values
-from fakedev.exposition.identity import Identity
-from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.listen_address import ListenAddress
-from fakedev.tester.plan import Plan
-from fakedev.workqueue.spec import BrokerSpec
+
+if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fast
+    from ipaddress import IPv4Network
+
+    from fakedev.config.schema.schema import Values
+    from fakedev.exposition.identity import Identity
+    from fakedev.spec.fleet import FleetSpec
+    from fakedev.tester.plan import Plan
+    from fakedev.workqueue.spec import BrokerSpec
 
 
 @dataclass(frozen=True)

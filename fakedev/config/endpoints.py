@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from fakedev.config.catalog import Catalog
@@ -26,11 +26,16 @@ class Endpoints:
     """Builds the endpoints of all ports; problems are reported.
 
     :param folder: where relative socket paths begin.
-    :param runtime_folder: the default socket folder.
+    :param runtime_folder: finds the default socket folder; raises ValueError when there is none.
     """
 
     def __init__(
-        self, catalog: Catalog, pools: list[LoadedPool], folder: str, runtime_folder: str, report: Report
+        self,
+        catalog: Catalog,
+        pools: list[LoadedPool],
+        folder: str,
+        runtime_folder: Callable[[], str],
+        report: Report,
     ) -> None:
         self._catalog = catalog
         self._pools: dict[str, list[LoadedPool]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final
@@ -21,18 +22,23 @@ _UNESCAPED_COLON: Final = re.compile(r"(?<!\\):")
 
 
 def parse_listen(
-    text: str, *, folder: str = ".", runtime_folder: str = "", mode: int | None = None, group: str | None = None
+    text: str,
+    *,
+    folder: str = ".",
+    runtime_folder: Callable[[], str] = str,
+    mode: int | None = None,
+    group: str | None = None,
 ) -> ListenAddress:
     """The address that a text names.
 
     :param folder: where relative paths begin.
-    :param runtime_folder: where ``runtime:NAME`` is.
+    :param runtime_folder: finds where ``runtime:NAME`` is.
     :raises ValueError: with the correct form.
     """
     if not text or any(character.isspace() or not character.isprintable() for character in text):
         raise ValueError(f"{text!r} is no address: give {_FORMS}")
     if text.startswith(RUNTIME):
-        return _unix(os.path.join(runtime_folder, _socket_name(text)), mode, group)
+        return _unix(os.path.join(runtime_folder(), _socket_name(text)), mode, group)
     if "/" in text and text[0] in "/.":
         if text.endswith(("/", "/.", "/..")):
             raise ValueError(f"{text!r} is a folder: give the path of a socket in it")
@@ -76,7 +82,7 @@ def parse_per_node(text: str) -> tuple[IPv4Network, ListenAddress]:
             raise ValueError("it has no addresses for nodes")
     except ValueError as error:
         raise ValueError(f"{network!r} is no IPv4 network: {error}") from None
-    wild = _tcp("", _port(port))
+    wild = _tcp("0.0.0.0", _port(port))
     return found, replace(wild, display=f"{found[1]}:{wild.port}", local=found.is_loopback)
 
 

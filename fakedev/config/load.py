@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from fakedev.config.applied_profiles import load_profiles
@@ -88,7 +89,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         check_identity(pool.identity, pool.spec, pool.values.place_of("identity"), report)
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
-    endpoints = Endpoints(catalog, pools, folder, runtime_folder(files.variable), report)
+    endpoints = Endpoints(catalog, pools, folder, partial(runtime_folder, files.variable), report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)

@@ -20,6 +20,8 @@ COMPUTED_FACTS: Final = (
 LONGEST_NODE_NAME: Final = 253
 LONGEST_POOL_NAME: Final = 63
 LONGEST_QUEUE_NAME: Final = 100
+#: A page of this many queues takes some ten milliseconds, in which the reactor does nothing else.
+MAX_QUEUES: Final = 100
 MAX_NODES: Final = 100_000
 MAX_DEVICES_PER_NODE: Final = 1024
 
@@ -45,11 +47,11 @@ def host_name(text: str) -> str:
 
 def queue_name(text: str) -> str:
     """A queue's name: a word of the line protocol, and a part of a path."""
-    good = text.isprintable() and not any(character.isspace() or character in "/=?#\"'\\" for character in text)
+    good = text.isprintable() and not any(character.isspace() or character in "=?#\"'\\" for character in text)
     if not good or not 0 < len(text) <= LONGEST_QUEUE_NAME or text in (".", "..") or text[0] == "-":
         raise ValueError(
             f"{text[:60]!r} is no queue name: at most {LONGEST_QUEUE_NAME} characters that print, without blanks, "
-            "quotes and / = ? # \\, the first not -"
+            "quotes and = ? # \\, the first not -"
         )
     return text
 
@@ -72,6 +74,11 @@ def inlet_celsius(text: str) -> float:
     if not COLDEST_INLET <= celsius <= HOTTEST_INLET:
         raise ValueError(f"inlet {text[:60]!r} is no number within {COLDEST_INLET:g} to {HOTTEST_INLET:g}")
     return celsius
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is the path of a file, not a name in the catalog."""
+    return "/" in name or name.endswith((".yaml", ".yml", ".json"))
 
 
 def _checked_name(text: str, what: str, longest: int) -> str:

@@ -50,6 +50,7 @@ def runtime_folder(variable: Callable[[str], str | None]) -> str:
     """The default folder of sockets: the service's, the user's, or a private one in the temporary folder.
 
     :param variable: returns the value of an environment variable.
+    :raises ValueError: when no folder can be written.
     """
     folder = (variable("RUNTIME_DIRECTORY") or "").split(":")[0]
     if folder:
@@ -59,4 +60,11 @@ def runtime_folder(variable: Callable[[str], str | None]) -> str:
         return os.path.join(folder, "fakedev")
     import tempfile  # noqa: PLC0415 - takes milliseconds, and is rarely needed
 
-    return os.path.join(variable("TMPDIR") or tempfile.gettempdir(), f"fakedev-{os.getuid()}")
+    try:
+        folder = variable("TMPDIR") or tempfile.gettempdir()
+    except OSError:
+        raise ValueError(
+            "there is no folder for sockets, as no temporary folder can be written: set RUNTIME_DIRECTORY or TMPDIR "
+            "to one that can, or give the path of the socket"
+        ) from None
+    return os.path.join(folder, f"fakedev-{os.getuid()}")

@@ -8,7 +8,7 @@ from typing import Final
 from fakedev.config.configuration import Queues
 from fakedev.config.endpoint_keys import GROUP, LINE_TOKENS, LISTEN_DOC, MAX_CONNECTIONS, MESSAGE_TIMEOUT, MODE
 from fakedev.config.endpoints import Endpoints
-from fakedev.config.names import queue_name
+from fakedev.config.names import MAX_QUEUES, queue_name
 from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
@@ -26,8 +26,6 @@ from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 
 #: A request may be as long as a line of the protocol; the memory must hold at least one.
 MIN_BYTES: Final = 2**17
-#: A page of this many queues takes some ten milliseconds, in which the reactor does nothing else.
-MAX_QUEUES: Final = 100
 
 QUEUE = Section(
     "queues.names",

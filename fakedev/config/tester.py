@@ -8,15 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from fakedev.config.peer_address import parse_address
-from fakedev.config.rates import parse_open_load
 from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable, absolute
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import INVALID, Key, Section, Values
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Text
 from fakedev.spec.listen_address import ListenAddress
-from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
-from fakedev.tester.report import FORMS
+from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spacing
 
 #: Where the original's client connects.
 FRONTEND: Final = "localhost:9997"
@@ -109,7 +107,7 @@ TESTER = Section(
         Key(
             "reports",
             ListOf(Text("file")),
-            f"Files written when fakedev stops; each name ends with {', '.join(FORMS)}.",
+            f"Files written when fakedev stops; each name ends with {', '.join(REPORT_SUFFIXES)}.",
             default=(),
         ),
     ),
@@ -180,8 +178,9 @@ def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ..
     """The files that the tester writes at the end; problems are reported."""
     paths = tuple(values["reports"] or ())
     for path in paths:
-        if os.path.splitext(path)[1] not in FORMS:
-            report.problem(values.place_of("reports"), f"reports: {path!r} does not end with {', '.join(FORMS)}")
+        if os.path.splitext(path)[1] not in REPORT_SUFFIXES:
+            text = f"reports: {path!r} does not end with {', '.join(REPORT_SUFFIXES)}"
+            report.problem(values.place_of("reports"), text)
     if paths and not values["plans"]:
         report.problem(values.place_of("reports"), "reports: there are no plans")
     return tuple(absolute(path, folder) for path in paths)
@@ -206,6 +205,8 @@ def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLo
             report.problem(values.place_of(key), f"{key}: {model}")
     if rate is None:
         return _closed(values, report)
+    from fakedev.config.rates import parse_open_load  # noqa: PLC0415 - drop-ins without a load must start fast
+
     place = values.place_of("rate")
     load = report.tried(place, "rate: ", parse_open_load, rate, lambda path: files.read(absolute(path, folder)))
     return None if load is None else replace(load, **values.fields_of(OpenLoad))

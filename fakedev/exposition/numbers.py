@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from prometheus_client.utils import floatToGoString
 
 from fakedev.exposition.identity import NumberFormat
 from fakedev.sim.entities.randomness import Floats
+from fakedev.spec.units import go_number, python_number
 
 #: From the first up, and below the second, Go and prometheus_client write an exponent; Ryu may not.
 _LARGE: Final = 1e6
@@ -91,7 +91,7 @@ def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[
         places = np.empty(len(values), dtype=np.int64)
         places[order] = np.arange(len(values))
         texts = list(itemgetter(*places.tolist())(grouped))
-    write = go_number if number is NumberFormat.GO else floatToGoString
+    write = go_number if number is NumberFormat.GO else python_number
     for position in unusual[~is_whole].tolist():
         texts[position] = write(float(values[position])).encode()
     return texts
@@ -124,18 +124,3 @@ def _with_special_values(values: Floats, number: NumberFormat) -> list[bytes]:
         value = values[position]
         numbers[position] = b"NaN" if np.isnan(value) else b"+Inf" if value > 0 else b"-Inf"
     return numbers
-
-
-def go_number(value: float) -> str:
-    """A finite number as Go's ``%g`` and client_golang write it: shortest, with an exponent from 1e6 and below 1e-4.
-
-    Source of the rule: documentation of Go's strconv.FormatFloat with format 'g' and precision -1.
-    """
-    if value == 0 or _SMALL <= abs(value) < _LARGE:
-        return repr(value).removesuffix(".0")
-    # The digits of repr are the shortest that parse to the value; rounding to as many digits may give others.
-    written, _, power = repr(abs(value)).partition("e")
-    whole, _, fraction = written.partition(".")
-    digits = (whole + fraction).rstrip("0")
-    point = "." if len(digits) > 1 else ""
-    return f"{'-' if value < 0 else ''}{digits[0]}{point}{digits[1:]}e{int(power or 0) + len(whole) - 1:+03d}"

@@ -14,7 +14,7 @@ class ListenAddress:
     """An address to listen on.
 
     :param kind: ``tcp`` (host, port), ``unix`` (path, mode, group) or ``endpoint`` (description).
-    :param host: an address or name; empty for every IPv4 address.
+    :param host: an address or name; empty for every IPv4 and IPv6 address.
     :param mode: permissions of a UNIX socket; 600 unless given, 660 with a group.
     :param description: a Twisted endpoint string, for every kind.
     :param display: in messages: a URL's host and port, a path, or the endpoint string.

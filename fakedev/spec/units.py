@@ -153,3 +153,33 @@ RATIO: Final = Unit("share", 1.0, _plain)
 TRAFFIC: Final = Unit("rate", 2.0**60, _traffic, "B/s")
 #: For errors.
 COUNTS_PER_SECOND: Final = Unit("rate", 1e9, _plain)
+
+
+def go_number(value: float) -> str:
+    """A finite number as Go's ``%g`` and client_golang write it: shortest, with an exponent from 1e6 and below 1e-4.
+
+    Source of the rule: documentation of Go's strconv.FormatFloat with format 'g' and precision -1.
+    """
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
+        return repr(value).removesuffix(".0")
+    # The digits of repr are the shortest that parse to the value; rounding to as many digits may give others.
+    written, _, power = repr(abs(value)).partition("e")
+    whole, _, fraction = written.partition(".")
+    digits = (whole + fraction).rstrip("0")
+    point = "." if len(digits) > 1 else ""
+    return f"{'-' if value < 0 else ''}{digits[0]}{point}{digits[1:]}e{int(power or 0) + len(whole) - 1:+03d}"
+
+
+def python_number(value: float) -> str:
+    """A number as prometheus_client writes it: like Python, but 1.048576e+06 with an exponent from 1e6 up.
+
+    Its own function would do, but to import that library takes too long for ``fakedev-exporter``.
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    text = repr(float(value))
+    point = text.find(".")
+    if value <= 0 or point <= 6:
+        return text
+    digits = f"{text[0]}.{text[1:point]}{text[point + 1 :]}".rstrip("0.")
+    return f"{digits}e+{point - 1:02d}"

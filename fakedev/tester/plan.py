@@ -8,8 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate, count, takewhile
+from typing import Final
 
 from fakedev.tester.rate_curve import RateCurve
+
+#: The suffixes of files of reports. They are here because the configuration and ``-help`` name them, but write none.
+REPORT_SUFFIXES: Final = (".txt", ".json", ".csv", ".html")
 
 
 class Spacing(Enum):

@@ -10,6 +10,7 @@ from html import escape
 from typing import Final
 
 from fakedev.tester.expectation import Finding
+from fakedev.tester.plan import REPORT_SUFFIXES
 from fakedev.tester.report_html import findings_html, node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import findings_text, nodes_text, pods_text, statistics_text
 from fakedev.tester.report_values import csv_text, finding_values, statistics_values
@@ -65,8 +66,8 @@ class Report:
         return page(self.title, body)
 
     def as_file(self, path: str) -> str:
-        """In the format of a file's suffix, a key of FORMS."""
-        return FORMS[os.path.splitext(path)[1]](self)
+        """In the format of a file's suffix, one of REPORT_SUFFIXES."""
+        return _FORMS[os.path.splitext(path)[1]](self)
 
     def _parts(self) -> Sequence[tuple[str, Statistics]]:
         """The plans, if there are several."""
@@ -74,9 +75,6 @@ class Report:
 
 
 #: The formats of a report by the suffix of a file.
-FORMS: Final[dict[str, Callable[[Report], str]]] = {
-    ".txt": Report.text,
-    ".json": Report.json,
-    ".csv": Report.csv,
-    ".html": Report.html,
-}
+_FORMS: Final[dict[str, Callable[[Report], str]]] = dict(
+    zip(REPORT_SUFFIXES, (Report.text, Report.json, Report.csv, Report.html), strict=True)
+)

@@ -34,14 +34,14 @@ def statistics_text(title: str, statistics: Statistics, now: float, waiting: int
         ("late, dropped, waiting", f"{statistics.late}, {statistics.dropped}, {waiting}"),
         ("reconnects", str(statistics.reconnects)),
     ]
-    lines = [*_titled(title), *(f"{name:24}{value}" for name, value in rows), ""]
-    lines += [*_titled("Times in seconds"), f"{'':14}" + "".join(f"{point:>12}" for point in POINTS)]
+    lines = [*titled(title), *(f"{name:24}{value}" for name, value in rows), ""]
+    lines += [*titled("Times in seconds"), f"{'':14}" + "".join(f"{point:>12}" for point in POINTS)]
     lines += [
         f"{part:14}" + "".join(f"{point_of(statistics.timings[part], point):12.6f}" for point in POINTS)
         for part in PARTS
     ]
     errors = [f"{count.value:8}  {text}" for text, count in statistics.errors.items()] or [_NOTHING]
-    return "\n".join([*lines, "", *_titled("Errors"), *errors, ""])
+    return "\n".join([*lines, "", *titled("Errors"), *errors, ""])
 
 
 def progress_text(statistics: Statistics, now: float) -> str:
@@ -56,20 +56,20 @@ def progress_text(statistics: Statistics, now: float) -> str:
 
 def nodes_text(statistics: Statistics, which: range = ALL) -> str:
     """The distribution of answers over nodes, and over the devices and pods of each node."""
-    lines = [*_titled("Requests by node"), *_bars(statistics.nodes, which), ""]
-    lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes, which), ""]
+    lines = [*titled("Requests by node"), *_bars(statistics.nodes, which), ""]
+    lines += [*titled("Run times by node, in seconds"), *_runs(statistics.nodes, which), ""]
     for name, tally in statistics.nodes.items(which):
         ranges = [(range_text(bound), count) for bound, count in tally.run_ranges()]
-        lines += [*_titled(f"Run times of {name or _NAMELESS}"), *_bar_lines(ranges), ""]
-        lines += [*_titled(f"Devices of {name or _NAMELESS}"), *_count_bars(tally.devices), ""]
-        lines += [*_titled(f"Pods of {name or _NAMELESS}"), *_count_bars(tally.pods), ""]
+        lines += [*titled(f"Run times of {name or _NAMELESS}"), *bar_lines(ranges), ""]
+        lines += [*titled(f"Devices of {name or _NAMELESS}"), *_count_bars(tally.devices), ""]
+        lines += [*titled(f"Pods of {name or _NAMELESS}"), *_count_bars(tally.pods), ""]
     return "\n".join(lines)
 
 
 def pods_text(statistics: Statistics, which: range = ALL) -> str:
     """The distribution of answers over pods."""
-    lines = [*_titled("Requests by pod"), *_bars(statistics.pods, which), ""]
-    return "\n".join([*lines, *_titled("Run times by pod, in seconds"), *_runs(statistics.pods, which), ""])
+    lines = [*titled("Requests by pod"), *_bars(statistics.pods, which), ""]
+    return "\n".join([*lines, *titled("Run times by pod, in seconds"), *_runs(statistics.pods, which), ""])
 
 
 def more_text(count: int, which: range) -> str:
@@ -83,7 +83,7 @@ def findings_text(findings: Iterable[Finding]) -> str:
     for finding in findings:
         measured = "nothing was measured" if finding.measured is None else measured_text(finding)
         lines.append(f"{'met    ' if finding.is_met else 'NOT MET'}  {finding.expectation.text}  ({measured})")
-    return "\n".join([*_titled("Expectations"), *lines, ""]) if lines else ""
+    return "\n".join([*titled("Expectations"), *lines, ""]) if lines else ""
 
 
 def measured_text(finding: Finding) -> str:
@@ -96,17 +96,18 @@ def measured_text(finding: Finding) -> str:
     return f"{measured:.6g} s" if "." in subject else f"{measured:.0f}"
 
 
-def _titled(title: str) -> list[str]:
+def titled(title: str) -> list[str]:
+    """A title, underlined."""
     return [title, "=" * len(title)]
 
 
 def _bars(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]:
     counts = [(name or _NAMELESS, tally.answers) for name, tally in tallies.items(which)]
-    return _bar_lines(counts, sum(tally.answers for tally in tallies.values()), more_text(len(tallies), which))
+    return bar_lines(counts, sum(tally.answers for tally in tallies.values()), more_text(len(tallies), which))
 
 
 def _count_bars(counts: ByName[Count]) -> list[str]:
-    return _bar_lines([(name or _NAMELESS, count.value) for name, count in counts.items()])
+    return bar_lines([(name or _NAMELESS, count.value) for name, count in counts.items()])
 
 
 def range_text(bound: float) -> str:
@@ -114,17 +115,18 @@ def range_text(bound: float) -> str:
     return f"up to {bound:g} s" if math.isfinite(bound) else "longer"
 
 
-def _bar_lines(counts: list[tuple[str, int]], total: int = 0, more: str = "") -> list[str]:
+def bar_lines(counts: list[tuple[str, int]], total: int = 0, more: str = "", aligned: str = "<") -> list[str]:
     """Bars of counts.
 
     :param total: the sum of all counts, also of hidden ones; 0 for the sum of these.
+    :param aligned: the side of the names, < or >.
     """
     total = total or sum(count for _, count in counts)
     width = max((len(name) for name, _ in counts), default=0)
     lines = []
     for name, count in counts:
         bar = "#" * round(MAX_BAR * count / total)
-        lines.append(f"{name:{width}} | {bar}{' ' if bar else ''}{100 * count / total:.1f}% ({count})")
+        lines.append(f"{name:{aligned}{width}} | {bar}{' ' if bar else ''}{100 * count / total:.1f}% ({count})")
     return [*(lines or [_NOTHING]), *([more] if more else [])]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.tester.quantiles import QuantileSketch
+from fakedev.tester.quantiles import COARSE, QuantileSketch
 from fakedev.tester.tallies import ByName, Count, NodeTally, Tally, kept_text
 from fakedev.tester.timeline import Timeline
 from fakedev.workqueue.outcome import Answer, Outcome
@@ -19,6 +19,8 @@ NOW_SECONDS: Final = 10.0
 MAX_ERRORS: Final = 100
 #: The parts of a request's time, by the words that all outputs use.
 PARTS: Final = ("wait", "run", "communication", "total", "late")
+#: Those that the original shows, of successes alone.
+ORIGINAL_PARTS: Final = ("run", "wait", "communication")
 #: Outcomes that a backend reported: only their times count.
 _REPORTED: Final = frozenset((Outcome.SUCCESS, Outcome.FAILURE, Outcome.TIMEOUT))
 
@@ -51,6 +53,7 @@ class Statistics:
     :ivar dropped: arrivals without a request, because too many waited, or the run was over.
     :ivar reconnects: reconnections to the frontend.
     :ivar timings: seconds by PARTS, of the requests that a backend answered.
+    :ivar success_timings: seconds by ORIGINAL_PARTS, of the successes.
     """
 
     def __init__(self, now: float) -> None:
@@ -69,6 +72,7 @@ class Statistics:
         self.dropped = 0
         self.reconnects = 0
         self.timings = {part: QuantileSketch() for part in PARTS}
+        self.success_timings = {part: QuantileSketch(COARSE) for part in ORIGINAL_PARTS}
         self.nodes = ByName(NodeTally)
         self.devices = ByName(Tally)
         self.pods = ByName(Tally)
@@ -148,10 +152,16 @@ class Statistics:
         return self._recent.per_second(now)
 
     def _time(self, ticket: Ticket, answer: Answer, now: float) -> None:
-        timings = self.timings
-        timings["wait"].observe(answer.wait_seconds)
-        timings["run"].observe(answer.run_seconds)
-        # Two or three clocks measured the parts: the difference may be negative, which counts as 0.
-        timings["communication"].observe(now - ticket.sent - answer.wait_seconds - answer.run_seconds)
-        timings["total"].observe(now - ticket.intended)
-        timings["late"].observe(ticket.sent - ticket.intended)
+        seconds = {
+            "wait": answer.wait_seconds,
+            "run": answer.run_seconds,
+            # Two or three clocks measured the parts: the difference may be negative, which counts as 0.
+            "communication": now - ticket.sent - answer.wait_seconds - answer.run_seconds,
+            "total": now - ticket.intended,
+            "late": ticket.sent - ticket.intended,
+        }
+        for part, sketch in self.timings.items():
+            sketch.observe(seconds[part])
+        if answer.outcome is Outcome.SUCCESS:
+            for part, sketch in self.success_timings.items():
+                sketch.observe(seconds[part])

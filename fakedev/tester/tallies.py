@@ -68,12 +68,16 @@ def kept_text(text: str) -> str:
 
 
 class Count:
-    """A number that grows."""
+    """A number that grows.
 
-    __slots__ = ("value",)
+    :ivar failures: how many of them are no successes.
+    """
+
+    __slots__ = ("failures", "value")
 
     def __init__(self) -> None:
         self.value = 0
+        self.failures = 0
 
 
 class Tally:
@@ -105,17 +109,22 @@ class Tally:
 
 
 class NodeTally(Tally):
-    """The answers of a node, and their distribution over its devices and pods."""
+    """The answers of a node, their distribution over its devices and pods, and its errors."""
 
-    __slots__ = ("devices", "pods")
+    __slots__ = ("devices", "errors", "pods")
 
     def __init__(self) -> None:
         super().__init__()
         self.devices = ByName(Count, _MAX_PER_NODE)
         self.pods = ByName(Count, _MAX_PER_NODE)
+        self.errors = ByName(Count, _MAX_PER_NODE)
 
     def add(self, answer: Answer, error: str) -> None:
         """Count an answer."""
         super().add(answer, error)
-        self.devices[answer.device].value += 1
-        self.pods[answer.pod].value += 1
+        failed = answer.outcome is not Outcome.SUCCESS
+        for count in (self.devices[answer.device], self.pods[answer.pod]):
+            count.value += 1
+            count.failures += failed
+        if failed:
+            self.errors[error or answer.outcome.value].value += 1

@@ -6,7 +6,6 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
@@ -15,8 +14,7 @@ from fakedev.app.queues import make_frontend
 from fakedev.commands.dropins.frontend import FrontendOptions
 from fakedev.commands.dropins.frontend import main as frontend_main
 from fakedev.config.configuration import Queues
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
+from fakedev.spec.listen_address import ListenAddress
 from tests.support.application import AppReactor, MemoryApplication, application
 
 QUEUES = """
@@ -147,27 +145,38 @@ def test_statistics_in_the_log(said: list[str]) -> None:
 # -- fakedev-frontend ----------------------------------------------------------------------------------------
 
 
-def configured(*arguments: str) -> Any:
-    """The configuration that options produce."""
+def settings_of(*arguments: str) -> tuple[Queues, ListenAddress]:
+    """The queues and the address of the metrics that options mean."""
     options = FrontendOptions()
-    values = options.flags.parse(arguments)
-    return load("options", Files(environ={}), text=options.configuration_text(values))
+    return options.settings(options.flags.parse(arguments))
 
 
 def queues_of(*arguments: str) -> Queues:
     """Its queues."""
-    queues: Queues = configured(*arguments).queues
-    return queues
+    return settings_of(*arguments)[0]
 
 
 def test_defaults_of_the_original() -> None:
     """Addresses on localhost, no limit, no interval."""
-    configuration = configured("sleep", "media$HOME")
-    queues = configuration.queues
-    assert [endpoint.listen.display for endpoint in configuration.web] == ["localhost:9998"]
+    queues, metrics = settings_of("sleep", "media$HOME")
+    assert metrics.display == "localhost:9998"
     assert [entry.listen.display for entry in queues.clients + queues.backends] == ["localhost:9997", "localhost:9999"]
     assert [(queue.name, queue.max_waiting) for queue in queues.broker.queues] == [("sleep", 0), ("media$HOME", 0)]
     assert (queues.broker.maxima, queues.log_interval_seconds) == ("window", 0)
+
+
+def test_a_queue_with_a_slash() -> None:
+    """As the original accepts it; in paths of the API it is %2F."""
+    text = QUEUES.replace("[sleep]", "[team/media]")
+    with application(text) as app:
+        asks, works = app.client(), app.backend()
+        assert asks.say("put team/media 1") == ["ok 1"]
+        assert b'hpa_queue_waiting{name="team/media"} 1\n' in app.get("/queues/metrics").body
+        assert app.json("/api/v1/queues/team%2Fmedia")["waiting"] == 1
+        assert app.json("/api/v1/queues/team%2Fmedia/history")["queue"] == "team/media"
+        assert works.say("take team/media")[0].startswith("ok 1 ")
+        works.leave()
+    assert [queue.name for queue in queues_of("team/media").broker.queues] == ["team/media"]
 
 
 def test_options_of_the_original() -> None:
@@ -186,7 +195,7 @@ def test_options_of_the_original() -> None:
         (["-qmax", "x", "sleep"], "-qmax: "),
         (["-nope", "sleep"], "there is no option -nope"),
         (["a", "a"], "the queue 'a' is there twice"),
-        (["a/b"], "fakedev-frontend: 'a/b' is no queue name"),
+        (["a=b"], "fakedev-frontend: 'a=b' is no queue name"),
         (["-caddr", "x", "sleep"], "-caddr: 'x' is no address"),
         (["-waddr", ":99999", "sleep"], "-waddr: 99999 is no port"),
         (["-maddr", "x", "sleep"], "-maddr: 'x' is no address"),
@@ -212,7 +221,7 @@ def test_the_frontend_serves_queues_and_metrics_alone(said: list[str]) -> None:
     """Three ports; /metrics is the page of the queues, and there is nothing else."""
     before = signal.getsignal(signal.SIGHUP)
     reactor = AppReactor()
-    service = make_frontend(configured("sleep"), reactor)
+    service = make_frontend(*settings_of("sleep"), reactor)
     service.privilegedStartService()
     service.startService()
     try:
@@ -221,6 +230,8 @@ def test_the_frontend_serves_queues_and_metrics_alone(said: list[str]) -> None:
         app.reactor = reactor
         assert app.client().say("put sleep 1") == ["ok 1"]
         assert b'hpa_queue_waiting{name="sleep"} 1\n' in app.get("/metrics").body
+        head = app.ask("HEAD", "/metrics")
+        assert (head.status, head.headers["allow"]) == (405, "GET")
         assert [app.get(path).status for path in ("/", "/queues/metrics", "/health", "/api/v1/queues")] == [404] * 4
         assert "clients of the queues: localhost:9997 [open to this machine]" in said
         ended: list[object] = []

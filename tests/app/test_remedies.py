@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fakedev.app.options import Run, record_head
+from fakedev.app.exporter import make_exporter
+from fakedev.app.ports import Remedies
 from fakedev.app.queues import make_frontend
+from fakedev.app.run import Run, record_head
+from fakedev.app.runner import Application
 from fakedev.app.service import make_application
-from fakedev.commands.dropins import exporter
+from fakedev.commands.dropins import exporter, frontend
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.net.system.listening import CannotListen
@@ -19,30 +22,50 @@ from tests.support.application import SMALL, AppReactor
 QUEUES = 'queues: {names: [a], listen-clients: ["127.0.0.1:9997"], listen-backends: ["127.0.0.1:9999"]}\n'
 
 
-def remedies(text: str, option_of: Mapping[str, str] | None = None, is_frontend: bool = False) -> Iterator[str]:
+class Busy(AppReactor):
+    """All addresses are in use."""
+
+    def listenTCP(self, port: int, factory: Any, **options: Any) -> Any:
+        raise OSError(98, "in use")
+
+    def listenUNIX(self, address: str, factory: Any, **options: Any) -> Any:  # type: ignore[override]
+        raise OSError(98, "in use")
+
+
+def remedies(application: Application) -> Iterator[str]:
     """What each address says when it is in use, after its name and the reason."""
-    files = Files()
-    configuration = load(None, files, text=text)
-
-    class Busy(AppReactor):
-        def listenTCP(self, port: int, factory: Any, **options: Any) -> Any:
-            raise OSError(98, "in use")
-
-        def listenUNIX(self, address: str, factory: Any, **options: Any) -> Any:  # type: ignore[override]
-            raise OSError(98, "in use")
-
-    run = Run(record_head(configuration, files), option_of=option_of or {})
-    application = make_frontend(configuration, Busy()) if is_frontend else make_application(configuration, run, Busy())
     for service in application.listeners:
         with pytest.raises(CannotListen) as refused:
             service.privilegedStartService()
         yield str(refused.value).partition("the address is in use by another program; ")[2]
 
 
+def of_a_service(text: str) -> Iterator[str]:
+    """Those of a configuration."""
+    files = Files()
+    configuration = load(None, files, text=text)
+    return remedies(make_application(configuration, Run(record_head(configuration, files)), Busy()))
+
+
+def of_an_exporter(text: str) -> Iterator[str]:
+    """Those of the drop-in, with the configuration that it makes of its options."""
+    files = Files()
+    configuration = load(None, files, text=text)
+    head = record_head(configuration, files)
+    return remedies(make_exporter(configuration, head, Busy(), remedies=Remedies(exporter.OPTION_OF)))
+
+
+def of_a_frontend() -> Iterator[str]:
+    """Those of the drop-in."""
+    options = frontend.FrontendOptions()
+    queues, metrics = options.settings(options.flags.parse(["a"]))
+    return remedies(make_frontend(queues, metrics, Busy()))
+
+
 def test_of_the_service() -> None:
     """The key, and the option that sets it; a short option for the port of the first HTTP address."""
     text = SMALL.replace('web: ["127.0.0.1:9400"]', "web: [9400, 9401]") + QUEUES
-    assert list(remedies(text)) == [
+    assert list(of_a_service(text)) == [
         "change web.0.listen (--port N, or --set web.0.listen=ADDRESS)",
         "change web.1.listen (--set web.1.listen=ADDRESS)",
         "change queues.listen-clients.0.listen (--set queues.listen-clients.0.listen=ADDRESS)",
@@ -53,8 +76,8 @@ def test_of_the_service() -> None:
 
 def test_of_drop_ins() -> None:
     """Their own options: their users see no configuration."""
-    assert list(remedies(SMALL, exporter.OPTION_OF)) == [
+    assert list(of_an_exporter(SMALL)) == [
         "give another address with -address", "give another address with -socket"
     ]  # fmt: skip
     options = [f"give another address with {option}" for option in ("-maddr", "-caddr", "-waddr")]
-    assert list(remedies("web: [9400]\nworkloads: {listen: []}\n" + QUEUES, is_frontend=True)) == options
+    assert list(of_a_frontend()) == options

@@ -13,6 +13,7 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.spec.listen_address import ListenAddress
+from tests.support.configurations import loaded, problems
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_tcp_forms(text: str, kind: str, host: str, port: int, display: str, loc
 )
 def test_unix_forms(text: str, path: str) -> None:
     """Paths are made absolute; only the owner may connect unless a mode is given."""
-    found = parse_listen(text, folder="/conf", runtime_folder="/run/user/7/fakedev")
+    found = parse_listen(text, folder="/conf", runtime_folder=lambda: "/run/user/7/fakedev")
     assert (found.kind, found.path, found.local) == ("unix", path, True)
     assert found.mode == (0o660 if "mode=" in text else 0o600)
 
@@ -155,3 +156,16 @@ def test_per_node(entry: str, problem: str) -> None:
     text = f"fleet: {{pools: [{{name: p, nodes: 3}}]}}\nweb: [{entry}]\n"
     with pytest.raises(ConfigurationError, match=problem):
         load(None, Files(environ={}), text=text)
+
+
+def test_without_a_folder_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses of the default folder are problems that say what to set; other addresses are not concerned."""
+
+    def no_folder() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", no_folder)
+    text = "web: ['127.0.0.1:9400']\nworkloads: {listen: [/run/fakedev/w.sock]}\n"
+    assert loaded(text).web[0].listen.port == 9400
+    (problem,) = problems(text.replace("/run/fakedev/w.sock", "runtime:w.sock"))
+    assert "set RUNTIME_DIRECTORY or TMPDIR to one that can, or give the path of the socket" in problem

@@ -197,7 +197,7 @@ class Flags:
             return options.order(options.flags.parse(arguments))
 
         sets = [
-            BackendOptions({}, "host").flags, ClientOptions(Files(environ={})).flags, DcgmOptions({}).flags,
+            BackendOptions({}, "host").flags, ClientOptions().flags, DcgmOptions({}).flags,
             ExporterOptions().flags, FrontendOptions().flags,
         ]  # fmt: skip
         declared = (FlagError, HelpAsked)

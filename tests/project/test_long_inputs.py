@@ -39,7 +39,7 @@ _MAX_STEPS = 20_000
 MADE_ELSEWHERE = {
     ("fakedev.sim.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
     ("fakedev.commands.workload.devices", "matched_names"): "the user's own -devregex, with a limit of CPU time",
-    ("fakedev.commands.dropins.frontend", "_of_options"): "a constant file name and a number, in our own messages",
+    ("fakedev.config.catalog", "family"): "a text without wildcards, in our own files",
 }
 _SHORT = 32
 _GROWTH = 4

@@ -232,7 +232,8 @@ async def test_a_frontend_that_comes_back(start_async: StartAsync, frontend: Ori
         (["-once", "/bin/true"], 0, "/bin/true took"),
         (["-once", "/bin/false"], 1, "/bin/false ended with exit code 1"),
         (["-once", "-limit", "0.1", "sleep", "60"], 1, "time limit"),
-        (["-once", "/bin/echo", "FILENAME"], 1, "no device file"),
+        (["-once", "/bin/echo", "FILENAME"], 2, "needs -glob"),
+        (["-once", "-glob", "/nowhere/*", "/bin/echo", "FILENAME"], 1, "no device file"),
         (["-help"], 0, "-backoff-max"),
     ],
 )

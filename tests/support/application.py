@@ -15,7 +15,9 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.app.options import Options, Run, record_head
+from fakedev.app.exporter import make_exporter
+from fakedev.app.options import Options
+from fakedev.app.run import Run, record_head
 from fakedev.app.runner import Application
 from fakedev.app.service import make_application
 from fakedev.config.configuration import Configuration
@@ -263,8 +265,11 @@ class MemoryApplication:
         self.reactor = AppReactor()
         #: What a reload reads.
         self.text = text
-        run = Run(head, record, ready_file, drop_in, self._read_again)
-        self.service: Application = make_application(self.configuration, run, self.reactor)
+        self.service: Application = (
+            make_exporter(self.configuration, head, self.reactor, record)
+            if drop_in
+            else make_application(self.configuration, Run(head, record, ready_file, self._read_again), self.reactor)
+        )
         self.service.privilegedStartService()
         self.service.startService()
 

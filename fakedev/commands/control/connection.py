@@ -70,11 +70,13 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
     for variable, problem in unknown_variables(environ):
         write_text(sys.stderr, f"fakedev: note: environment {variable}: {problem}\n")
     text = given or environ.get(_ENVIRONMENT[name])
-    path = os.path.join(runtime_folder(environ.get), name)
-    if not text and os.path.exists(path):
-        text = path
-    elif not text and name == HTTP_SOCKET:
-        text = "127.0.0.1:9400"
+    path = ""
+    if not text:
+        try:
+            path = os.path.join(runtime_folder(environ.get), name)
+        except ValueError as error:
+            raise CannotAsk(str(error)) from None
+        text = path if os.path.exists(path) else "127.0.0.1:9400" if name == HTTP_SOCKET else ""
     if not text:
         option = "--url" if name == HTTP_SOCKET else "--socket"
         reason = f"no service of this user runs with the socket {path}"

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
-from fakedev.commands.console import Parser, restored_after_interrupt, write_text
+from fakedev.commands.console import restored_after_interrupt, write_text
 from fakedev.commands.control.connection import CannotAsk, HttpService, add_address, given_token, service_address
 from fakedev.commands.control.screen import Terminal, screen
+from fakedev.commands.parser import Parser
 from fakedev.config.peer_address import HTTP_SOCKET
 from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.web_paths import STREAM

@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.commands.console import Parser, write_text
+from fakedev.commands.console import write_text
 from fakedev.commands.control.connection import CannotAsk, add_address, ask_in_words, given_token, service_address
+from fakedev.commands.parser import Parser
 from fakedev.commands.workload.socket import Stopped, StopSignals
 from fakedev.config.peer_address import WORKLOAD_SOCKET
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fakedev.app.backend import PROTOCOLS, BackendSettings, run_backend
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values
 from fakedev.commands.workload.options import find_files
-from fakedev.workqueue.backend_run import SLEEP, BackendCommand
+from fakedev.workqueue.backend_run import PLACEHOLDER, SLEEP, BackendCommand
+
+if TYPE_CHECKING:
+    from fakedev.app.backend import BackendSettings
 
 _MAX_WORKERS: Final = 1000
 #: The longest name of a host, pod or node in characters, as in DNS.
@@ -57,7 +59,7 @@ class BackendOptions:
                 "reconnect", 60.0, f"how long to look for a lost frontend; 0: stop at once{ours}"
             ),
             "protocol": flags.choice(
-                "protocol", PROTOCOLS, f"protocol: bare, the original's; json, of fakedev's frontend{ours}"
+                "protocol", ("bare", "json"), f"protocol: bare, the original's; json, of fakedev's frontend{ours}"
             ),
             "token_file": flags.token_file(f"; needs -protocol json{ours}"),
         }
@@ -72,6 +74,8 @@ class BackendOptions:
             given = f", not {words[0]!r}" if words else ""
             raise FlagError(f"give the absolute path of a command, or sleep, and its arguments{given}")
         plain = {field: values[flag] for field, flag in self._plain.items()}
+        if not plain["pattern"] and any(PLACEHOLDER in word for word in words):
+            raise FlagError(f"{PLACEHOLDER} in the command needs -glob PATTERN, which says what the file is")
         if plain["backoff_seconds"] > plain["max_backoff_seconds"]:
             raise FlagError("-backoff is longer than -backoff-max")
         if not 1 <= plain["workers"] <= _MAX_WORKERS:
@@ -80,6 +84,8 @@ class BackendOptions:
             raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
         if not plain["queue"]:
             raise FlagError("-name must name a queue")
+        from fakedev.app.backend import BackendSettings  # noqa: PLC0415 - usage errors and -help do not need Twisted
+
         return BackendSettings(
             command=BackendCommand(words, values[self._ignore], values[self._limit]),
             pod=self._name_from(values[self._pod_env]),
@@ -102,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = BackendOptions(os.environ, socket.gethostname() or "localhost")
     with options.flags.usage_errors_exit():
         settings = options.settings(options.flags.parse(arguments))
+    from fakedev.app.backend import run_backend  # noqa: PLC0415
+
     return run_backend(settings)
 
 

@@ -6,19 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fakedev.commands.console import ProgressLine, write_text
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces
-from fakedev.config.listen import parse_listen
-from fakedev.config.rates import parse_expectation, parse_open_load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
-from fakedev.config.tester import load_plans
 from fakedev.spec.listen_address import ListenAddress
-from fakedev.tester.expectation import Expectation, judge
-from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
-from fakedev.tester.report import FORMS
+from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spacing
+
+if TYPE_CHECKING:
+    from fakedev.tester.expectation import Expectation
 
 _PROGRAM: Final = "fakedev-client"
 #: The exit code when an expectation is not met.
@@ -47,13 +43,9 @@ class Order:
 
 
 class ClientOptions:
-    """The original's options and ours, and the run that they describe.
+    """The original's options and ours, and the run that they describe."""
 
-    :param files: reads the files of options.
-    """
-
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self) -> None:
         flags = FlagSet("fakedev-client", "puts load on a queue and measures the results", "[ARGUMENT...]")
         self.flags = flags
         ours, duration = " (not in the original)", "DURATION"
@@ -89,11 +81,12 @@ class ClientOptions:
         )
         self._expect = flags.each(
             "expect", f"an expectation of the results, as p99<2s or failures<1%; else exit 3{ours}", "TEXT",
-            parse_expectation,
+            _expectation,
         )  # fmt: skip
         self._report = flags.each(
-            "report", f"write a report to a file with the extension {', '.join(FORMS)}{ours}", "FILE", _report_path
-        )
+            "report", f"write a report to a file with the extension {', '.join(REPORT_SUFFIXES)}{ours}", "FILE",
+            _report_path,
+        )  # fmt: skip
 
     def order(self, values: Values) -> Order:
         """The run that these arguments describe.
@@ -126,8 +119,13 @@ class ClientOptions:
         _refuse(values, flags_of_one_plan, "belongs in the file of plans, in each plan")
         if values.operands:
             raise FlagError(f"arguments ({values.operands[0]!r}) belong in the file of plans, in each plan")
+        # -help and a single plan of the closed model need none of these.
+        from fakedev.config.schema.files import Files  # noqa: PLC0415
+        from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+        from fakedev.config.tester import load_plans  # noqa: PLC0415
+
         try:
-            return load_plans(values[self._plans], self._files)
+            return load_plans(values[self._plans], Files(environ=os.environ))
         except ConfigurationError as error:
             raise FlagError(str(error)) from None
 
@@ -152,8 +150,11 @@ class ClientOptions:
     def _open(self, values: Values) -> OpenLoad:
         closed_flags = (self._req_now, self._req_max, self._delay)
         _refuse(values, closed_flags, "cannot be used with -rate: requests arrive when they are due")
+        from fakedev.config.rates import parse_open_load  # noqa: PLC0415
+        from fakedev.config.schema.files import Files  # noqa: PLC0415
+
         try:
-            load = parse_open_load(values[self._rate], lambda path: self._files.read(os.path.abspath(path)))
+            load = parse_open_load(values[self._rate], lambda path: Files().read(os.path.abspath(path)))
         except ValueError as error:
             raise FlagError(f"-rate: {error}") from None
         if not values[self._max_outstanding]:
@@ -166,6 +167,8 @@ class ClientOptions:
         )
 
     def _control(self, values: Values) -> ListenAddress:
+        from fakedev.config.listen import parse_listen  # noqa: PLC0415 - not for -help
+
         try:
             return parse_listen(all_interfaces(values[self._caddr]))
         except ValueError as error:
@@ -179,16 +182,22 @@ def _refuse(values: Values, flags: Sequence[Flag[object]], reason: str) -> None:
             raise FlagError(f"-{flag.name} {reason}")
 
 
+def _expectation(text: str) -> Expectation:
+    from fakedev.config.rates import parse_expectation  # noqa: PLC0415 - most runs have none
+
+    return parse_expectation(text)
+
+
 def _report_path(path: str) -> str:
-    if os.path.splitext(path)[1] not in FORMS:
-        *others, last = FORMS
+    if os.path.splitext(path)[1] not in REPORT_SUFFIXES:
+        *others, last = REPORT_SUFFIXES
         raise ValueError(f"{path!r} does not end with {', '.join(others)} or {last}")
     return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    options = ClientOptions(Files(environ=os.environ))
+    options = ClientOptions()
     with options.flags.usage_errors_exit():
         order = options.order(options.flags.parse(arguments))
     return run(order)
@@ -197,6 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(order: Order) -> int:
     """Run the load, report and judge; returns the exit code."""
     from fakedev.app.tester import run_client, save_report  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.tester.expectation import judge  # noqa: PLC0415
 
     progress = ProgressLine(sys.stderr)
     tester = run_client(

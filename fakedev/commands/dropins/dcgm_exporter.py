@@ -17,10 +17,7 @@ from fakedev import __version__
 from fakedev.commands.console import write_text
 from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags
 from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_boolean
-from fakedev.config.catalog import is_path
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.config.names import is_path
 
 #: The name of the configuration's text in messages, and the path of the identity in it.
 _OPTIONS: Final = "options"
@@ -248,6 +245,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
             return 0
         text, identity = options.texts(values)
+    # A usage error, -help and -version need none of these.
+    from fakedev.config.load import load  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+
     files = Files(environ=os.environ, made={_IDENTITY: identity})
     try:
         configuration = load(_OPTIONS, files, text=text)
@@ -258,8 +260,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
-    from fakedev.app.options import Run, record_head  # noqa: PLC0415
-    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.app.run import Run, record_head  # noqa: PLC0415
+    from fakedev.app.service import run_program  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
     run_program(configuration, Run(head, option_of={"web.0.listen": "--address"}))

@@ -6,13 +6,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Problem
+
+if TYPE_CHECKING:
+    from fakedev.config.schema.nodes import Problem
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"
@@ -40,17 +41,20 @@ class ExporterOptions:
         }
         self.record = flags.text("record", "", "record the run, to replay it (not in the original)", "FILE")
 
-    def configuration_text(self, values: Values) -> str:
+    def configuration_text(self, values: Values, left_out: Collection[str] = ()) -> str:
         """The configuration that the options mean, as JSON, which is YAML.
 
+        :param left_out: files of base workloads that are not used.
         :raises FlagError: when the name of a file is empty.
         """
         for flag in (self.devtype, self.identity, self.devlist):
             if not values[flag]:
                 raise FlagError(f"-{flag.name} must name a file")
-        base = [
-            {"file": _file(values[flag]), "devices": group} for group, flag in self.base.items() if values[flag]
-        ]
+        base = []
+        for group, path in ((group, values[flag]) for group, flag in self.base.items()):
+            if path and path not in left_out:
+                # Devices in the file go before the group.
+                base.append({"file": _file(path)} | ({} if _names_devices(path) else {"devices": group}))
         tree = {
             "version": 1,
             "fleet": {
@@ -88,6 +92,15 @@ def _of_option(problem: Problem, text: str) -> str:
     return re.sub("^listen:", "-address:" if is_of_web else "-socket:", problem.text)
 
 
+def _names_devices(path: str) -> bool:
+    """Whether the file of a base workload names its devices; what is wrong with it is found when it is loaded."""
+    try:
+        fields = json.loads(Path(path).read_bytes())
+        return any(name.lower() == "devices" and value for name, value in fields.items())
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the exporter until SIGTERM, SIGINT or SIGHUP.
 
@@ -97,16 +110,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with options.flags.usage_errors_exit():
         values = options.flags.parse(arguments)
         text = options.configuration_text(values)
+    # A usage error and -help need none of these.
+    from fakedev.config.load import load  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+
     files = Files(environ=os.environ)
-    try:
-        configuration = load(_OPTIONS, files, text=text)
-    except ConfigurationError as error:
-        for problem in error.problems:
+    base = {os.path.normpath(path): path for flag in options.base.values() if (path := values[flag])}
+    left_out: set[str] = set()
+    while True:
+        try:
+            configuration = load(_OPTIONS, files, text=text)
+            break
+        except ConfigurationError as error:
+            # As the original does: a base workload of unknown devices is left out, and the program runs without it.
+            unknown = [each for each in error.problems if each.file in base and each.text.startswith("devices: ")]
+            shown = unknown or error.problems
+        for problem in shown:
             print(f"fakedev-exporter: {_of_option(problem, text)}", file=sys.stderr)
-        return 2
-    from fakedev.app.options import Run, record_head  # noqa: PLC0415
-    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
+        if not unknown:
+            return 2
+        left_out |= {base[problem.file] for problem in unknown}
+        print("fakedev-exporter: without the base workload of", ", ".join(sorted(left_out)), file=sys.stderr)
+        text = options.configuration_text(values, left_out)
+    from fakedev.app.exporter import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted
+    from fakedev.app.run import record_head  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_program(configuration, Run(head, values[options.record], drop_in=True, option_of=OPTION_OF))
+    run_exporter(configuration, head, values[options.record], OPTION_OF)
     return 0

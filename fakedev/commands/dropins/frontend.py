@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_unsigned
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Problem
+
+if TYPE_CHECKING:
+    from fakedev.config.configuration import Queues
+    from fakedev.spec.listen_address import ListenAddress
+    from fakedev.workqueue.spec import Maxima
 
 _PROGRAM: Final = "fakedev-frontend"
-#: The name of the configuration's text in messages.
-_OPTIONS: Final = "options"
-#: Lines of that text, and their options.
-_FLAG_OF_LINE: Final = {2: "-maddr", 5: "-caddr", 6: "-waddr"}
 #: The limits of the configuration.
 _LONGEST_INTERVAL_SECONDS: Final = 10**10
 _MAX_WAITING: Final = 10**8
 
 
 class FrontendOptions:
-    """The original's options, and the configuration that they mean."""
+    """The original's options, and the queues and addresses that they mean."""
 
     def __init__(self) -> None:
         flags = FlagSet(_PROGRAM, "runs queues of requests between clients and backends", "QUEUE...")
@@ -46,34 +40,45 @@ class FrontendOptions:
             "maxima are those since the last scrape, as the original's are (not an option there)",
         )
 
-    def configuration_text(self, values: Values) -> str:
-        """The configuration that the options mean, as JSON, which is YAML.
+    def settings(self, values: Values) -> tuple[Queues, ListenAddress]:
+        """The queues with their ports, and the address of the metrics.
 
-        :raises FlagError: when there is no queue, or one is named twice.
+        :raises FlagError: when something cannot be used.
         """
         if not values.operands:
             raise FlagError("give the names of the queues, at least one")
-        repeated = next((name for name in values.operands if values.operands.count(name) > 1), None)
+        # Usage errors that can be found without them, and -help, need none of these.
+        from fakedev.config.configuration import QueueListen, Queues  # noqa: PLC0415
+        from fakedev.config.listen import parse_listen, same_address  # noqa: PLC0415
+        from fakedev.config.names import MAX_QUEUES, queue_name  # noqa: PLC0415
+        from fakedev.workqueue.spec import BrokerSpec, QueueSpec  # noqa: PLC0415
+
+        names = values.operands
+        if len(names) > MAX_QUEUES:
+            raise FlagError(f"{len(names)} queues, and {MAX_QUEUES} are the most")
+        repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             raise FlagError(f"the queue {repeated!r} is there twice")
-        interval = values[self.interval]
-        maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
-        names = {name: {"max-waiting": values[self.max_waiting]} for name in values.operands}
-        clients, backends = ({"listen": _listen(values[flag]), "open": True} for flag in (self.clients, self.backends))
-        web = {"listen": _listen(values[self.metrics]), "serve": "metrics"}
-        return f"""{{"version": 1, "workloads": {{"listen": []}},
-            "web": [{json.dumps(web)}],
-            "queues": {{
-              "names": {json.dumps(names)},
-              "listen-clients": [{json.dumps(clients)}],
-              "listen-backends": [{json.dumps(backends)}],
-              "maxima": "{maxima}", "log-interval": "{f'{interval}s' if interval else 'none'}"}}}}
-            """
-
-
-def _listen(address: str) -> str:
-    """An address for the configuration, in which a dollar is not expanded."""
-    return all_interfaces(address).replace("$", "$$")
+        taken: dict[str, ListenAddress] = {}
+        for flag in (self.metrics, self.clients, self.backends):
+            try:
+                listen = parse_listen(all_interfaces(values[flag]))
+            except ValueError as error:
+                raise FlagError(f"-{flag.name}: {error}") from None
+            first = next((name for name, other in taken.items() if same_address(listen, other)), None)
+            if first is not None:
+                raise FlagError(f"-{flag.name}: {listen.display} is listened on twice (first at -{first})")
+            taken[flag.name] = listen
+        interval = float(values[self.interval])
+        try:
+            specs = tuple(QueueSpec(queue_name(name), values[self.max_waiting]) for name in names)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+        maxima: Maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
+        broker = BrokerSpec(specs, maxima=maxima, interval_seconds=interval)
+        metrics, clients, backends = taken.values()
+        ports = (QueueListen(clients, open=True),), (QueueListen(backends, open=True),)
+        return Queues(broker, *ports, log_interval_seconds=interval), metrics
 
 
 def _up_to(most: int) -> Callable[[str], int]:
@@ -88,13 +93,6 @@ def _up_to(most: int) -> Callable[[str], int]:
     return parse
 
 
-def _of_options(problem: Problem) -> str:
-    """A problem of the configuration, with the names of options instead of places."""
-    flag = _FLAG_OF_LINE.get(problem.line)
-    text = (f"{flag}: " if flag else "") + re.sub(r"^[a-z.-]+: ", "", problem.text)
-    return re.sub(rf"{_OPTIONS}:(\d+)", lambda place: _FLAG_OF_LINE.get(int(place[1]), place[0]), text)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the frontend until SIGTERM, SIGINT or SIGHUP.
 
@@ -103,14 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = FrontendOptions()
     with options.flags.usage_errors_exit():
         values = options.flags.parse(arguments)
-        text = options.configuration_text(values)
-    try:
-        configuration = load(_OPTIONS, Files(environ=os.environ), text=text)
-    except ConfigurationError as error:
-        for problem in error.problems:
-            print(f"{_PROGRAM}: {_of_options(problem)}", file=sys.stderr)
-        return 2
+        queues, metrics = options.settings(values)
     from fakedev.app.queues import run_frontend  # noqa: PLC0415 - a usage error does not need Twisted
 
-    run_frontend(configuration, values[options.verbose])
+    run_frontend(queues, metrics, values[options.verbose])
     return 0

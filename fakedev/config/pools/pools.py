@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.devices.connections import with_topology
 from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.mig import divided
-from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedPool
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity, LoadedPool
 from fakedev.config.pools.churn import read_churn
 from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
 from fakedev.config.schema.nodes import Place, Report, Table
@@ -77,6 +77,8 @@ class Pools:
             device = types[word]
             assert device is not None, word
             own = {index: each for index, each in devices.items() if index < count}
+            if identity.strict and listed is not None:
+                own = _without_made_labels(own, listed, identity, {*device.type.facts, *values["labels"]})
             device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
             parts = divided(values["mig"], _places(values, "mig"), device, self._report)
             spec = PoolSpec(
@@ -196,3 +198,17 @@ def _label_place(values: Values, label: str) -> Place:
     if isinstance(table, Table):
         return next((key.place for key, _ in table.entries if key.text == label), table.place)
     return values.place
+
+
+def _without_made_labels(
+    devices: Mapping[int, DeviceSpec], listed: LoadedDeviceList, identity: LoadedIdentity, of_all: Collection[str]
+) -> dict[int, DeviceSpec]:
+    """The devices of the original's list, which show no label that they lack and others have: none is made for them.
+
+    :param of_all: labels that the device type or the pool gives to all. The file always has a value: it is the name.
+    """
+    shown = {fact for device in listed.devices for fact in device.facts if fact in identity.label_places}
+    shown -= {"device_file", *of_all}
+    return {
+        index: replace(device, facts={**dict.fromkeys(shown, ""), **device.facts}) for index, device in devices.items()
+    }

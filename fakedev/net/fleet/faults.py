@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.logger import Logger
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, ClearFaults, InjectFault
-from fakedev.sim.explanation import Explanation, explain, explain_link
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields, fields_of_fault
+
+if TYPE_CHECKING:
+    from fakedev.sim.explanation import Explanation
 
 #: Device words in the description of a fault; ``more-devices`` counts the rest.
 _MAX_WORDS: Final = 100
@@ -100,6 +102,8 @@ def describe_explanations(fleet: Fleet, position: int, metric: str = "") -> dict
     :param metric: a metric as in a workload's limit; empty for the most important ones.
     :raises Refused: when no device of the fleet has the metric.
     """
+    from fakedev.sim.explanation import explain  # noqa: PLC0415 - fakedev-exporter must start fast, and is not asked
+
     quantity = fleet.quantity_of(metric) if metric else ""
     return _described(fleet, "device", fleet.roster.unit_name(position), explain(fleet, position, quantity))
 
@@ -111,6 +115,8 @@ def describe_link_explanations(fleet: Fleet, position: int, number: int, metric:
     :param metric: a metric of links; empty for all of them that are explained.
     :raises Refused: when there is no such link, or no such metric of links.
     """
+    from fakedev.sim.explanation import explain_link  # noqa: PLC0415
+
     name = f"{fleet.roster.unit_name(position)}/link/{number}"
     return _described(fleet, "link", name, explain_link(fleet, position, number, metric))
 

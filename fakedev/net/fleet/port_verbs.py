@@ -10,7 +10,6 @@ from fakedev.net.fleet.faults import FaultHub, describe_explanations, describe_f
 from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.sim.entities.selectors import resolve
-from fakedev.sim.explanation import link_word
 from fakedev.spec.errors import Refused
 from fakedev.wire.grammar import Request
 from fakedev.wire.replies import Reply
@@ -107,6 +106,8 @@ class FleetVerbs:
 
     def do_explain(self, request: Request) -> Reply:
         """Why the metrics of a device or a link have their values."""
+        from fakedev.sim.explanation import link_word  # noqa: PLC0415 - as in describe_explanations
+
         word = str(request.arguments["device"])
         link = link_word(word)
         found = resolve([link[0] if link else word], self._fleet.roster, self._node).tolist()

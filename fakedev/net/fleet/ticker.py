@@ -44,6 +44,7 @@ class Ticker(Service):
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
+    :ivar advances: advances that were begun.
     :ivar lag_seconds: how late the last tick was.
     """
 
@@ -74,7 +75,7 @@ class Ticker(Service):
         self._advance: Deferred[int] | None = None
         self._advance_first = 0
         self._remaining = 0
-        self.ticks = self.missed = self.failures = 0
+        self.ticks = self.missed = self.failures = self.advances = 0
         self.lag_seconds = 0.0
         self._last_failed = False
         self.durations = Histogram(TICK_BUCKETS)
@@ -123,6 +124,7 @@ class Ticker(Service):
         self._advance_first, self._remaining = self._fleet.state.tick, ticks
         done: Deferred[int] = Deferred(self._advance_cancelled)
         self._advance = done
+        self.advances += 1
         self._fleet.apply(ChangeClock(self._clock.seconds(), 0.0, f"advance by {ticks} ticks"))
         self._advance_slice()
         return done
@@ -133,6 +135,11 @@ class Ticker(Service):
         if self._advance is None:
             return None
         return Advance(self._advance_first, self._fleet.state.tick + self._remaining)
+
+    @property
+    def seconds_per_tick(self) -> float:
+        """The time from one tick to the next, by the wall clock; 0 while only an advance moves the clock."""
+        return self._wall_per_tick
 
     def stop_advance(self) -> bool:
         """Stop the advance in progress, which ends at the tick that it has reached; False when there is none."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from fakedev.net.fleet.describe import describe_clock
@@ -36,7 +36,8 @@ class WorkloadSession:
     def __init__(self, port: WorkloadPortFactory, peer: Peer) -> None:
         self._port = port
         self._peer = peer
-        self._running: dict[str, None] = {}  # in order of their start
+        #: In order of their start; those that have ended, and are not told yet, each with the call that will tell it.
+        self._running: dict[str, IDelayedCall | None] = {}
         self._advance: Deferred[int] | None = None
 
     def request_received(self, request: Request) -> Reply | None:
@@ -72,7 +73,10 @@ class WorkloadSession:
         """End the workloads of the peer, and its advance of the clock."""
         if self._advance is not None:
             self._advance.cancel()
-        self._port.hub.drop(list(self._running))
+        self._port.hub.drop([workload_id for workload_id, call in self._running.items() if call is None])
+        for call in self._running.values():
+            if call is not None:
+                call.cancel()
         self._running.clear()
 
     def do_run(self, request: Request) -> Reply:
@@ -84,10 +88,32 @@ class WorkloadSession:
             workload_id = self._start(fields, self._notify)
         return Reply(workload_id, data={"workload": workload_id})
 
-    def _start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None]) -> str:
-        workload_id = self._port.start(fields, listener, self)
+    def _start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None]) -> str:
+        ticker = self._port.ticker
+        began = self._port.clock.seconds(), self._port.hub.fleet.state.tick, ticker.advances
+        workload_id = self._port.start(fields, partial(self._ended, *began, tell), self)
         self._running[workload_id] = None
         return workload_id
+
+    def _ended(
+        self, seconds: float, tick: int, advances: int, tell: Callable[[Verdict], None], verdict: Verdict
+    ) -> None:  # fmt: skip
+        """A workload has ended, by the tick; its peer is not told before it has run for as long by the clock.
+
+        A workload that was accepted between two ticks begins and ends with a tick: up to a tick too early for peers
+        that measure its time.
+
+        :param seconds, tick, advances: the time when it was accepted, and the ticker's number of advances then.
+        """
+        ticker = self._port.ticker
+        ran_seconds = (self._port.hub.fleet.state.tick - tick) * ticker.seconds_per_tick
+        wait = seconds + ran_seconds - self._port.clock.seconds()
+        is_advanced = ticker.advances != advances or ticker.advancing is not None
+        # A workload that failed has nothing to wait for.
+        if verdict.code or is_advanced or not 1e-6 < wait < ticker.seconds_per_tick:
+            tell(verdict)
+        else:
+            self._running[verdict.workload_id] = self._port.clock.callLater(wait, tell, verdict)
 
     def _notify(self, verdict: Verdict) -> None:
         self._running.pop(verdict.workload_id, None)

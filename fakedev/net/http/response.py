@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from email.utils import formatdate
+from http import HTTPStatus
 from typing import Final
 from zlib import DEFLATED, MAX_WBITS
 
@@ -12,7 +13,6 @@ import orjson
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
-from twisted.web.http import RESPONSES
 
 try:
     from isal.isal_zlib import compressobj  # type: ignore[import-not-found, unused-ignore]
@@ -28,6 +28,8 @@ JSON: Final = "application/json"
 PIECE: Final = 64 * 1024
 #: Bodies up to this size are compressed in the reactor, larger ones in a thread.
 COMPRESSED_AT_ONCE: Final = 64 * 1024
+#: Not those of twisted.web, which takes long to import and does not know 431.
+_REASONS: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 #: The API's error codes for the statuses of errors without a code.
 _CODES: Final = {
     400: "bad-request",
@@ -187,7 +189,7 @@ class Response:
             if not (name + value).isprintable():
                 raise ValueError(f"a header cannot be {name}: {value!r}")
         lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
-        reason = RESPONSES.get(self.status, b"Unknown Status")
+        reason = _REASONS.get(self.status, b"Unknown Status")
         return b" %d %b\r\n%b" % (self.status, reason, lines.encode())
 
 

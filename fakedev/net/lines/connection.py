@@ -1,6 +1,4 @@
-"""The protocol class of line ports: it serves input in bounded slices, sends the answers of a slice together, and
-closes when everything is sent.
-"""
+"""The protocol class of line ports: bounded slices of input, the answers of a slice together, and an orderly end."""
 
 from __future__ import annotations
 
@@ -157,6 +155,8 @@ class LineConnection(LineReceiver):
         self._port.silent_peers.note(self)
         if not self.is_admitted:
             self.MAX_LENGTH = MAX_BYTES_BEFORE_TOKEN
+        if self._port.idle_answer_seconds is not None:
+            self._start_timer()
 
     def dataReceived(self, data: bytes) -> None:
         """Keep bytes until the connection has its turn, which is usually at once."""

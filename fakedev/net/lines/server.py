@@ -30,8 +30,8 @@ class LineServerFactory(Factory):
     :param max_connections: beyond this number the longest silent peer without work gets ``error busy`` and is closed;
         if there is none, the new one.
     :param message_seconds: from the first byte of a message to its last one.
-    :param idle_answer_seconds: a peer that stops sending for this long inside its first message gets the answer of a
-        bare peer and is closed; None for no such rule.
+    :param idle_answer_seconds: a peer that sends nothing for this long before its first message is complete gets
+        the answer of a bare peer and is closed; None for no such rule.
     :param verbose: log every message, of both sides.
     :param fair_share: shares the reactor; several ports may have one.
     :param turn_observer: called after each turn of a connection, and when a connection has ended.

@@ -1,11 +1,9 @@
-"""The figures of the work queues for pages and the API, their totals in our own metrics, and their lines in the log."""
+"""The figures of the work queues for pages and the API, and their lines in the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.application.service import Service
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
@@ -14,7 +12,6 @@ from twisted.logger import Logger
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
-from fakedev.net.web.own_metrics import labelled
 from fakedev.spec.recent import Recent
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import QueueSnapshot
@@ -66,19 +63,6 @@ class QueueFigures:
     def connections(self) -> dict[str, int]:
         """How many connections clients and backends have made so far, by port."""
         return {"clients": self._clients.accepted, "backends": self._backends.accepted}
-
-
-def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
-    """Sums over all queues, for our own metrics page."""
-    queues = figures.all()
-    states = {state: sum(getattr(queue.now, state) for queue in queues) for state in ("waiting", "running")}
-    ended = {each.value: sum(queue.counted.outcomes[each] for queue in queues) for each in Outcome}
-    text = "Requests in all queues, by state."
-    yield labelled(GaugeMetricFamily, "fakedev_queues_requests", text, "state", states)
-    text = "Requests of all queues that are over."
-    yield labelled(CounterMetricFamily, "fakedev_queues_ended", text, "outcome", ended)
-    text = "Connections made to the ports."
-    yield labelled(CounterMetricFamily, "fakedev_queues_connections", text, "port", figures.connections())
 
 
 class QueuePoint(NamedTuple):

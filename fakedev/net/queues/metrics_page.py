@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from prometheus_client.utils import floatToGoString
-
 from fakedev import __version__
-from fakedev.exposition.numbers import go_number
 from fakedev.net.http.negotiation import choose_exposition
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
@@ -21,6 +18,7 @@ from fakedev.net.http.response import Response
 from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.queues.figures import QueueFigure, QueueFigures
 from fakedev.spec.histogram import JOB_BUCKETS, Histogram
+from fakedev.spec.units import go_number, python_number
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
@@ -29,15 +27,16 @@ from fakedev.workqueue.statistics import ENDS
 TITLE: Final = f"# fakedev {__version__}: work queues, with the series of the scalability tester's frontend\n".encode()
 #: The outcomes that count as failures in the original's series, which have names for success and failure only.
 FAILURES: Final = (Outcome.FAILURE, Outcome.TIMEOUT, Outcome.LOST)
-_BOUNDS: Final = tuple(floatToGoString(bound) for bound in (*JOB_BUCKETS, math.inf))
+_BOUNDS: Final = tuple(python_number(bound) for bound in (*JOB_BUCKETS, math.inf))
 
 
 class QueueMetricsPage(GuardedResource):
     """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
 
-    def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
+    def __init__(self, figures: QueueFigures, statistics: PageStatistics, allow_head: bool = True) -> None:
         self._figures = figures
         self.statistics = statistics
+        self.allow_head = allow_head
 
     def get(self, request: GuardedRequest) -> Response:
         """The page as text 0.0.4, or as OpenMetrics, which has no room for the title."""
@@ -64,7 +63,11 @@ _ORIGINALS: Final[tuple[_Row, ...]] = (
         "Requests that failed, were out of time, or whose backend was lost.",
         lambda queue: sum(queue.counted.outcomes[outcome] for outcome in FAILURES),
     ),
-    ("hpa_queue_disconnect_total", "Requests whose client left before they were over.", "counted.disconnects"),
+    (
+        "hpa_queue_disconnect_total",
+        "Requests whose client left before they were over; they are neither successes nor failures.",
+        "counted.disconnects",
+    ),
 )
 _MAXIMA: Final[tuple[_Row, ...]] = (
     ("hpa_queue_maxrun_seconds", "The longest run that ended lately.", "counted.longest_run_seconds"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
-from twisted.internet import defer, endpoints, tcp
+from twisted.internet import defer, tcp
 from twisted.internet.base import ReactorBase
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
@@ -28,6 +29,12 @@ _LOOK_AGAIN_SECONDS = 0.02
 _PARTICULAR_REASONS = {errno.EACCES: "this user may not listen there"}
 
 
+#: How an IPv6 socket shows the addresses of IPv4 peers begins.
+_MAPPED = "::ffff:"
+#: Errors on a machine or in a container without IPv6.
+_WITHOUT_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+
+
 class CannotListen(Exception):
     """The program cannot listen on an address; the text is a whole sentence."""
 
@@ -44,6 +51,15 @@ class CannotStart(Exception, SystemExit):
         self.code = 1
 
 
+class _EveryAddressPort(tcp.Port):
+    """A port on every IPv6 and IPv4 address, whatever the system's default; IPv4 peers have their IPv4 addresses."""
+
+    def createInternetSocket(self) -> socket.socket:
+        made: socket.socket = super().createInternetSocket()
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        return made
+
+
 class ListeningService(Service):
     """Listens on one address from the start to the stop of the application.
 
@@ -55,8 +71,6 @@ class ListeningService(Service):
     log = Logger()
     #: How long connections may take to send buffered data when the service stops.
     closing_seconds = 2.0
-    #: Makes an endpoint from its description.
-    endpoint_of: Callable[..., Any] = staticmethod(endpoints.serverFromString)
 
     def __init__(
         self, address: ListenAddress, factory: IProtocolFactory, reactor: Any = None, make_folder: bool = False
@@ -73,6 +87,13 @@ class ListeningService(Service):
         self._waiting: defer.Deferred[Any] | None = None
         self._transports: WeakSet[Any] = WeakSet()
         self._make_transport: Callable[..., Any] | None = None
+
+    @staticmethod
+    def endpoint_of(reactor: Any, description: str) -> Any:
+        """An endpoint from its description."""
+        from twisted.internet.endpoints import serverFromString  # noqa: PLC0415 - takes long, and few addresses need it
+
+        return serverFromString(reactor, description)
 
     @property
     def where(self) -> Any:
@@ -122,15 +143,27 @@ class ListeningService(Service):
             if self.address.kind == "unix":
                 self._listening(self._listen_unix())
             elif self.address.kind == "tcp":
-                self._listening(
-                    self._reactor.listenTCP(
-                        self.address.port, self.factory, backlog=BACKLOG, interface=self.address.host
-                    )
-                )
+                self._listening(self._listen_tcp())
             else:
                 self._listen_endpoint()
         except (CannotListenError, SocketPathError, ValueError, OSError) as reason:
             raise self._failed(reason) from None
+
+    def _listen_tcp(self) -> IListeningPort:
+        address = self.address
+        if not address.host and isinstance(self._reactor, ReactorBase):
+            port = _EveryAddressPort(address.port, self.factory, BACKLOG, "::", self._reactor)
+            try:
+                port.startListening()
+            except CannotListenError as reason:
+                if reason.socketError.errno not in _WITHOUT_IPV6:
+                    raise
+            else:
+                return port
+        listening: IListeningPort = self._reactor.listenTCP(
+            address.port, self.factory, backlog=BACKLOG, interface=address.host
+        )
+        return listening
 
     def _listen_unix(self) -> IListeningPort:
         address = self.address
@@ -183,6 +216,9 @@ class ListeningService(Service):
     def _accept(self, *args: Any) -> Any:
         assert self._make_transport is not None
         transport = self._make_transport(*args)
+        client = getattr(transport, "client", None)
+        if client and isinstance(client[0], str) and client[0].startswith(_MAPPED):
+            transport.client = (client[0].removeprefix(_MAPPED), *client[1:])
         # An answer is one write: waiting for more would only delay it.
         transport.setTcpNoDelay(True)
         self._transports.add(transport)

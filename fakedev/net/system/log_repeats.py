@@ -20,11 +20,14 @@ _Kind = tuple[Any, ...]
 
 @dataclass
 class _Span:
-    """How often one kind of entry was logged in the current span."""
+    """How often one kind of entry was logged in the current span.
+
+    :param left_out: the first that was not logged.
+    """
 
     began: float
     count: int = 0
-    last: LogEvent | None = None
+    left_out: LogEvent | None = None
 
 
 @implementer(ILogObserver)
@@ -32,8 +35,8 @@ class _Span:
 class RepeatLimit:
     """Passes entries on, but of one kind at most ``most`` in ``seconds``; then one with the number of those left out.
 
-    Entries are of one kind when their format, logger and level are the same. Entries of level debug, and those with
-    the field ``log_unlimited``, all pass.
+    That one has the text of the first that was left out. Entries are of one kind when their format, logger and level
+    are the same. Entries of level debug, and those with the field ``log_unlimited``, all pass.
     """
 
     observer: ILogObserver
@@ -58,10 +61,10 @@ class RepeatLimit:
         if span.count <= self.most:
             self.observer(event)
             return
-        if span.last is None:
+        if span.left_out is None:
             # The count must be logged even when no entry of this kind follows.
             self.clock.callLater(span.began + self.seconds - now, self._close_span, kind, span)
-        span.last = event
+            span.left_out = event
 
     def flush(self) -> None:
         """Log now what was left out (at the end of the program)."""
@@ -74,14 +77,16 @@ class RepeatLimit:
 
     def _close(self, kind: _Kind) -> None:
         span = self._spans.pop(kind, None)
-        if span is None or span.last is None:
+        if span is None or span.left_out is None:
             return
-        summary = {name: value for name, value in span.last.items() if name not in ("log_failure", "failure")}
-        summary["log_format"] = "... repeated {repeated} times in {seconds} s: " + (
-            span.last.get("log_format") or "an entry without a text"
+        # The entry has fields of its own, {seconds} among them.
+        summary = {name: value for name, value in span.left_out.items() if name not in ("log_failure", "failure")}
+        summary["log_format"] = "... repeated {repeated} times in {repeated_seconds} s: " + (
+            span.left_out.get("log_format") or "an entry without a text"
         )
+        summary["log_time"] = self.clock.seconds()
         summary["repeated"] = span.count - self.most
-        summary["seconds"] = round(self.clock.seconds() - span.began, 1)
+        summary["repeated_seconds"] = round(self.clock.seconds() - span.began, 1)
         self.observer(summary)
 
     def _forget_old(self, now: float) -> None:

@@ -98,7 +98,8 @@ class CollectorSettings:
         self._usual = gc.get_threshold()
 
     def begin(self) -> None:
-        """Freeze all present objects, and from now on those that survive a full collection."""
+        """Freeze all present objects, and from now on those that survive a full collection; start the collector."""
+        gc.enable()
         gc.collect()
         self._first = len(gc.get_objects())
         gc.freeze()

@@ -17,6 +17,7 @@ from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.service import LoadTester
 from fakedev.spec.web_paths import LOAD
+from fakedev.tester.original_text import original_nodes_text, original_pods_text, original_statistics_text
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import nodes_text, pods_text, statistics_text
 from fakedev.tester.report_values import node_values, statistics_values, tally_values, totals
@@ -27,6 +28,11 @@ _HTML: Final = "text/html; charset=utf-8"
 _MAX_SHOWN: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _LINKS: Final = ("stats", "nodes", "pods", "fails", "parallel", "reqs-per-sec")
+#: The forms of the original's page.
+_FORMS: Final = (
+    '<form action="parallel"><label>Parallel requests: <input name="value" type="number" min="0"></label> '
+    '<button>Set</button></form><form action="reset"><button>Reset the statistics</button></form>'
+)
 _WAY: Final = f"POST to {LOAD.template}: "
 
 
@@ -57,6 +63,8 @@ class LoadPage(GuardedResource):
         """The page in the form of ``type=``, HTML by default."""
         text = argument(request, "type") or Form.HTML.value
         if text not in (form.value for form in Form):
+            if self.changes:  # as on the port of the original
+                return self._answer_in(self, Form.HTML, argument(request, "plan"), request)
             raise HttpError(400, "type must be plain, json or html", "bad-argument", "type")
         return self._answer_in(self, Form(text), argument(request, "plan"), request)
 
@@ -110,8 +118,16 @@ def _statistics(page: LoadPage, form: Form, plan: str, request: GuardedRequest) 
     title = _title("Requests", plan)
     if form is Form.JSON:
         return json_response(statistics_values(statistics, now, waiting, shown_names(request)))
+    plain = statistics_text(title, statistics, now, waiting)
+    if page.changes:
+        answered = request.site.codes
+        completed = sum(count for code, count in answered.items() if code < 400)
+        parallel, rejected = page.tester.parallel(plan), sum(answered.values()) - completed
+        plain = f"{original_statistics_text(statistics, now, parallel, completed, rejected)}\n{plain}"
     if form is Form.PLAIN:
-        return _plain(statistics_text(title, statistics, now, waiting))
+        return _plain(plain)
+    if page.changes:
+        return _html(title, [_FORMS, f"<pre>{escape(plain)}</pre>"])
     return _html(title, statistics_html(statistics, now, waiting))
 
 
@@ -122,6 +138,8 @@ def _nodes(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Re
         devices = tally_values("device", statistics.devices, which)
         nodes = node_values(statistics, which)
         return json_response({"nodes": nodes, "devices": devices, "totals": totals(statistics)})
+    if page.changes:
+        return _plain(f"{original_nodes_text(statistics, which)}\n{nodes_text(statistics, which)}")
     if form is Form.PLAIN:
         return _plain(nodes_text(statistics, which))
     body = [*tallies_html("node", statistics.nodes, which), *tallies_html("device", statistics.devices, which)]
@@ -133,6 +151,8 @@ def _pods(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Res
     statistics, which = page.tester.statistics(plan), shown_names(request)
     if form is Form.JSON:
         return json_response({"pods": tally_values("pod", statistics.pods, which), "totals": totals(statistics)})
+    if page.changes:
+        return _plain(f"{original_pods_text(statistics, which)}\n{pods_text(statistics, which)}")
     if form is Form.PLAIN:
         return _plain(pods_text(statistics, which))
     return _html(_title("Pods", plan), tallies_html("pod", statistics.pods, which))

@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 from twisted.logger import Logger
 
 from fakedev import __version__
@@ -20,7 +19,10 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response
 from fakedev.net.http.statistics import ScrapeStatistics
+from fakedev.net.queues.figures import QueueFigures
 from fakedev.spec.histogram import Histogram
+from fakedev.spec.units import python_number
+from fakedev.workqueue.outcome import Outcome
 
 #: A group of metric families: yields them with their present values.
 Group = Callable[[], Iterable[Metric]]
@@ -173,10 +175,23 @@ def reload_metrics(reload: ReloadStatistics) -> Iterable[Metric]:
 def add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:
     """Add a histogram to a family."""
     buckets = [
-        (floatToGoString(bound), count)  # type: ignore[no-untyped-call, unused-ignore]
+        (python_number(bound), count)
         for bound, count in histogram.cumulative()
     ]
     family.add_metric(labels, buckets, histogram.total_seconds)
+
+
+def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
+    """Sums over all queues, for our own metrics page."""
+    queues = figures.all()
+    states = {state: sum(getattr(queue.now, state) for queue in queues) for state in ("waiting", "running")}
+    ended = {each.value: sum(queue.counted.outcomes[each] for queue in queues) for each in Outcome}
+    text = "Requests in all queues, by state."
+    yield labelled(GaugeMetricFamily, "fakedev_queues_requests", text, "state", states)
+    text = "Requests of all queues that are over."
+    yield labelled(CounterMetricFamily, "fakedev_queues_ended", text, "outcome", ended)
+    text = "Connections made to the ports."
+    yield labelled(CounterMetricFamily, "fakedev_queues_connections", text, "port", figures.connections())
 
 
 class OwnMetrics(Collector):

@@ -15,7 +15,6 @@ from fakedev.exposition.identity import Identity, without_parts
 from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
-from fakedev.exposition.workload_pages import workload_pages
 from fakedev.net.http.negotiation import OPENMETRICS
 from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.sim.entities.roster import RosterNode
@@ -245,6 +244,9 @@ class Pages:
     def workload_page(self) -> CachedPage:
         """The page of the running workloads, which is the same in both formats but for its last line."""
         if self._workloads is None:
+            # Not in fakedev-exporter, which must start fast.
+            from fakedev.exposition.workload_pages import workload_pages  # noqa: PLC0415
+
             source, text, openmetrics = workload_pages(self.fleet)
             page = CachedPage(source.state, self._clock, [text], latest=self._latest)
             page.as_openmetrics = CachedPage(source.state, self._clock, [openmetrics], True, self._latest)

@@ -1,4 +1,4 @@
-"""The web tree: the resource at each path of :mod:`fakedev.spec.web_paths`, for the service and for the drop-ins."""
+"""The web tree: the resource at each path of :mod:`fakedev.spec.web_paths`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from fakedev.net.http.resource import Answer, Folder, GuardedResource, Missing, 
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.slices import Steps
 from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
-from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.tester.pages import make_tester_folder
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
@@ -81,18 +80,6 @@ def add_page(root: GuardedResource, path: str, page: CachedPage, scrapes: Scrape
     :param path: begins with a slash; no other page is there or below it.
     """
     make_tree({path: MetricsPage(page, scrapes.page(path))}, root)
-
-
-def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> GuardedResource:
-    """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
-    path = web_paths.METRICS.template
-    return make_tree({path: MetricsPage(pages.fleet_page(), scrapes.page(path), allow_head=False)})
-
-
-def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> GuardedResource:
-    """The tree of ``fakedev-frontend``: /metrics and nothing else, as the original's."""
-    path = web_paths.METRICS.template
-    return make_tree({path: QueueMetricsPage(queues, scrapes.page(path))})
 
 
 class NodePages(GuardedResource):

@@ -40,6 +40,18 @@ def test_without_a_service(tmp_path: Path) -> None:
     assert refused.value.code == 2
 
 
+def test_without_a_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that is named needs no folder; else an error says what to set."""
+
+    def no_folder() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", no_folder)
+    assert service_address("/run/x.sock", WORKLOAD_SOCKET, {}).path == "/run/x.sock"
+    with pytest.raises(CannotAsk, match="set RUNTIME_DIRECTORY or TMPDIR"):
+        service_address(None, WORKLOAD_SOCKET, {})
+
+
 def test_the_token_goes_first(tmp_path: Path) -> None:
     """Its answer is not shown; that of the verb is, and an error in place of both."""
     path = tmp_path / "s"

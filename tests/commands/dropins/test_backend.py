@@ -60,7 +60,7 @@ def test_each_option(arguments: list[str], expected: dict[str, Any]) -> None:
 
 def test_the_command() -> None:
     """What follows the options belongs to the command, also options."""
-    given = settings("-limit", "2.5", "-ignore", "/bin/a", "-x", "--", "FILENAME")
+    given = settings("-limit", "2.5", "-ignore", "-glob", "/dev/x", "/bin/a", "-x", "--", "FILENAME")
     assert given.command == BackendCommand(("/bin/a", "-x", "--", "FILENAME"), True, 2.5)
 
 
@@ -92,3 +92,14 @@ def test_a_name_that_no_result_could_carry() -> None:
     """Whatever the variable holds, it is no name of a node."""
     with pytest.raises(FlagError, match=r"the name in .NODE is longer than 253 characters"):
         settings("-node-env", "NODE", "sleep", NODE="n" * 254)
+
+
+@pytest.mark.parametrize(
+    "words", [["/bin/sh", "-c", "cat FILENAME"], ["sleep", "FILENAME"], ["-once", "/bin/cat", "FILENAME"]]
+)
+def test_filename_needs_a_pattern(words: list[str]) -> None:
+    """Without -glob nothing can replace it: refused at the start."""
+    with pytest.raises(FlagError, match="FILENAME in the command needs -glob PATTERN"):
+        settings(*words)
+    flags, command = (words[:1], words[1:]) if words[0] == "-once" else ([], words)
+    assert settings(*flags, "-glob", "/dev/null", *command).pattern == "/dev/null"

@@ -13,7 +13,6 @@ from twisted.internet.task import Clock
 from fakedev.commands.console import ProgressLine
 from fakedev.commands.dropins.client import ClientOptions, Order, main
 from fakedev.commands.go_flags import FlagError
-from fakedev.config.schema.files import Files
 from fakedev.net.tester.pages import make_load_pages
 from fakedev.net.tester.service import LoadTester
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
@@ -22,7 +21,7 @@ from tests.support.paths import ROOT
 
 def order_of(*arguments: str) -> Order:
     """What these arguments ask for."""
-    options = ClientOptions(Files(environ={}))
+    options = ClientOptions()
     return options.order(options.flags.parse(arguments))
 
 

@@ -84,9 +84,13 @@ def test_the_exporter_serves_metrics_alone(drop_in: MemoryApplication) -> None:
 
 
 def test_the_exporter_is_impatient(drop_in: MemoryApplication) -> None:
-    """A message that is begun, then 150 ms of silence: told 1. Bytes that keep coming are waited for."""
+    """Nothing, or a message that is begun, then 150 ms of silence: told 1. Bytes that keep coming are waited for."""
+    silent = drop_in.connect()
+    drop_in.reactor.advance(0.149)
+    assert (silent.heard(), silent.closed) == (b"", False)
+    drop_in.reactor.advance(0.002)
+    assert (silent.heard(), silent.closed) == (b"1", True)
     peer = drop_in.connect()
-    drop_in.reactor.advance(60)
     peer.send(b'{"Name": ')
     drop_in.reactor.advance(0.149)
     assert not peer.closed
@@ -101,6 +105,57 @@ def test_the_exporter_is_impatient(drop_in: MemoryApplication) -> None:
     assert not peer.closed
     drop_in.tick(2)
     assert (peer.heard(), peer.closed) == (b"0", True)
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.3, 0.9])
+def test_a_workload_of_a_second_runs_for_a_second(drop_in: MemoryApplication, offset: float) -> None:
+    """Also when it begins between two ticks: its peer is not told earlier."""
+    drop_in.tick(2)
+    drop_in.reactor.advance(offset)
+    peer = drop_in.connect()
+    peer.send(b'{"Name": "x", "Profile": [{"Load": 5, "Seconds": 1}], "Repeat": 1, "Devices": ["card4"]}')
+    if offset:
+        drop_in.reactor.advance(1 - offset)  # the tick
+    drop_in.reactor.advance((offset or 1) - 0.001)
+    assert (peer.heard(), peer.closed) == (b"", False)
+    drop_in.reactor.advance(0.002)
+    assert (peer.heard(), peer.closed) == (b"0", True)
+
+
+def test_an_advance_needs_no_time() -> None:
+    """The events of its ticks come before its answer, also for workloads that began between two ticks."""
+    with application() as app:
+        app.reactor.advance(1.5)
+        peer = app.connect()
+        assert peer.say("run x devices=a/0 profile=5:0:1")[0].startswith("ok w")
+        assert peer.say("advance 2s")[0] == "ended x 0 OK"
+
+
+def test_a_peer_that_leaves_before_it_is_told(drop_in: MemoryApplication) -> None:
+    """Nothing is left to tell."""
+    drop_in.reactor.advance(0.5)
+    peer = drop_in.connect()
+    peer.send(b'{"Name": "x", "Profile": [{"Load": 5, "Seconds": 1}], "Repeat": 1, "Devices": ["card4"]}')
+    drop_in.reactor.advance(0.6)
+    peer.leave()
+    drop_in.tick(2)
+    assert not drop_in.fleet.workloads.by_id
+
+
+def test_the_service_waits_for_silent_peers() -> None:
+    """fakedev serve does not answer what has sent nothing."""
+    with application() as app:
+        silent = app.connect()
+        app.reactor.advance(60)
+        assert (silent.heard(), silent.closed) == (b"", False)
+
+
+def test_a_peer_of_words_may_be_silent_after_its_first_message(drop_in: MemoryApplication) -> None:
+    """The original's patience is for the first message alone."""
+    peer = drop_in.connect()
+    assert peer.say("list") == ["ok 0 lines"]
+    drop_in.reactor.advance(60)
+    assert not peer.closed
 
 
 def test_usage_of_the_exporter(
@@ -134,3 +189,60 @@ def test_the_option_is_named(arguments: list[str], line: str, capsys: pytest.Cap
     except SystemExit as ended:
         assert ended.code == 2
     assert any(each.startswith(line) for each in capsys.readouterr().err.splitlines())
+
+
+def base_of(folder: Path, *devices: str) -> str:
+    """The path of a base workload's file that names devices."""
+    path = folder / f"{'-'.join(devices) or 'any'}.json"
+    path.write_text(json.dumps({"Name": "base", "Profile": [{"Load": 40, "Seconds": 0}], "Devices": devices}))
+    return str(path)
+
+
+def test_devices_of_a_base_workload(tmp_path: Path) -> None:
+    """Devices in its file go before the group; a file without them is for the group."""
+    one, group = base_of(tmp_path, "card4"), base_of(tmp_path)
+    for arguments, busy in ((["-wl-all", one], [1, 0]), (["-wl-odd", group], [0, 1]), (["-wl-all", group], [1, 1])):
+        with exporter(DATA, "-count", "2", *arguments) as app:
+            app.tick(2)
+            assert (app.fleet.usage_ratio > 0.2).tolist() == [bool(each) for each in busy], arguments
+
+
+def test_a_base_workload_of_unknown_devices_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a warning that names the file and the device; the program runs with the others."""
+    names = {"devtype": "device", "devlist": "devices", "identity": "identity"}
+    files = [part for flag, name in names.items() for part in (f"-{flag}", str(DATA / f"original-{name}.json"))]
+    started = []
+    monkeypatch.setattr("fakedev.app.exporter.run_exporter", lambda *arguments: started.append(arguments))
+    unknown, known = base_of(tmp_path, "card4", "card9"), base_of(tmp_path, "card6")
+    assert exporter_main([*files, "-count", "2", "-wl-all", unknown, "-wl-odd", known]) == 0
+    ((configuration, head, *_),) = started
+    assert [workload.devices for workload in configuration.fleet.base] == [("card6",)]
+    said = capsys.readouterr().err
+    assert f"{unknown}:1: devices: " in said
+    assert "card9" in said
+    assert f"without the base workload of {unknown}" in said
+    assert unknown not in head.text  # a replay does the same
+
+
+def test_the_socket_needs_no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a read-only root: what is not used is not looked for."""
+
+    def no_folder() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", no_folder)
+    with exporter(DATA) as app:
+        assert app.get("/metrics").status == 200
+
+
+def test_a_device_without_a_mapped_label_has_none(tmp_path: Path) -> None:
+    """No value is made for it when other devices of the list have one."""
+    listed = json.loads((DATA / "original-devices.json").read_bytes())
+    del listed["DeviceLabels"][1]["addr"]
+    (tmp_path / "devlist.json").write_text(json.dumps(listed))
+    with exporter(DATA, "-devlist", str(tmp_path / "devlist.json"), "-count", "2") as app:
+        page = app.get("/metrics").body.decode()
+    assert 'acme_power_watts{bdf="0000:5a:00.0",dev_file="card4",pciid="0x56c0"}' in page
+    assert 'acme_power_watts{dev_file="card6",pciid="0x56c0"}' in page

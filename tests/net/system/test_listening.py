@@ -15,7 +15,7 @@ import pytest
 import pytest_twisted
 from twisted.application.service import MultiService
 from twisted.internet import defer, reactor
-from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXClientEndpoint, connectProtocol
+from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, UNIXClientEndpoint, connectProtocol
 from twisted.internet.error import CannotListenError, ConnectionAborted, ConnectionDone
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactorClock, RaisingMemoryReactor
@@ -261,6 +261,36 @@ async def test_port_0_becomes_a_real_port_without_delay(listen: Listen) -> None:
     assert one.server.transport.getTcpNoDelay()
     await within(service.stopService())
     await within(client.ended)
+
+
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize("form", ["*:0", ":0"])
+async def test_every_address_is_ipv4_and_ipv6(listen: Listen, form: str) -> None:
+    """A peer of either kind is served; one of IPv4 has its IPv4 address."""
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    served = []
+    for host in ("127.0.0.1", "::1"):
+        one = One()
+        service = listen(form, one)
+        kind = TCP6ClientEndpoint if ":" in host else TCP4ClientEndpoint
+        client = await within(connectProtocol(kind(reactor, host, service.where.port), Remembering()))
+        await within(one.server.began)
+        served.append(one.server.transport.getPeer().host)
+        client.transport.loseConnection()
+        await within(service.stopService())
+    assert served == ["127.0.0.1", "::1"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_every_address_without_ipv6(listen: Listen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine has none, the port is on every IPv4 address."""
+
+    def without_ipv6(port: object) -> None:
+        raise CannotListenError("::", 0, OSError(errno.EADDRNOTAVAIL, "no such address"))
+
+    monkeypatch.setattr("fakedev.net.system.listening._EveryAddressPort.startListening", without_ipv6)
+    assert listen("*:0", factory()).where.host == "0.0.0.0"
 
 
 @pytest_twisted.ensureDeferred

@@ -147,10 +147,17 @@ class TestRepeat:
             self.limit(event(peer=number))
         assert self.texts == ["info  0 left", "info  1 left", "info  2 left"]
         self.clock.advance(10)
-        assert self.texts[3:] == ["info  ... repeated 400 times in 10.0 s: 402 left"]
+        assert self.texts[3:] == ["info  ... repeated 400 times in 10.0 s: 3 left"]
         assert self.clock.getDelayedCalls() == []
         self.limit(event(peer="later"))
         assert self.texts[4:] == ["info  later left"]
+
+    def test_the_fields_of_the_entry_are_kept(self) -> None:
+        """Its own times are those of the first that was left out."""
+        for number in range(5):
+            self.limit(event("ended after {seconds:.1f} s", seconds=number))
+        self.clock.advance(10)
+        assert self.texts[3:] == ["info  ... repeated 2 times in 10.0 s: ended after 3.0 s"]
 
     def test_kinds_are_apart(self) -> None:
         """Another format, logger, level or kind of failure has a separate count."""
@@ -248,7 +255,7 @@ class TestLevel:
         ((flush, arguments, keywords),) = reactor.triggers["after"]["shutdown"]
         flush(*arguments, **keywords)
         entries = [json.loads(line) for line in stream.getvalue().splitlines()]
-        assert [entry["number"] for entry in entries] == [*range(10), 11]
+        assert [entry["number"] for entry in entries] == [*range(10), 10]
         assert entries[-1]["repeated"] == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import partial
+from html import unescape
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -102,11 +103,13 @@ class TestOriginal(PageCase):
         assert json.loads(self.get("/reset?type=json"))["result"] == "Reseted"
 
     def test_every_page_has_every_form(self) -> None:
-        """Nothing ignores the type, and each says what it is."""
+        """Each says what it is; /nodes and /pods are never HTML, and an unknown type is none, as in the original."""
         self.run_some()
         kinds = {"plain": "text/plain", "json": "application/json", "html": "text/html", "": "text/html"}
+        kinds["xml"] = kinds["html"]
         for name in make_load_pages(self.tester, changes=True):
-            for form, kind in kinds.items():
+            for form, usual in kinds.items():
+                kind = "text/plain" if name in ("nodes", "pods") and form != "json" else usual
                 answer = self.ask(self.own, f"GET /{name}" + (f"?type={form}" if form else ""))
                 assert answer.status == 200
                 assert kind in answer.headers["content-type"]
@@ -152,18 +155,30 @@ class TestOriginal(PageCase):
         assert (values["outstanding"], values["pending"], values["completed"]) == (5, 5, 0)
 
     def test_the_text_of_stats_nodes_and_pods(self) -> None:
-        """Titles underlined with =, histograms of #."""
+        """The original's rows first, then ours: titles underlined with =, histograms of #."""
         self.run_some()
-        assert "Requests\n========\n" in self.get("/stats?type=plain")
+        text = self.get("/stats?type=plain")
+        assert text.startswith("\n\nOverall request / reply statistics\n=====")
+        assert "\nRequests\n========\n" in text
+        page = self.get("/stats")
+        assert '<form action="parallel">' in page and '<form action="reset">' in page
+        shown = unescape(page.partition("<pre>")[2].partition("</pre>")[0])
+        without_queries = [line for line in shown.splitlines() if "HTTP queries" not in line]
+        assert without_queries == [line for line in text.splitlines() if "HTTP queries" not in line]
         bar = "#" * 60
         for path in ("/nodes", "/pods"):
-            assert f"{MARKUP} | {bar} 100.0% (4)\n" in self.get(f"{path}?type=plain")
+            text = self.get(path)
+            assert text == self.get(f"{path}?type=plain") == self.get(f"{path}?type=html")
+            assert f"{MARKUP} | {bar} 100.0% (3)\n" in text
+            assert f"{MARKUP} | {bar} 100.0% (4)\n" in text
+            assert text.startswith("\n\n")
 
     def test_markup_is_shown_as_text(self) -> None:
         """Nodes, pods, devices and errors that hold some: none of it is markup in any page."""
         self.run_some()
-        for path in ("/stats", "/nodes", "/pods"):
-            page = self.get(path)
+        pages = [(self.service, f"/tester/{name}") for name in ("stats", "nodes", "pods")]
+        for site, path in [(self.own, "/stats"), *pages]:
+            page = self.ask(site, f"GET {path}").body.decode()
             assert MARKUP not in page
             assert "&lt;script&gt;" in page
 
@@ -178,7 +193,7 @@ class TestOriginal(PageCase):
         text = self.get("/nodes?type=plain&limit=50&offset=40")
         assert "n040 | 0.5% (1)\n" in text
         assert "n089 | 0.5% (1)\n110 more: offset=90\n" in text
-        assert "<p>100 more: offset=100</p>" in self.get("/pods")
+        assert "\n100 more: offset=100\n" in self.get("/pods")
         assert "more: offset" not in self.get("/pods?offset=100")
         last = json.loads(self.get("/nodes?type=json&offset=199"))["nodes"]
         assert [node["node"] for node in last] == ["n199"]
@@ -186,7 +201,8 @@ class TestOriginal(PageCase):
 
     def test_what_cannot_be_answered(self) -> None:
         """A status, and the reason."""
-        assert "type must be" in self.get("/stats?type=xml", 400)
+        answer = self.ask(self.service, "GET /tester/stats?type=xml")
+        assert (answer.status, b"type must be" in answer.body) == (400, True)
         assert "value must be a whole number" in self.get("/parallel?value=many", 400)
         assert "no plan 'other'" in self.get("/stats?plan=other", 400)
         self.get("/other", 404)
