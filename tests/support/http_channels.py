@@ -6,8 +6,9 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
+from fakedev.net.http.body import PIECE, Body
 from fakedev.net.http.limits import HttpLimits
-from fakedev.net.http.response import PIECE, Body, Response
+from fakedev.net.http.response import Response
 from fakedev.net.http.site import GuardedSite
 from tests.support.http_wire import Echo, Page, make_site, no_threads
 

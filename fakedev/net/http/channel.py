@@ -18,10 +18,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from fakedev.net.http.body import PIECE
 from fakedev.net.http.limits import BadRequest, HttpLimits
 from fakedev.net.http.parser import Incoming
 from fakedev.net.http.request import GuardedRequest, RequestSite
-from fakedev.net.http.response import PIECE, Response
+from fakedev.net.http.response import Response
 from fakedev.net.http.sending import Connection, Deadlines, InFlightBodies, Outgoing
 from fakedev.net.lines.fair_share import FairShare
 

@@ -19,18 +19,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.http.access_guard import AccessGuard
+from fakedev.net.http.body import Body, DeferToThread
 from fakedev.net.http.limits import BadRequest
 from fakedev.net.http.negotiation import accepts_gzip
 from fakedev.net.http.parser import Head
-from fakedev.net.http.response import (
-    JSON,
-    Body,
-    CommonHeaders,
-    DeferToThread,
-    HttpError,
-    Response,
-    error_response,
-)
+from fakedev.net.http.response import JSON, CommonHeaders, HttpError, Response, error_response
 from fakedev.net.http.sending import Connection, Outgoing
 from fakedev.net.http.slices import SlicedAnswers, Steps
 from fakedev.net.http.statistics import PageStatistics

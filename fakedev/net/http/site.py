@@ -19,10 +19,11 @@ from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from fakedev.net.http.access_guard import AccessGuard
+from fakedev.net.http.body import DeferToThread
 from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.limits import HttpLimits
 from fakedev.net.http.resource import GuardedResource
-from fakedev.net.http.response import CommonHeaders, DeferToThread, HttpError, error_response
+from fakedev.net.http.response import CommonHeaders, HttpError, error_response
 from fakedev.net.http.sending import MAX_BYTES, InFlightBodies
 from fakedev.net.http.slices import SlicedAnswers
 from fakedev.net.lines.fair_share import FairShare

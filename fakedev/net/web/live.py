@@ -11,8 +11,8 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from fakedev import __version__
+from fakedev.net.http.body import Body
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Body
 from fakedev.net.http.sending import Outgoing
 from fakedev.net.web.frames import FrameSource, fleet_outline
 

@@ -6,10 +6,11 @@ from typing import Final
 
 from twisted.internet.task import deferLater
 
+from fakedev.net.http.body import Body
 from fakedev.net.http.negotiation import choose_exposition
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer, GuardedResource
-from fakedev.net.http.response import Body, HttpError, Response
+from fakedev.net.http.response import HttpError, Response
 from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.sim.entities.roster import Roster, RosterNode

@@ -15,8 +15,9 @@ from fakedev.exposition.identity import Identity, without_parts
 from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
+from fakedev.net.http.body import Body
 from fakedev.net.http.negotiation import OPENMETRICS
-from fakedev.net.http.response import Body, HttpError, Response
+from fakedev.net.http.response import HttpError, Response
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.faults.pages import PageFaults

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from fakedev.net.http.response import PIECE, Body
+from fakedev.net.http.body import PIECE, Body
 from tests.support.http_wire import Threads, no_threads
 
 LARGE = b"".join(b"metric_%d 1.0\n" % number for number in range(20_000))

@@ -12,8 +12,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from fakedev.net.http.access_guard import AccessGuard
+from fakedev.net.http.body import Body
 from fakedev.net.http.resource import Folder, GuardedResource
-from fakedev.net.http.response import Body, HttpError, Response, json_response
+from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import PageStatistics
 from tests.support.http_wire import Echo, Page, Peer, Threads, answers, make_site, no_threads

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from fakedev.net.http.response import PIECE, Response
+from fakedev.net.http.body import PIECE
+from fakedev.net.http.response import Response
 from fakedev.net.http.sending import MAX_TIMES, InFlightBodies
 from tests.support.http_wire import Page, Peer, make_site
 

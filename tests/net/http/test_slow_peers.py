@@ -8,7 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from fakedev.net.http.response import PIECE, Response
+from fakedev.net.http.body import PIECE
+from fakedev.net.http.response import Response
 from tests.support.http_channels import BIG, CHUNKED, GET, POST, site
 from tests.support.http_wire import Page, Peer, answers
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fakedev.net.fleet.ticker import Ticker
-from fakedev.net.http.response import PIECE
+from fakedev.net.http.body import PIECE
 from fakedev.net.web.live import MAX_VIEWERS
 from fakedev.sim.charts import ABSENT, MAX_TICKS, MIN_TICKS, History, rounded, summary
 from fakedev.sim.entities.state import Level, State
