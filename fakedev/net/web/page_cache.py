@@ -299,7 +299,7 @@ class Pages:
 
         names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)
-        text.trouble = lambda: self.fleet.page_faults.of(names)
+        text.trouble = lambda: self.fleet.page_faults.of(names) if self.fleet.page_faults.by_fault else None
         if all(shown.openmetrics for shown, _ in groups):
             text.as_openmetrics = page(openmetrics=True)
         return text

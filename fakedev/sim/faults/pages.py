@@ -232,25 +232,28 @@ class PageFaults:
 
 
 class NodePageFaults:
-    """The nodes whose pages have faults, kept from tick to tick."""
+    """The nodes whose pages have faults, kept from tick to tick.
+
+    :ivar by_fault: each active fault with the names of its nodes.
+    """
 
     def __init__(self, faults: Faults, roster: Roster) -> None:
         self._faults = faults
         self._roster = roster
-        self._nodes: list[tuple[Fault, frozenset[str]]] = []
+        self.by_fault: list[tuple[Fault, frozenset[str]]] = []
 
     def update(self) -> None:
         """Find the nodes again, after faults have moved."""
-        self._nodes = []
+        self.by_fault = []
         for fault in self._faults.active(Scope.PAGE, Scope.NODE):
             positions = set(self._roster.node_positions(fault.concerned).tolist())
-            self._nodes.append((fault, frozenset(self._roster.nodes[each].name for each in positions)))
+            self.by_fault.append((fault, frozenset(self._roster.nodes[each].name for each in positions)))
 
     def of(self, names: frozenset[str]) -> PageFaults | None:
         """The faults of a page of some nodes: those that all of them have; None without faults."""
-        if not self._nodes:
+        if not self.by_fault:
             return None
-        found = [fault for fault, nodes in self._nodes if names <= nodes]
+        found = [fault for fault, nodes in self.by_fault if names <= nodes]
         if not found:
             return None
         kinds = {fault.kind.name for fault in found}
@@ -268,4 +271,4 @@ class NodePageFaults:
 
     def hidden(self) -> frozenset[str]:
         """The nodes that service discovery leaves out now."""
-        return frozenset().union(*(nodes for fault, nodes in self._nodes if fault.values.get("leave-sd")))
+        return frozenset().union(*(nodes for fault, nodes in self.by_fault if fault.values.get("leave-sd")))
