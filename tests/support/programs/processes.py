@@ -130,7 +130,10 @@ class AsyncProgram(ProcessProtocol):  # type: ignore[misc]
                 None if folder is None else str(folder),
                 childFDs={0: nothing.fileno(), 1: "r", 2: "r", **(descriptors or {})},
             )
-        self.pid: int = self._process.pid
+
+    def connectionMade(self) -> None:
+        """It has begun (called by Twisted, which forgets its number when it ends, maybe at once)."""
+        self.pid: int = self.transport.pid
 
     @property
     def stdout(self) -> str:
