@@ -30,10 +30,12 @@ class SocketPathError(Exception):
 
 @dataclass(frozen=True)
 class FileMark:
-    """Identifies a file, also after another file has taken its name."""
+    """Identifies a file, also after another file has taken its name, and maybe its inode."""
 
     device: int
     inode: int
+    size: int
+    modified_ns: int
 
     @classmethod
     def of(cls, path: str) -> FileMark | None:
@@ -42,7 +44,7 @@ class FileMark:
             status = os.lstat(path)
         except OSError:
             return None
-        return cls(status.st_dev, status.st_ino)
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def group_number(name: str) -> int:
