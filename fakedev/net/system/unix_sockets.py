@@ -44,6 +44,11 @@ class FileMark:
             status = os.lstat(path)
         except OSError:
             return None
+        return cls.in_status(status)
+
+    @classmethod
+    def in_status(cls, status: os.stat_result) -> FileMark:
+        """The mark of a file with this status."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -93,7 +98,7 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
         )
     _refuse_if_answered(path)
     # Another program may have replaced the old socket since the check.
-    if FileMark.of(path) == FileMark(status.st_dev, status.st_ino):
+    if FileMark.of(path) == FileMark.in_status(status):
         try:
             os.unlink(path)
         except OSError as reason:
