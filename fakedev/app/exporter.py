@@ -5,6 +5,7 @@ Apart from the service, because it must listen within a fraction of a second: wh
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -37,22 +38,32 @@ ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
 
 def run_exporter(
-    configuration: Configuration, head: RecordHead, record: str, option_of: Mapping[str, str]
+    configuration: Configuration,
+    head: RecordHead,
+    record: str,
+    option_of: Mapping[str, str],
+    web_socket: socket.socket | None = None,
 ) -> None:
     """Run ``fakedev-exporter`` until a signal.
 
     :param record: the file for the events; empty for none.
     :param option_of: the options that give addresses; see Remedies.
+    :param web_socket: listens on the address of the metrics already; None: nothing does.
     :raises SystemExit: 1, after a line of explanation, when an address or the record cannot be used.
     """
     remedies = Remedies(option_of)
     run_application(
-        lambda reactor: make_exporter(configuration, head, reactor, record, remedies), configuration.logging
+        lambda reactor: make_exporter(configuration, head, reactor, record, remedies, web_socket), configuration.logging
     )
 
 
 def make_exporter(
-    configuration: Configuration, head: RecordHead, reactor: Any, record: str = "", remedies: Remedies | None = None
+    configuration: Configuration,
+    head: RecordHead,
+    reactor: Any,
+    record: str = "",
+    remedies: Remedies | None = None,
+    web_socket: socket.socket | None = None,
 ) -> Application:
     """The exporter: /metrics by GET, and the workload port with the original's patience; SIGHUP ends it."""
     raise_descriptor_limit()
@@ -74,6 +85,7 @@ def make_exporter(
         make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS, fair_share=fair_share
     )
     web = [(ListeningService(endpoint.listen, site, reactor), endpoint.serve) for endpoint in configuration.web]
+    web[0][0].adopted = web_socket
     ports = configuration.workloads
     workloads = [
         ListeningService(

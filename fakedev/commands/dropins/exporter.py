@@ -111,6 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         values = options.flags.parse(arguments)
         text = options.configuration_text(values)
     # A usage error and -help need none of these.
+    from fakedev.app.early_listening import listen_early  # noqa: PLC0415
+
+    web_socket = listen_early(all_interfaces(values[options.address]))  # the rest takes most of the start
     from fakedev.config.load import load  # noqa: PLC0415
     from fakedev.config.schema.files import Files  # noqa: PLC0415
     from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
@@ -137,5 +140,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from fakedev.app.run import record_head  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_exporter(configuration, head, values[options.record], OPTION_OF)
+    run_exporter(configuration, head, values[options.record], OPTION_OF, web_socket)
     return 0

@@ -66,6 +66,7 @@ class ListeningService(Service):
     :param make_folder: make the folder of a UNIX socket, only for this user, when it is missing.
     :ivar failure: why listening failed, once it has.
     :ivar remedy: how a user gives it another address; empty: the error does not say.
+    :ivar adopted: a socket that listens on the address already; None to make one.
     """
 
     log = Logger()
@@ -84,6 +85,7 @@ class ListeningService(Service):
         self._reactor = reactor
         self._make_folder = make_folder
         self._port: Any = None
+        self.adopted: socket.socket | None = None
         self._waiting: defer.Deferred[Any] | None = None
         self._transports: WeakSet[Any] = WeakSet()
         self._make_transport: Callable[..., Any] | None = None
@@ -151,6 +153,13 @@ class ListeningService(Service):
 
     def _listen_tcp(self) -> IListeningPort:
         address = self.address
+        if self.adopted is not None:
+            with self.adopted as listening_socket:  # the reactor has a copy
+                adopted: IListeningPort = self._reactor.adoptStreamPort(
+                    listening_socket.fileno(), listening_socket.family, self.factory
+                )
+            self.adopted = None
+            return adopted
         if not address.host and isinstance(self._reactor, ReactorBase):
             port = _EveryAddressPort(address.port, self.factory, BACKLOG, "::", self._reactor)
             try:
