@@ -254,9 +254,8 @@ async def test_lose_and_regain_the_server(stand: Stand) -> None:
     assert browser.complaints and all("ERR_" in each for each in browser.complaints), browser.complaints
 
 
-@pytest.mark.parametrize(
-    ("theme", "width"), [("light", 1400), ("dark", 1400), ("light", 800), ("dark", 390)]
-)  # fmt: skip
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 800, 390])
 @pytest_twisted.ensureDeferred
 async def test_accessible(stand: Stand, theme: str, width: int) -> None:
     """axe finds nothing on any tab, nor in the dialogs: contrast, names, roles, order."""
