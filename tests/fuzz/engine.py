@@ -217,10 +217,11 @@ def minimised(target: Target, inputs: list[bytes], fault: str) -> tuple[list[byt
     place = _place_of(fault)
     end = time.process_time() + _MAX_SHORTENING_SECONDS
 
+    def is_over() -> bool:
+        return time.process_time() > end
+
     def is_same(candidate: list[bytes]) -> bool:
         nonlocal fault
-        if time.process_time() > end:
-            return False
         found = fault_of(target, candidate)
         if found and _place_of(found) == place:
             fault = found
@@ -230,21 +231,23 @@ def minimised(target: Target, inputs: list[bytes], fault: str) -> tuple[list[byt
     if is_same(inputs[-1:]):
         inputs = inputs[-1:]
     else:
-        inputs = _smaller(inputs, lambda some: is_same(list(some)))
+        inputs = _smaller(inputs, lambda some: is_same(list(some)), is_over)
     for number in range(len(inputs)):
         before, data, after = inputs[:number], inputs[number], inputs[number + 1 :]
         pieces = [data[place : place + 1] for place in range(len(data))]
-        pieces = _smaller(pieces, lambda some: is_same([*before, b"".join(some), *after]))  # noqa: B023
+        pieces = _smaller(pieces, lambda some: is_same([*before, b"".join(some), *after]), is_over)  # noqa: B023
         inputs = [*before, b"".join(pieces), *after]
     return inputs, fault
 
 
-def _smaller(parts: list[bytes], is_same: Callable[[list[bytes]], bool]) -> list[bytes]:
-    """Fewer parts, by leaving out ever smaller runs of them."""
+def _smaller(
+    parts: list[bytes], is_same: Callable[[list[bytes]], bool], is_over: Callable[[], bool]
+) -> list[bytes]:
+    """Fewer parts, by leaving out ever smaller runs of them, until the time is over."""
     length = max(1, len(parts) // 2)
-    while parts:
+    while parts and not is_over():
         start = 0
-        while start < len(parts):
+        while start < len(parts) and not is_over():
             candidate = parts[:start] + parts[start + length :]
             if is_same(candidate):
                 parts = candidate

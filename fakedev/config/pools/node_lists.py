@@ -49,10 +49,11 @@ def read_node_list(text: str, shown: str, report: Report) -> list[ListedNode]:
     try:
         columns = [column.strip() for column in reader.fieldnames or ()]
         reader.fieldnames = columns
-        problems = list(_wrong_columns(columns))
-        for problem in problems:
+        is_wrong = False
+        for problem in _wrong_columns(columns):
+            is_wrong = True
             report.problem(Place(shown, 1), problem)
-        if problems:
+        if is_wrong:
             return []
         for row in reader:
             rows += 1
@@ -75,8 +76,9 @@ def _wrong_columns(columns: list[str]) -> Iterator[str]:
     if "name" not in columns:
         yield "has no column 'name': the first line names the columns, as name,device,count,labels"
         return
-    for place, column in enumerate(columns):
-        if column in columns[:place]:
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
             yield f"has the column {column!r} twice"
         elif column.startswith(_LABEL):
             try:
@@ -86,6 +88,7 @@ def _wrong_columns(columns: list[str]) -> Iterator[str]:
         elif column not in COLUMNS:
             hint = did_you_mean(column, COLUMNS) or f"there are {', '.join(COLUMNS)}"
             yield f"unknown column {column[:60]!r}: {hint}; for labels {_LABEL}NAME"
+        seen.add(column)
 
 
 def _node(row: Mapping[str, str | None], number: int, place: Place) -> ListedNode:
