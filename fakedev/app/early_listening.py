@@ -9,9 +9,7 @@ import socket
 from ipaddress import IPv4Address
 
 from fakedev.config.listen import parse_listen
-
-#: Connections that wait until the reactor runs.
-_BACKLOG = 1024
+from fakedev.spec.listen_address import BACKLOG
 
 
 def listen_early(text: str) -> socket.socket | None:
@@ -38,7 +36,7 @@ def _listening(family: socket.AddressFamily, place: tuple[str, int]) -> socket.s
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # IPv4 too
         made.bind(place)
-        made.listen(_BACKLOG)
+        made.listen(BACKLOG)
         made.setblocking(False)
     except OSError:
         made.close()

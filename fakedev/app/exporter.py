@@ -15,9 +15,9 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.ports import Remedies
 from fakedev.app.run import make_fleet
 from fakedev.app.runner import Application, run_application
+from fakedev.app.workload_ports import make_workload_port
 from fakedev.config.configuration import Configuration
 from fakedev.net.fleet.ticker import Ticker
-from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import make_tree
@@ -88,21 +88,14 @@ def make_exporter(
     web[0][0].adopted = web_socket
     ports = configuration.workloads
     workloads = [
-        ListeningService(
-            entry.listen,
-            WorkloadPortFactory(
-                hub,
-                ticker,
-                reactor,
-                allow=entry.allow,
-                node=entry.node,
-                max_connections=ports.max_connections,
-                message_seconds=ports.message_seconds,
-                idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS,
-                fair_share=fair_share,
-            ),
+        make_workload_port(
+            entry,
+            ports,
+            hub,
+            ticker,
             reactor,
-            make_folder=True,
+            fair_share=fair_share,
+            idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS,
         )
         for entry in ports.listen
     ]

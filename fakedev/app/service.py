@@ -20,7 +20,8 @@ from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
-from fakedev.app.web import connection_count, make_web, make_workload_ports
+from fakedev.app.web import make_web
+from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.recorder import Recorder

@@ -7,6 +7,8 @@ from typing import Final
 
 #: The longest path of a UNIX socket, in bytes (sockaddr_un without its final NUL).
 LONGEST_SOCKET_PATH: Final = 107
+#: Connections that wait for accept: a thousand peers may connect at once.
+BACKLOG: Final = 1024
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,9 @@ from twisted.python.failure import Failure
 
 from fakedev.net.system.descriptors import SPARE, SPARE_OF_LINE_PORTS, CarefulPort, DescriptorShortage
 from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
-from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.listen_address import BACKLOG, ListenAddress
 from fakedev.spec.os_errors import plain_reason
 
-#: Connections that wait for accept: a thousand peers may connect at once.
-BACKLOG = 1024
 _LOOK_AGAIN_SECONDS = 0.02
 
 _PARTICULAR_REASONS = {errno.EACCES: "this user may not listen there"}

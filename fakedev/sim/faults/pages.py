@@ -251,8 +251,6 @@ class NodePageFaults:
 
     def of(self, names: frozenset[str]) -> PageFaults | None:
         """The faults of a page of some nodes: those that all of them have; None without faults."""
-        if not self.by_fault:
-            return None
         found = [fault for fault, nodes in self.by_fault if names <= nodes]
         if not found:
             return None
