@@ -22,8 +22,7 @@ _MAX_SHOWN: Final = 100
 
 
 class ApiResource(GuardedResource):
-    """A resource of the API: its errors are JSON, a foreign Host is refused, and a path or query key that does not
-    exist.
+    """A resource of the API: its errors are JSON; a foreign Host, an unknown path and an unknown query key are refused.
 
     :cvar query: the keys that GET takes after the ``?``; other methods take none.
     """
