@@ -60,7 +60,8 @@ async def test_a_daemon(start_async: StartAsync, busy: int, tmp_path: Path) -> N
     program = start_async([*twistd(), "fakedev", *options(busy, tmp_path)], folder=tmp_path)
     assert await program.wait() == 1
     assert "cannot listen" in program.stderr
-    assert os.listdir(tmp_path) == ["twistd.log"]
+    # twistd tells the parent why before it removes the pid file.
+    await eventually(lambda: os.listdir(tmp_path) == ["twistd.log"], "the pid file is removed")
     (line,) = (tmp_path / "twistd.log").read_text(encoding="utf-8").splitlines()
     assert line.endswith(TEXT)
 
