@@ -10,6 +10,7 @@ from typing import Self
 
 from fakedev.spec.device_types import DeviceType, PartSpec
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.kubernetes import InCluster
 from fakedev.spec.limits import Limits
 from fakedev.spec.shards import Shard
 from fakedev.spec.tallies import Tally
@@ -58,6 +59,8 @@ class PoolSpec:
     :param shown_as: quantity to the metric of its identity that shows it, for messages to users.
     :param parts: of each device that does not define its own; empty: the tiles of its type.
     :param churn: workloads that start on its nodes at random; None: none do.
+    :param in_cluster: how its devices are offered in a Kubernetes cluster.
+    :param has_cluster_nodes: whether its nodes are those of a cluster, which come and go.
     """
 
     name: str
@@ -70,6 +73,8 @@ class PoolSpec:
     inlet_celsius: float | None = None
     parts: tuple[PartSpec, ...] = ()
     churn: ChurnSpec | None = None
+    in_cluster: InCluster = field(default_factory=InCluster)
+    has_cluster_nodes: bool = False
 
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
         """The parts of the device with an index; empty for an undivided one."""

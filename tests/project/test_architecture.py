@@ -25,13 +25,15 @@ ALLOWED = {
     "wire": {"spec"},
     "exposition": {"spec", "sim"},
     "tester": {"spec", "workqueue"},
-    "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "catalog"},
-    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester"},
-    "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "catalog"},
+    "kube": {"spec", "sim"},
+    "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "catalog"},
+    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube"},
+    "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "catalog"},
     "tap": {"app"},
-    "commands": {"app", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester"},
+    "commands": {"app", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube"},
+    "node": {"spec", "kube"},
 }
-PURE = {"spec", "sim", "exposition", "workqueue", "wire", "tester", "config", "catalog", "page"}
+PURE = {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "config", "catalog", "page"}
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {
     *("twisted", "zope", "socket", "socketserver", "ssl", "select", "selectors", "asyncio", "http"),

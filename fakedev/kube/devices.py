@@ -1,0 +1,133 @@
+"""The devices that a node offers to pods: the ids and resources of NVIDIA's, AMD's and Intel's device plugins.
+
+The ids contain the UUIDs that pages show. Sources: the plugins' documentation, as of 2026 (doc/kubernetes.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.sim.entities.naming import device_facts, part_facts
+from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.kubernetes import MigStrategy
+
+#: NVIDIA's resources, and those of the other vendors' plugins, by how the vendor's name begins.
+GPU: Final = "nvidia.com/gpu"
+MIG_PREFIX: Final = "nvidia.com/mig-"
+_OF_OTHERS: Final[Mapping[str, str]] = {"AMD": "amd.com/gpu", "Intel": "gpu.intel.com/xe"}
+#: Between a device's id and the number of its replica.
+REPLICA: Final = "::"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One unit of a resource: what one pod can be given.
+
+    :param resource: as in a container's limits: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.10gb``.
+    :param id: of the device plugin: ``GPU-UUID``, ``MIG-UUID``; ``GPU-UUID::2`` when it is shared.
+    :param index: of the board on its node.
+    :param part: of the board; None: the whole board.
+    :param numa_node: of the board; None: unknown.
+    """
+
+    resource: str
+    id: str
+    index: int
+    part: int | None = None
+    numa_node: int | None = None
+
+    @property
+    def device_id(self) -> str:
+        """The id without the number of a replica."""
+        return self.id.partition(REPLICA)[0]
+
+    def word(self, node: str) -> str:
+        """The device word of workloads and faults: ``dgx-0/3``, ``dgx-0/3/1`` for a part."""
+        return f"{node}/{self.index}" if self.part is None else f"{node}/{self.index}/{self.part}"
+
+
+@dataclass(frozen=True)
+class NodeDevices:
+    """A node's devices with all their facts, as its pages show them.
+
+    :ivar boards: the facts of each board, in order of index.
+    :ivar parts: the facts of each part of each board.
+    """
+
+    name: str
+    pool: PoolSpec
+    boards: Sequence[Mapping[str, str]]
+    parts: Sequence[Sequence[Mapping[str, str]]]
+
+    @classmethod
+    def of(cls, seed: int, pool: PoolSpec, node: NodeSpec) -> NodeDevices:
+        """The devices of a node of a pool.
+
+        :param seed: of the fleet, which decides UUIDs and serial numbers.
+        """
+        boards = [device_facts(seed, pool, node, index) for index in range(pool.devices_per_node)]
+        parts = [
+            [part_facts(seed, node.name, index, number, part) for number, part in enumerate(pool.parts_of(index))]
+            for index in range(pool.devices_per_node)
+        ]
+        return cls(node.name, pool, boards, parts)
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether NVIDIA's labels, driver and plugins are those of the node."""
+        return self.pool.device_type.facts.get("vendor", "NVIDIA").startswith("NVIDIA")
+
+    def has_instances(self, index: int) -> bool:
+        """Whether a board is divided into instances (MIG)."""
+        return any(not part.is_tile for part in self.pool.parts_of(index))
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots of the node: boards in order of index, instances and replicas below each."""
+        strategy = self.pool.in_cluster.mig_strategy
+        found: list[Slot] = []
+        for index in range(len(self.boards)):
+            if self.has_instances(index) and strategy is not MigStrategy.NONE:
+                found += self._instances(index, strategy)
+            else:  # with the strategy none a divided board is offered as a whole
+                found.append(self._board(index))
+        return tuple(each for slot in found for each in self._replicas(slot))
+
+    def _board(self, index: int) -> Slot:
+        facts = self.boards[index]
+        return Slot(self._resource, f"{self._prefix}{facts['uuid']}", index, None, _numa_node(facts))
+
+    def _instances(self, index: int, strategy: MigStrategy) -> list[Slot]:
+        numa_node = _numa_node(self.boards[index])
+        found = []
+        for number, facts in enumerate(self.parts[index]):
+            of_profile = MIG_PREFIX + facts.get("mig_profile", "").replace("+", ".")
+            resource = of_profile if strategy is MigStrategy.MIXED else GPU
+            found.append(Slot(resource, f"MIG-{facts['part_uuid']}", index, number, numa_node))
+        return found
+
+    def _replicas(self, slot: Slot) -> list[Slot]:
+        sharing = self.pool.in_cluster
+        if sharing.replicas == 1:
+            return [slot]
+        resource = f"{slot.resource}.shared" if sharing.is_renamed else slot.resource
+        return [
+            Slot(resource, f"{slot.id}{REPLICA}{number}", slot.index, slot.part, slot.numa_node)
+            for number in range(sharing.replicas)
+        ]
+
+    @property
+    def _resource(self) -> str:
+        vendor = self.pool.device_type.facts.get("vendor", "")
+        return next((name for begin, name in _OF_OTHERS.items() if vendor.startswith(begin)), GPU)
+
+    @property
+    def _prefix(self) -> str:
+        return "GPU-" if self.is_nvidia else ""
+
+
+def _numa_node(facts: Mapping[str, str]) -> int | None:
+    text = facts.get("numa_node", "")
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,1 @@
+"""fakedev-node: the devices of one node for its kubelet, over gRPC."""
