@@ -48,8 +48,9 @@ IDS = {
 }  # fmt: skip
 #: Who answered the requests of the plan: node, device, pod, seconds, and the error of a failure.
 ANSWERS = (
-    ("Dgx-10", "gpu1", "pod-b", 0.1, "no memory left"), ("dgx-9", "gpu0", "", 0.3, ""), ("dgx-9", "gpu1", "pod-a", 0.4, ""),
-    ("box", "0", "pod-a", 2.0, "exit code 3"), ("", "0", "pod-a", 0.2, ""), ("dgx-9", "gpu1", "pod-a", 0.5, "killed"),
+    ("Dgx-10", "gpu1", "pod-b", 0.1, "no memory left"), ("dgx-9", "gpu0", "", 0.3, ""),
+    ("dgx-9", "gpu1", "pod-a", 0.4, ""), ("box", "0", "pod-a", 2.0, "exit code 3"), ("", "0", "pod-a", 0.2, ""),
+    ("dgx-9", "gpu1", "pod-a", 0.5, "killed"),
 )  # fmt: skip
 
 
