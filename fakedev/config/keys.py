@@ -98,6 +98,6 @@ CONFIGURATION = Section(
         Key("watch", Boolean(), "Reload when the file, or one that it names, changes (reload.md).", default=False),
         Key("queues", QUEUES, "Work queues."),
         Key("tester", TESTER, "Load on work queues."),
-        Key("kubernetes", KUBERNETES, "A Kubernetes cluster.", default=None, default_words="none"),
+        Key("kubernetes", KUBERNETES, "A Kubernetes cluster.", default_words="none", optional=True),
     ),
 )

@@ -113,8 +113,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         base, faults = base + profiled, faults + faulty
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
-    given = values["kubernetes"] if values.given("kubernetes") else None
-    kubernetes = load_kubernetes(given, pools, folder, endpoints, report)
+    kubernetes = load_kubernetes(values["kubernetes"], pools, folder, endpoints, report)
     limits = _limits(values["limits"])
     if admission is not None and rules is not None:
         _check_limits(limits, values, base, faults, admission, rules, report)
