@@ -127,13 +127,7 @@ class ClusterApi:
     def modify(self, resource: str, name: str, patch: Item, namespace: str = "") -> Item:
         """Merge a patch into an object, its status too, as a controller or kubelet would do."""
         address = self._address(resource, name, namespace)
-        item = merged(self.store.get(address), patch)
-        item["metadata"].pop("resourceVersion", None)
-        if address.kind.has_status:
-            self.store.replace(address, item)
-            item = merged(self.store.get(address), {"status": None}) | {"status": item.get("status", {})}
-            address = Address(address.kind, address.namespace, name, "status")
-        return copy.deepcopy(self.store.replace(address, item))
+        return copy.deepcopy(self.store.replace(address, merged(self.store.get(address), patch), is_whole=True))
 
     def remove(self, resource: str, name: str, namespace: str = "") -> None:
         """Delete an object."""

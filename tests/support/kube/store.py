@@ -78,9 +78,10 @@ class Store:
         check(address, item)
         return self._keep(address, "ADDED", item, None)
 
-    def replace(self, address: Address, item: Item) -> Item:
+    def replace(self, address: Address, item: Item, *, is_whole: bool = False) -> Item:
         """Replace an object, or the part of it that a subresource has.
 
+        :param is_whole: replace the object and its status.
         :raises StatusError: when there is none, it has changed since the resource version given, or is invalid.
         """
         before = self.get(address)
@@ -92,7 +93,7 @@ class Store:
         metadata = item.setdefault("metadata", {})
         metadata.update({key: before["metadata"][key] for key in kept if key in before["metadata"]})
         item["kind"], item["apiVersion"] = before["kind"], before["apiVersion"]
-        if address.kind.has_status:
+        if address.kind.has_status and not is_whole:
             # Each of the two paths leaves the other part of the object as it is.
             other = "status" if not address.subresource else "spec"
             item.pop(other, None)
