@@ -102,7 +102,8 @@ def is_ours(item: Mapping[str, Any]) -> bool:
 def taint_of(reason: str) -> dict[str, str]:
     """The taint of an unhealthy device: NVIDIA's driver has one key for each kind of trouble.
 
-    :param reason: ``XID 79``; ``unmonitored``; all others are of a device that no longer answers.
+    :param reason: ``XID 79``; ``unmonitored``; all others, as ``lost`` and ``hangs``, are of a device that no longer
+        answers.
     """
     xid = _XID.fullmatch(reason)
     if xid is not None:

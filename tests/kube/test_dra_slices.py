@@ -105,7 +105,7 @@ class TestTaints:
         [
             ("XID 79", {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}),
             ("lost", {"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"}),
-            ("hung", {"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"}),
+            ("hangs", {"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"}),
             ("unmonitored", {"key": "gpu.nvidia.com/unmonitored", "effect": "None"}),
         ],
     )
