@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,12 +24,12 @@ POOL = pool("h100", 4)
 SETTINGS = KubernetesSettings()
 
 
-def of(annotations: Mapping[str, str], board: PoolSpec = POOL, **more: object) -> PodWork:
+def of(annotations: Mapping[str, str], board: PoolSpec = POOL, **more: Any) -> PodWork:
     """The work of a pod with annotations."""
     return work_of(annotated(annotations, **more), SETTINGS, board)
 
 
-def fields(annotations: Mapping[str, str], board: PoolSpec = POOL, **more: object) -> dict[str, object]:
+def fields(annotations: Mapping[str, str], board: PoolSpec = POOL, **more: Any) -> dict[str, object]:
     """The work's fields that are not defaults, without name and devices; there are no problems."""
     found = of(annotations, board, **more)
     assert not found.problems
@@ -36,7 +37,7 @@ def fields(annotations: Mapping[str, str], board: PoolSpec = POOL, **more: objec
     return {name: value for name, value in given_fields.items() if name not in ("name", "devices")}
 
 
-def load(annotations: Mapping[str, str], **more: object) -> object:
+def load(annotations: Mapping[str, str], **more: Any) -> object:
     """The profile."""
     return fields(annotations, **more)["profile"]
 
