@@ -3,8 +3,10 @@
 A device is unhealthy while it is lost or hangs, and after an XID; but for those that NVIDIA's device plugin takes for
 errors of applications (NVIDIA/k8s-device-plugin, internal/rm/health.go). With the recovery ``auto`` it is healthy again
 when its XID is cleared: by a reset, or when the lasting fault that reported it is over, as a link that is up again.
-With ``vendor`` it stays unhealthy until its plugin is started again, as NVIDIA's plugin does not recover devices. A
-plugin that is started does not know of older XIDs.
+With ``vendor`` it stays unhealthy until its plugin is started again, as NVIDIA's plugin does not recover devices.
+
+A plugin that is started does not know of older XIDs. It is started with its node, after ``plugin-down``, and when its
+kubelet starts again: NVIDIA's starts anew when the kubelet's socket appears (cmd/nvidia-device-plugin/main.go).
 
 An XID on a board concerns all its instances; one on an instance that instance, and the board where that is offered as
 a whole. While a node is down, what is known of its devices stays as it was: nobody reports anything else.
@@ -13,7 +15,7 @@ a whole. While a node is down, what is known of its devices stays as it was: nob
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -24,14 +26,15 @@ from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.levels import UNIT
-from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.kubernetes import Recovery
 
 #: XIDs that leave a device healthy: errors of applications, by default of NVIDIA's device plugin.
 HARMLESS_XIDS: Final = (13, 31, 43, 45, 68, 109)
-#: Kinds of faults that concern what a cluster sees of a node.
+#: Kinds of faults that concern what a cluster sees of a whole node.
+NODE_DOWN: Final = "node-down"
 PLUGIN_DOWN: Final = "plugin-down"
 KUBELET_RESTART: Final = "kubelet-restart"
+_OF_NODES: Final = (NODE_DOWN, PLUGIN_DOWN, KUBELET_RESTART)
 #: In the place of an XID.
 _WELL, _HANGS, _IS_LOST = 0, -1, -2
 _MOST_XID: Final = 1000
@@ -49,12 +52,14 @@ class NodeHealth:
     :param unhealthy: device id (of slots) to the reason: ``XID 79``, ``hangs``, ``lost``.
     :param is_down: whether the node is down.
     :param plugin_is_down: whether its device plugin is gone.
-    :param kubelet_restarts: how often its kubelet was started again since the start.
+    :param kubelet_is_down: whether its kubelet is being started again.
+    :param kubelet_restarts: how often that has happened since the start.
     """
 
     unhealthy: Mapping[str, str] = field(default_factory=dict)
     is_down: bool = False
     plugin_is_down: bool = False
+    kubelet_is_down: bool = False
     kubelet_restarts: int = 0
 
 
@@ -79,8 +84,8 @@ class HealthWatch:
         self._states: Positions = self._codes
         self._xids: Positions = self._codes
         self._is_past: Mask = np.zeros(0, np.bool_)
-        self._down: frozenset[str] = frozenset()
-        self._without_plugin: frozenset[str] = frozenset()
+        # The nodes with each of the faults of whole nodes.
+        self._faulty: Mapping[str, frozenset[str]] = {kind: frozenset() for kind in _OF_NODES}
         self._harmful = np.ones(_MOST_XID, np.bool_)
         self._harmful[[_WELL, *HARMLESS_XIDS]] = False
 
@@ -106,10 +111,10 @@ class HealthWatch:
         if len(changed):
             places = np.unique(roster.node_positions(changed)).tolist()
             concerned |= {roster.nodes[place].name for place in places}
-        down, without_plugin = self._faulty(fleet.faults, roster)
-        back = (self._down - down) | (self._without_plugin - without_plugin)
-        concerned |= (self._down ^ down) | (self._without_plugin ^ without_plugin) | set(restarted)
-        self._down, self._without_plugin = down, without_plugin
+        faulty, before_it = _faulty(fleet.faults, roster), self._faulty
+        back = {name for kind in _OF_NODES for name in before_it[kind] - faulty[kind]}
+        concerned |= {name for kind in _OF_NODES for name in before_it[kind] ^ faulty[kind]} | set(restarted)
+        self._faulty = faulty
         for name in back:  # its plugin has been started with it
             self._forget(name)
         found = {}
@@ -196,18 +201,6 @@ class HealthWatch:
                 self._is_past[roster.parts.with_parts(units)] = what in _ENDS
         return restarted
 
-    @staticmethod
-    def _faulty(faults: Faults, roster: Roster) -> tuple[frozenset[str], frozenset[str]]:
-        """The nodes that are down, and those whose device plugins are."""
-        down: set[str] = set()
-        without_plugin: set[str] = set()
-        for fault in faults.by_id.values():
-            if fault.kind.scope is Scope.NODE and len(fault.concerned):
-                down |= _names(roster, fault.concerned)
-            elif fault.kind.name == PLUGIN_DOWN and len(fault.concerned):
-                without_plugin |= _names(roster, fault.concerned)
-        return frozenset(down), frozenset(without_plugin)
-
     def _changed(self, name: str, *, restarts: int = 0, is_fresh: bool = False) -> NodeHealth | None:
         """The health of a node now; None if it is as before.
 
@@ -219,12 +212,10 @@ class HealthWatch:
         if devices is None or node is None:
             self._nodes.pop(name, None)
             return None
-        is_down = name in self._down
-        unhealthy = before.unhealthy if is_down else self._unhealthy(node, devices, before.unhealthy, is_fresh=is_fresh)
-        health = replace(
-            before, unhealthy=unhealthy, is_down=is_down, plugin_is_down=name in self._without_plugin,
-            kubelet_restarts=before.kubelet_restarts + restarts,
-        )  # fmt: skip
+        down, plugin_down, kubelet_down = (name in self._faulty[kind] for kind in _OF_NODES)
+        unhealthy = before.unhealthy if down else self._unhealthy(node, devices, before.unhealthy, is_fresh=is_fresh)
+        count = before.kubelet_restarts + restarts
+        health = NodeHealth(unhealthy, down, plugin_down, kubelet_down, count)
         if health == before:
             return None
         self._nodes[name] = health
@@ -265,6 +256,15 @@ class HealthWatch:
         """The devices of a node, then their parts."""
         parts = [part for device in node.devices for part in self._parts_of(device)]
         return np.array([*node.devices, *parts], dtype=np.int64)
+
+
+def _faulty(faults: Faults, roster: Roster) -> Mapping[str, frozenset[str]]:
+    """The nodes with each of the faults of whole nodes."""
+    found: dict[str, set[str]] = {kind: set() for kind in _OF_NODES}
+    for fault in faults.by_id.values():
+        if fault.kind.name in found and len(fault.concerned):
+            found[fault.kind.name] |= _names(roster, fault.concerned)
+    return {kind: frozenset(names) for kind, names in found.items()}
 
 
 def _names(roster: Roster, units: Positions) -> set[str]:

@@ -220,6 +220,22 @@ class TestNodes:
         assert watched.reasons() == {"dgx-1/0": "XID 48"}
         assert watched.clear() == {"dgx-1": NodeHealth(), "dgx-2": NodeHealth()}
 
+    def test_plugin_down(self) -> None:
+        """The plugin is gone, and when it is back it knows of no older XID."""
+        watched = Watched()
+        watched.inject(kind="xid", code=48, devices="dgx-1/0")
+        (found,) = watched.inject(kind="plugin-down", devices="dgx-1/1").values()
+        assert (found.plugin_is_down, found.is_down, len(found.unhealthy)) == (True, False, 1)
+        assert watched.clear() == {"dgx-1": NodeHealth()}
+
+    def test_kubelet_restart(self) -> None:
+        """Each is counted, and seen as long as it lasts."""
+        watched = Watched()
+        for count in (1, 2):
+            (found,) = watched.inject(kind="kubelet-restart", devices="dgx-1/1").values()
+            assert found == NodeHealth(kubelet_is_down=True, kubelet_restarts=count)
+            assert watched.clear() == {"dgx-1": NodeHealth(kubelet_restarts=count)}
+
     def test_not_in_the_cluster(self) -> None:
         """Nodes that the cluster does not have are no matter, until it has them."""
         watched = Watched()
