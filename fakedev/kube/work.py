@@ -5,15 +5,15 @@
 | annotation ``fakedev/profile`` | a profile of ours, as ``80:10:1h,0:0:1h`` or ``training`` |
 | annotation ``run.ai/simulated-gpu-utilization`` | a range in percent, as ``10-30``, or one number |
 | a pod's name that begins with ``runai-idle-gpu-`` | load 0 |
-| label ``workloadKind`` | ``Training``: 80-100; ``Interactive``: 0; ``Inference``: the default, for Knative is not followed |
+| label ``workloadKind`` | ``Training``: 80-100; ``Interactive``: 0; ``Inference``: the default, not Knative's |
 | annotation ``fakedev/kind`` | the kind of work, as ``tensor`` |
 | annotation ``fakedev/repeat`` | how often the profile runs; then the pod idles. Default 0: for ever |
 | annotation ``fakedev/memory`` | of each device, as ``40GiB`` or ``30%`` |
 | annotation ``gpu-memory`` | of each device, in MiB |
 | annotation ``gpu-fraction`` | the share of each device: of its memory, and of a load that is no profile |
 
-Of the first four, and of the last three, the first that is there counts. Otherwise the load is that of the configuration,
-and the memory what the device type uses at the highest load of the profile. A pod without any load holds
+Of the first four, and of the last three, the first that is there counts. Otherwise the load is that of the
+configuration, and the memory what the device type uses at the highest load of the profile. A pod without any load holds
 :data:`IDLE_MEMORY_PERCENT` of the memory, divided by the replicas of a shared device: a process with a model in memory
 that waits for requests. Before a pod is Running it does nothing.
 
