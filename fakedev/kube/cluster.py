@@ -19,7 +19,7 @@ from fakedev.kube.node_table import NodeTable
 from fakedev.kube.node_view import Allocation, NodeView
 from fakedev.kube.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kube.pods import Pod
-from fakedev.kube.reports import Report, of_pod, reports_of_health
+from fakedev.kube.reports import Report, of_node, of_pod, reports_of_health
 from fakedev.kube.work import work_of, workloads_of
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 from fakedev.spec.kubernetes import KubernetesSettings, Struck
@@ -244,9 +244,16 @@ class Cluster:
             del self._nodes.changed[name]
             node = self._nodes.get(name)
             patches = node.patches() if node is not None else None
-            if patches is not None:
-                found.append((name, patches))
+            if node is not None and patches is not None:
+                self._note_conflicts(node, patches)
+                if patches:
+                    found.append((name, patches))
         return found
+
+    def _note_conflicts(self, node: ClusterNode, patches: NodePatches) -> None:
+        for text in patches.conflicts:
+            if node.told.add_new("NotWritten", text):
+                self._report(of_node(node.name, node.uid, "NotWritten", text))
 
     def again(self, name: str) -> None:
         """Compare a node with what is wanted once more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -12,14 +12,24 @@ from fakedev.kube.allocation import NodeAllocation
 from fakedev.kube.devices import NodeDevices
 from fakedev.kube.health import NodeHealth
 from fakedev.kube.labels import node_labels
-from fakedev.kube.node_status import NodePatches, NodeWanted, node_patches
-from fakedev.kube.node_view import Allocation, NodeView, ViewedSlot
+from fakedev.kube.node_status import (
+    DOWN,
+    DOWN_TAINT,
+    KWOK_NODE,
+    NOT_READY,
+    READY,
+    Condition,
+    NodePatches,
+    NodeWanted,
+    node_patches,
+)
+from fakedev.kube.node_view import NodeView, ViewedSlot
+from fakedev.kube.pod_record import Told
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, KubernetesSettings, Resources
 
-#: KWOK writes it to its nodes, which have no kubelet.
+#: What is kept of the metadata of a node.
 _METADATA: Final = ("name", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations")
-KWOK_ANNOTATION: Final = "kwok.x-k8s.io/node"
 
 
 class ClusterNode:
@@ -29,7 +39,7 @@ class ClusterNode:
     :param seed: of the fleet.
     :ivar health: of its devices, as the cluster sees it.
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
-    :ivar reported: what its kubelet says of its containers.
+    :ivar told: what was said of it.
     """
 
     def __init__(self, item: Mapping[str, Any], pool: PoolSpec, seed: int, settings: KubernetesSettings) -> None:
@@ -39,7 +49,7 @@ class ClusterNode:
         self.name: str = metadata["name"]
         self.uid: str = metadata.get("uid", "")
         self.health = NodeHealth()
-        self.reported: Sequence[Allocation] = ()
+        self.told = Told()
         self._settings = settings
         self.devices = NodeDevices.of(seed, pool, NodeSpec(self.name))
         self.allocation = NodeAllocation(self.devices)
@@ -50,7 +60,7 @@ class ClusterNode:
     @property
     def has_kubelet(self) -> bool:
         """Whether the node has a kubelet: nodes of KWOK have none."""
-        return KWOK_ANNOTATION not in (self.item["metadata"].get("annotations") or {})
+        return KWOK_NODE not in (self.item["metadata"].get("annotations") or {})
 
     def update(self, item: Mapping[str, Any]) -> bool:
         """The node has changed at the API; whether that is news."""
@@ -63,25 +73,24 @@ class ClusterNode:
         """Whether the node has the same devices in a pool that was read again."""
         return before is not None and replace(before, nodes=()) == replace(now, nodes=())
 
-    def patches(self) -> NodePatches | None:
-        """What is to be changed at the API; None: nothing."""
-        capacity: dict[str, int] | None = None
-        allocatable: dict[str, int] | None = None
-        if not self.has_kubelet:
-            counts: Counter[str] = Counter()
-            healthy: Counter[str] = Counter()
-            for slot in self._slots if self._settings.resources is not Resources.DRA else ():
-                counts[slot.resource] += 1
-                is_well = slot.device_id not in self.health.unhealthy and not self.health.plugin_is_down
-                healthy[slot.resource] += is_well
-            capacity, allocatable = dict(counts), dict(healthy)
-        wanted = NodeWanted(
-            labels=self._labels,
-            capacity=capacity,
-            allocatable=allocatable,
-            is_down=self.health.is_down and not self.has_kubelet,
-        )
-        return node_patches(self.item, wanted)
+    def patches(self) -> NodePatches:
+        """What is to be changed at the API; false: nothing. A kubelet counts the devices of its node itself."""
+        if self.has_kubelet:
+            return node_patches(self.item, NodeWanted(self._labels))
+        capacity: Counter[str] = Counter()
+        allocatable: Counter[str] = Counter()
+        for slot in self._slots if self._settings.resources is not Resources.DRA else ():
+            is_well = slot.device_id not in self.health.unhealthy and not self.health.plugin_is_down
+            capacity[slot.resource] += 1
+            allocatable[slot.resource] += is_well
+        taints = (DOWN_TAINT,) if self.health.is_down else ()
+        return node_patches(self.item, NodeWanted(self._labels, capacity, allocatable, taints, self._condition))
+
+    @property
+    def _condition(self) -> Condition:
+        if self.health.is_down:
+            return DOWN
+        return NOT_READY if self.health.kubelet_is_down else READY
 
     def view(self) -> NodeView:
         """What its fakedev-node offers to the kubelet."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fakedev.kube.cluster import Cluster
+from fakedev.kube.node_status import NodePatches
 from fakedev.kube.pods import read_pod
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.kubernetes import KubernetesSettings
@@ -37,7 +38,7 @@ def plan(
                 "pool": node.pool.name,
                 "kubelet": node.has_kubelet,
                 "devices": [{"resource": slot.resource, "id": slot.id} for slot in node.devices.slots],
-                "patches": patches[node.name].fields() if node.name in patches else {},
+                "patches": _patches(node.name, patches.get(node.name)),
             }
             for node in found
         ],
@@ -62,6 +63,12 @@ def plan(
         ],
         "problems": dict(cluster.problems),
     }  # fmt: skip
+
+
+def _patches(name: str, patches: NodePatches | None) -> dict[str, Any]:
+    """The patches of a node, each by what it is sent to."""
+    found = {f"nodes/{name}": patches.spec, f"nodes/{name}/status": patches.status} if patches is not None else {}
+    return {what: patch for what, patch in found.items() if patch is not None}
 
 
 def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:

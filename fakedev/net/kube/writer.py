@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from fakedev.kube.cluster import Cluster
+from fakedev.kube.cluster_node import slim_node
 from fakedev.kube.node_status import NodePatches
 from fakedev.kube.pods import Pod
 from fakedev.kube.reports import Report
@@ -88,13 +89,13 @@ class ClusterWriter:
     async def _patch(self, name: str, patches: NodePatches) -> None:
         try:
             item = None
+            if patches.spec is not None:  # first: it has a resource version
+                item = await self._client.merge_patch(node_path(name), patches.spec, flow="nodes")
             if patches.status is not None:
                 item = await self._client.merge_patch(node_path(name, "status"), patches.status, flow="nodes")
-            if patches.spec is not None:
-                item = await self._client.merge_patch(node_path(name), patches.spec, flow="nodes")
             self._refused.pop(name, None)
             if item is not None:
-                self._cluster.node_changed(item)
+                self._cluster.node_changed(slim_node(item))
         except ApiError as error:
             self._not_patched(name, patches, error)
         finally:
