@@ -20,7 +20,7 @@ from fakedev.node.options import Settings
 from fakedev.node.plugin_runner import PluginRunner
 from fakedev.node.plugin_steps import SocketFile
 from fakedev.node.pod_resources import PodResources
-from fakedev.node.service_link import LinkDown, LinkHeard, LinkNews, ServiceLink, Unanswered
+from fakedev.node.service_link import LinkDown, LinkHeard, LinkNews, RefusedByService, ServiceLink, Unanswered
 from fakedev.wire.node_messages import report_parts
 
 #: Seconds between two looks at the kubelet's folder.
@@ -40,7 +40,7 @@ class Agent:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._is_stopping = False
         self._view = LastView()
-        self._was_stale = False
+        self._was_stale = self._was_down = False
         self._plugins: dict[str, PluginRunner] = {}
         self._dra = DraRunner(settings.kubelet_root, self._prepare, self._dra_restarted)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
@@ -96,6 +96,9 @@ class Agent:
 
     def _follow(self, now: float, view: NodeView) -> None:
         """Offer what the view has. A resource that it has no more stays registered, without devices."""
+        if self._was_down and not view.is_plugin_down:
+            self._tell_restart()
+        self._was_down = view.is_plugin_down
         if self._settings.has_device_plugin:
             for resource in view.resources:
                 if resource not in self._plugins:
@@ -200,7 +203,7 @@ class Agent:
 
     def _reported(self, answer: Future[Mapping[str, object]]) -> None:
         error = answer.exception()
-        if isinstance(error, Unanswered):
+        if isinstance(error, RefusedByService):
             self._calls.put(partial(self._report_trouble.met, str(error)))
-        else:
+        elif error is None:  # else it is sent again with the next connection
             self._calls.put(partial(self._report_trouble.over, "taken again"))

@@ -50,8 +50,11 @@ class Trouble:
             self._text = text
             self._log.warning("%s: %s", self._what, text)
 
-    def over(self, text: str) -> None:
-        """It works now; tell it with this text if there was a problem."""
-        if self._text:
-            self._text = ""
+    def over(self, text: str = "") -> None:
+        """It works now.
+
+        :param text: what is told if there was a problem; empty: nothing.
+        """
+        if self._text and text:
             self._log.info("%s: %s", self._what, text)
+        self._text = ""

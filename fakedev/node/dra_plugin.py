@@ -48,7 +48,7 @@ class DraPlugin:
     def notify_registration_status(self, request: Any, context: grpc.ServicerContext) -> Any:
         """The kubelet has taken the plugin, or says why it has not."""
         if request.plugin_registered:
-            self._trouble.over("the kubelet has taken the DRA plugin now")
+            self._trouble.over()
             self._taken()
         else:
             self._trouble.met(f"the kubelet does not take the DRA plugin: {request.error}")
@@ -123,4 +123,4 @@ class DraRunner:
             return
         self._driver = driver
         self._backoff.worked()
-        self._trouble.over("served now")
+        self._trouble.over()

@@ -114,7 +114,7 @@ class PluginRunner:
         error = call.exception()
         if error is None:
             self._steps.registered(self._clock())
-            self._trouble.over("the kubelet has taken the plugin now")
+            self._trouble.over()
             _log.info("%s: registered with the kubelet", self._plugin.resource)
             self._registered(kubelet)
         else:

@@ -30,10 +30,7 @@ class Step(Enum):
 
 
 class PluginSteps:
-    """The life of one plugin. Tell it what happened; ask it for the next step.
-
-    :ivar is_registered: with the kubelet that is there.
-    """
+    """The life of one plugin. Tell it what happened; ask it for the next step."""
 
     def __init__(self) -> None:
         self._own: SocketFile | None = None  # that is served
@@ -45,6 +42,7 @@ class PluginSteps:
 
     @property
     def is_registered(self) -> bool:
+        """Whether the kubelet that is there has taken the plugin."""
         return self._kubelet is not None
 
     def next(

@@ -26,12 +26,14 @@ _ANSWER_SECONDS: Final = 10.0
 #: Bytes that may wait to be sent: a report of 64 full lines.
 _MAX_UNSENT_BYTES: Final = 64 * 65536
 _RECEIVE_BYTES: Final = 65536
+#: A connection that lasted for so long has worked.
+_LONG_SECONDS: Final = 5.0
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LAST_WAIT_SECONDS: Final = 30.0
 
 
 class LinkHeard(NamedTuple):
-    """The service has sent something."""
+    """The service, which has taken the node, has sent something."""
 
 
 class LinkDown(NamedTuple):
@@ -45,6 +47,10 @@ LinkNews = ViewChanged | LinkHeard | LinkDown
 
 class Unanswered(Exception):
     """A request has no good answer: the text says why."""
+
+
+class RefusedByService(Unanswered):
+    """The service answers with an error."""
 
 
 class ServiceLink:
@@ -118,6 +124,7 @@ class ServiceLink:
 
     def _run(self) -> None:
         while not self._is_stopping.is_set():
+            began_seconds = time.monotonic()
             try:
                 self._connect()
             except (OSError, ValueError, ConversationOver) as error:
@@ -125,7 +132,9 @@ class ServiceLink:
             conversation = self._forget()
             if self._is_stopping.is_set():
                 return
-            if conversation is not None and conversation.is_attached:
+            # A service that takes the node and fails at once gets no rest otherwise.
+            is_long = time.monotonic() - began_seconds >= _LONG_SECONDS
+            if conversation is not None and conversation.is_attached and is_long:
                 self._backoff.worked()
             self._post(LinkDown(reason))
             self._is_stopping.wait(self._backoff.failed())
@@ -189,8 +198,10 @@ class ServiceLink:
         data = connection.recv(_RECEIVE_BYTES)
         if not data:
             raise ConversationOver("it has closed the connection")
-        self._post(LinkHeard())
-        for heard in conversation.feed(data):
+        heard_now = conversation.feed(data)
+        if conversation.is_attached:
+            self._post(LinkHeard())
+        for heard in heard_now:
             match heard:
                 case ViewChanged():
                     self._post(heard)
@@ -199,7 +210,7 @@ class ServiceLink:
                         answer.set_result(fields)
                 case Refusal(request, code, text):
                     if (answer := self._answered(request)) is not None:
-                        answer.set_exception(Unanswered(f"the service refuses: {code}: {text}"))
+                        answer.set_exception(RefusedByService(f"the service refuses: {code}: {text}"))
 
     def _answered(self, request: int | None) -> Future[Mapping[str, object]] | None:
         with self._lock:
