@@ -1,4 +1,4 @@
-"""Follows a cluster: its nodes become those of the fleet, its pods the fleet's work, faults of the fleet its troubles."""
+"""Follows a cluster: its nodes become those of the fleet, its pods the fleet's work, faults its unhealthy devices."""
 
 from __future__ import annotations
 
