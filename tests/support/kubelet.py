@@ -101,10 +101,11 @@ class Kubelet:
 
     def register(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Take a plugin: call it before the answer, watch its list after it."""
-        if self.refusal:
+        refusal = self.refusal  # a test may change it meanwhile
+        if refusal:
             self.refused += 1
             self._changed()
-            context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
+            context.abort(grpc.StatusCode.UNKNOWN, refusal)
         channel = open_channel(str(self.folder / request.endpoint))
         empty = DEVICE_PLUGIN.messages["Empty"]()
         options = DEVICE_PLUGIN.call(channel, "GetDevicePluginOptions")(empty, timeout=_SECONDS)
