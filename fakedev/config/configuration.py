@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fas
 
     from fakedev.config.schema.schema import Values
     from fakedev.exposition.identity import Identity
+    from fakedev.kube.topology import Topology
     from fakedev.spec.fleet import FleetSpec
     from fakedev.tester.plan import Plan
     from fakedev.workqueue.spec import BrokerSpec
@@ -146,6 +147,7 @@ class Configuration:
     :param reports: files that the tester writes its results to at the end.
     :param journal: None for no file.
     :param watch: reload whenever a file of the configuration changes.
+    :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
     :param source: the values with their places, for :func:`fakedev.config.export.effective_text`.
     """
@@ -164,3 +166,4 @@ class Configuration:
     watch: bool
     notes: tuple[str, ...]
     source: Values
+    topology: Topology | None = None

@@ -1,0 +1,192 @@
+"""A topology of fake-gpu-operator as a part of a configuration: its pools, and workloads for the pods on its GPUs.
+
+What is made goes through the ordinary loader, so it is checked, printed and recorded like anything that is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fakedev.config.overrides import with_value
+from fakedev.config.schema.files import Files, Unreadable, absolute
+from fakedev.config.schema.nodes import Listing, Node, Place, Report, Scalar, Table
+from fakedev.config.topology import LoadedTopology, read_topology
+from fakedev.kube.topology import (
+    MIB,
+    Board,
+    GpuUse,
+    KnownBoard,
+    Topology,
+    TopologyGpu,
+    TopologyNode,
+    TopologyPool,
+    nearest_board,
+)
+from fakedev.spec.units import parse_size
+
+KEY: Final = "topology"
+#: The exporter whose pages the nodes have: the operator's own.
+_IDENTITY: Final = "run-ai@0.2"
+_DEVICES: Final = "devices"
+#: Lines of the catalog's device types; a whole reading of all of them takes ten times as long.
+_PRODUCT: Final = re.compile(r'^ +product_name: *"?([^"\n]+?)"? *$', re.MULTILINE)
+_VENDOR: Final = re.compile(r'^ +vendor: *"?([^"\n]+?)"? *$', re.MULTILINE)
+_TOTAL: Final = re.compile(r"^memory: *\{ *total: *([0-9.]+[A-Za-z]*)", re.MULTILINE)
+
+
+def with_topology(tree: Node, path: str | None, files: Files, report: Report) -> tuple[Node, Topology | None]:
+    """The tree with the pools and workloads of the topology that it names; the same tree when it names none.
+
+    :param path: of the configuration; a relative path of a topology begins at its folder.
+    """
+    named = tree.get(KEY) if isinstance(tree, Table) else None
+    if not isinstance(named, Scalar) or named.is_null or not named.text:
+        return tree, None
+    folder = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
+    shown = os.path.normpath(os.path.join(os.path.dirname(path or ""), named.text))
+    try:
+        text = files.read(absolute(named.text, folder))
+    except Unreadable as error:
+        place = Place(shown, error.line) if error.line else named.place
+        report.problem(place, f"{'' if error.line else f'topology {shown}: '}{error}")
+        return tree, None
+    loaded = read_topology(text, shown, report)
+    if loaded is None:
+        return tree, None
+    parts = _Parts(loaded, known_boards(files), report)
+    in_cluster = isinstance(tree, Table) and tree.get("kubernetes") is not None
+    tree = with_value(tree, ("fleet", "pools"), _listing(parts.pools(in_cluster=in_cluster), shown))
+    return with_value(tree, ("workloads", "base"), _listing(parts.workloads(), shown)), loaded.topology
+
+
+def known_boards(files: Files) -> tuple[KnownBoard, ...]:
+    """The device types of the catalog by product name, vendor and memory."""
+    known = []
+    for file in files.catalog_names(_DEVICES):
+        text = files.peek_catalog(_DEVICES, file)
+        product, vendor, total = (pattern.search(text) for pattern in (_PRODUCT, _VENDOR, _TOTAL))
+        if product is not None:
+            memory = parse_size(total[1]) / MIB if total else 0.0
+            known.append(KnownBoard(file.removesuffix(".yaml"), product[1], memory, vendor[1] if vendor else ""))
+    return tuple(known)
+
+
+class _Parts:
+    """Makes the parts of a configuration; each part has the place of what it was made from."""
+
+    def __init__(self, loaded: LoadedTopology, known: Sequence[KnownBoard], report: Report) -> None:
+        self._topology = loaded.topology
+        self._places = {**loaded.pools, **{f"{name}/": place for name, place in loaded.nodes.items()}}
+        self._known = known
+        self._report = report
+
+    def pools(self, *, in_cluster: bool) -> Iterator[Node]:
+        """The pools: those of the topology, then one for each single node."""
+        for pool in self._topology.pools:
+            yield _node(self._pool(pool, in_cluster=in_cluster), self._places[pool.name])
+        names = {pool.name for pool in self._topology.pools}
+        for node in self._topology.nodes:
+            place = self._places[f"{node.name}/"]
+            if node.name in names:
+                self._report.problem(place, f"{node.name!r} is the name of a pool and of a node: rename the pool")
+                continue
+            yield _node(self._single(node, place), place)
+
+    def workloads(self) -> Iterator[Node]:
+        """A workload for each pod on each GPU."""
+        for node in self._topology.nodes:
+            for index, gpu in enumerate(node.gpus):
+                place = self._places[f"{node.name}/"]
+                for use in self._fitting(node, gpu, index, place):
+                    yield _node(_workload(node.name, index, use), place)
+
+    def _pool(self, pool: TopologyPool, *, in_cluster: bool) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "name": pool.name,
+            "nodes": "cluster" if in_cluster else list(pool.nodes),
+            **self._board(pool.board, self._places[pool.name]),
+            "devices-per-node": pool.count,
+        }
+        if pool.numa:
+            made["devices"] = [_device(index, TopologyGpu(numa_node=zone)) for index, zone in enumerate(pool.numa)]
+        return made
+
+    def _single(self, node: TopologyNode, place: Place) -> dict[str, Any]:
+        own = [_device(index, gpu) for index, gpu in enumerate(node.gpus) if gpu.id or gpu.numa_node is not None]
+        made: dict[str, Any] = {
+            "name": node.name,
+            "nodes": [node.name],
+            **self._board(node.board, place),
+            "devices-per-node": len(node.gpus),
+        }
+        if own:
+            made["devices"] = own
+        return made
+
+    def _board(self, board: Board, place: Place) -> dict[str, Any]:
+        nearest = nearest_board(board, self._known)
+        known, facts = nearest.board, {}
+        product = board.product or ("" if nearest.is_model else f"NVIDIA {board.profile.upper()}")
+        if product:
+            facts["product_name"] = product
+        if product and not nearest.is_same:
+            text = f"{product!r} is not in the catalog: it behaves as {known.product} ({known.name}) does"
+            self._report.note(place, text)
+        if board.driver_version:
+            facts["driver_version"] = board.driver_version
+        if board.cuda_version:
+            facts["cuda_version"] = board.cuda_version
+        made: dict[str, Any] = {"device": known.name, "identity": _IDENTITY}
+        if board.memory_mib:
+            made["memory"] = f"{board.memory_mib}MiB"
+        if facts:
+            made["labels"] = facts
+        return made
+
+    def _fitting(self, node: TopologyNode, gpu: TopologyGpu, index: int, place: Place) -> Iterator[GpuUse]:
+        """The uses of a GPU with no more memory than it has: the operator shows no more either."""
+        left: float = node.board.memory_mib or float("inf")
+        for use in gpu.uses:
+            if use.fb_used_mib > left:
+                text = f"{use.name} uses {use.fb_used_mib:g} MiB of GPU {index}, which has {left:g} MiB left: it gets these"
+                self._report.note(place, text)
+            used = min(use.fb_used_mib, left)
+            left -= used
+            yield GpuUse(use.namespace, use.pod, use.container, use.utilization, used, use.uid)
+
+
+def _device(index: int, gpu: TopologyGpu) -> dict[str, Any]:
+    # The id as a label, not as uuid: the design document's own ids are no UUIDs.
+    facts = {"uuid": gpu.id} if gpu.id else {}
+    if gpu.numa_node is not None:
+        facts["numa_node"] = str(gpu.numa_node)
+    return {"index": index, "labels": facts}
+
+
+def _workload(node: str, index: int, use: GpuUse) -> dict[str, Any]:
+    low, high = use.utilization
+    made: dict[str, Any] = {
+        "name": use.name,
+        "devices": f"{node}/{index}",
+        "profile": f"{(low + high) / 2:g}:{(high - low) / 2:g}:0",
+        "metrics": {"memory": f"{use.fb_used_mib:.0f}MiB"},
+    }
+    owner = {"pod": use.pod or use.uid, "namespace": use.namespace, "container": use.container}
+    return made | {key: text for key, text in owner.items() if text}
+
+
+def _listing(nodes: Iterator[Node], file: str) -> Listing:
+    return Listing(Place(file, 1), tuple(nodes))
+
+
+def _node(value: Any, place: Place) -> Node:
+    """Plain values as a node of a document, all of it at one place."""
+    if isinstance(value, Mapping):
+        entries = ((Scalar(place, key, quoted=True), _node(each, place)) for key, each in value.items())
+        return Table(place, tuple(entries))
+    if isinstance(value, list):
+        return Listing(place, tuple(_node(each, place) for each in value))
+    return Scalar(place, str(value), quoted=isinstance(value, str))
