@@ -24,6 +24,7 @@ from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
+from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
@@ -132,10 +133,12 @@ def make_application(
         lack = listeners.shortage.trouble(reactor.seconds())
         return ticker.trouble() or (queues.trouble() if queues else None) or lack
 
+    topology = OperatorTopology(fleet)
+    topology.follow(configuration.topology, is_on=configuration.topology is not None)
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
-        queue_history, tester,
+        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
+        figures, queue_history, tester,
     )  # fmt: skip
     web = make_web(configuration, program, fair_share, reactor, remedies)
     web.finish(configuration)
@@ -143,6 +146,7 @@ def make_application(
     # What a reload changes.
     def applied(configuration: Configuration) -> None:
         pages.follow(configuration.identities)
+        topology.follow(configuration.topology, is_on=configuration.topology is not None)
         if fleet.moves is not None:
             history.move(fleet.moves, fleet.state)
         live.renew()

@@ -98,10 +98,13 @@ class _Parts:
     def workloads(self) -> Iterator[Node]:
         """A workload for each pod on each GPU."""
         for node in self._topology.nodes:
-            for index, gpu in enumerate(node.gpus):
-                place = self._places[f"{node.name}/"]
-                for use in self._fitting(node, gpu, index, place):
-                    yield _node(_workload(node.name, index, use), place)
+            place = self._places[f"{node.name}/"]
+            left: dict[int, float] = {}
+            for index, name, use in node.workloads():
+                memory = left.setdefault(index, node.board.memory_mib or float("inf"))
+                used = self._fitting(use, index, memory, place)
+                left[index] -= used
+                yield _node(_workload(node.name, index, name, used, use), place)
 
     def _pool(self, pool: TopologyPool, *, in_cluster: bool) -> dict[str, Any]:
         made: dict[str, Any] = {
@@ -146,16 +149,12 @@ class _Parts:
             made["labels"] = facts
         return made
 
-    def _fitting(self, node: TopologyNode, gpu: TopologyGpu, index: int, place: Place) -> Iterator[GpuUse]:
-        """The uses of a GPU with no more memory than it has: the operator shows no more either."""
-        left: float = node.board.memory_mib or float("inf")
-        for use in gpu.uses:
-            if use.fb_used_mib > left:
-                text = f"{use.name} uses {use.fb_used_mib:g} MiB of GPU {index}, which has {left:g} MiB left: it gets these"
-                self._report.note(place, text)
-            used = min(use.fb_used_mib, left)
-            left -= used
-            yield GpuUse(use.namespace, use.pod, use.container, use.utilization, used, use.uid)
+    def _fitting(self, use: GpuUse, index: int, left_mib: float, place: Place) -> float:
+        """The memory that a pod gets of a GPU: no more than there is. The operator shows no more either."""
+        if use.fb_used_mib > left_mib:
+            wish = f"{use.name} uses {use.fb_used_mib:g} MiB of GPU {index}"
+            self._report.note(place, f"{wish}, which has {left_mib:g} MiB left: it gets these")
+        return min(use.fb_used_mib, left_mib)
 
 
 def _device(index: int, gpu: TopologyGpu) -> dict[str, Any]:
@@ -166,13 +165,13 @@ def _device(index: int, gpu: TopologyGpu) -> dict[str, Any]:
     return {"index": index, "labels": facts}
 
 
-def _workload(node: str, index: int, use: GpuUse) -> dict[str, Any]:
+def _workload(node: str, index: int, name: str, used_mib: float, use: GpuUse) -> dict[str, Any]:
     low, high = use.utilization
     made: dict[str, Any] = {
-        "name": use.name,
+        "name": name,
         "devices": f"{node}/{index}",
         "profile": f"{(low + high) / 2:g}:{(high - low) / 2:g}:0",
-        "metrics": {"memory": f"{use.fb_used_mib:.0f}MiB"},
+        "metrics": {"memory": f"{used_mib:.0f}MiB"},
     }
     owner = {"pod": use.pod or use.uid, "namespace": use.namespace, "container": use.container}
     return made | {key: text for key, text in owner.items() if text}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
 from fakedev.kube.devices import NodeDevices
 from fakedev.kube.topology import MIB, GpuUse
+from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, MigStrategy
 
 #: The key in ConfigMaps, and the usual name of the whole topology's.
@@ -29,50 +30,60 @@ _NOBODY: Final = GpuUse()
 
 
 def node_topology(
-    devices: NodeDevices, uses: Mapping[int, Sequence[GpuUse]], others: Mapping[str, int] | None = None
+    devices: NodeDevices,
+    uses: Mapping[int, Sequence[GpuUse]],
+    others: Mapping[str, int] | None = None,
+    strategy: MigStrategy | None = None,
 ) -> dict[str, Any]:
     """The topology of a node, as ``/topology/nodes/NODE`` and its ConfigMap have it.
 
     :param uses: who uses each board, by its index; the first one owns it, as the operator shows one owner.
     :param others: further resources of the node.
+    :param strategy: None: that of the node's pool.
     """
+    pool = devices.pool
     facts = devices.boards[0] if devices.boards else {}
     described: dict[str, Any] = {
-        "gpuMemory": round(devices.pool.device_type.memory_total_bytes / MIB),
-        "gpuProduct": facts.get("product_name", devices.pool.device_type.name),
+        **_board(pool, facts),
         "driverVersion": facts.get("driver_version", ""),
         "cudaVersion": facts.get("cuda_version", ""),
-        "migStrategy": devices.pool.in_cluster.mig_strategy.value,
+        "migStrategy": (strategy or pool.in_cluster.mig_strategy).value,
+        "otherDevices": _listed(others or {}),
     }
-    if others:
-        described["otherDevices"] = [{"name": name, "count": count} for name, count in sorted(others.items())]
+    described = {key: value for key, value in described.items() if value not in ("", [])}
     described["gpus"] = [_gpu(devices, index, uses.get(index, ())) for index in range(len(devices.boards))]
-    return {key: value for key, value in described.items() if value != ""}
+    return described
 
 
 def cluster_topology(
-    pools: Iterable[NodeDevices],
+    pools: Iterable[PoolSpec],
     label_key: str = OPERATOR_NODE_LABEL,
-    others: Mapping[str, Mapping[str, int]] | None = None,
+    others: Callable[[str], Mapping[str, int]] = lambda _: {},
+    strategy: MigStrategy | None = None,
 ) -> dict[str, Any]:
     """The topology of the whole, as ``/topology`` has it.
 
-    :param pools: a node of each pool.
-    :param others: further resources of the nodes of pools, by the names of the pools.
+    :param pools: of several with the same name the first one counts.
+    :param others: finds the further resources of each node of a pool by its name.
+    :param strategy: None: the first one of the pools that is not none.
     """
-    described: dict[str, Any] = {}
-    strategy = MigStrategy.NONE
-    for devices in pools:
-        if devices.pool.name in described:
-            continue  # a pool whose nodes differ: its first ones stand for it
-        own = node_topology(devices, {}, (others or {}).get(devices.pool.name))
-        described[devices.pool.name] = {
-            "gpuProduct": own["gpuProduct"], "gpuCount": len(devices.boards), "gpuMemory": own["gpuMemory"],
-            "otherDevices": own.get("otherDevices", []),
-        }  # fmt: skip
-        if strategy is MigStrategy.NONE:
-            strategy = devices.pool.in_cluster.mig_strategy
-    return {"nodePools": described, "nodePoolLabelKey": label_key, "migStrategy": strategy.value}
+    by_name: dict[str, PoolSpec] = {}
+    for pool in pools:
+        by_name.setdefault(pool.name, pool)
+    given = (pool.in_cluster.mig_strategy for pool in by_name.values())
+    strategy = strategy or next((each for each in given if each is not MigStrategy.NONE), MigStrategy.NONE)
+    return {
+        "nodePools": {
+            name: {
+                **_board(pool, {**pool.device_type.facts, **pool.facts}),
+                "gpuCount": pool.devices_per_node,
+                "otherDevices": _listed(others(name)),
+            }
+            for name, pool in by_name.items()
+        },
+        "nodePoolLabelKey": label_key,
+        "migStrategy": strategy.value,
+    }
 
 
 def topology_config_map(node: str, topology: Mapping[str, Any], namespace: str) -> dict[str, Any]:
@@ -134,6 +145,15 @@ def mig_mapping(devices: NodeDevices) -> dict[int, list[dict[str, Any]]]:
         for index in range(len(devices.boards))
         if devices.has_instances(index)
     }
+
+
+def _board(pool: PoolSpec, facts: Mapping[str, str]) -> dict[str, Any]:
+    memory = round(pool.device_type.memory_total_bytes / MIB)
+    return {"gpuMemory": memory, "gpuProduct": facts.get("product_name", pool.device_type.name)}
+
+
+def _listed(others: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, "count": count} for name, count in sorted(others.items())]
 
 
 def _gpu(devices: NodeDevices, index: int, uses: Sequence[GpuUse]) -> dict[str, Any]:

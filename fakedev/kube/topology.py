@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, MigStrategy
@@ -101,6 +102,20 @@ class TopologyNode:
     gpus: tuple[TopologyGpu, ...]
     others: Mapping[str, int] = field(default_factory=dict)
 
+    def workloads(self) -> Iterator[tuple[int, str, GpuUse]]:
+        """The index of a GPU, the name of a workload on it, and what that does.
+
+        Pods that a file gives one owner, as those that share a GPU by a reservation, differ by a number.
+        """
+        uids: dict[str, list[str]] = {}
+        for index, gpu in enumerate(self.gpus):
+            for use in gpu.uses:
+                own = uids.setdefault(use.name, [])
+                if use.uid not in own:
+                    own.append(use.uid)
+                number = own.index(use.uid)
+                yield index, f"{use.name}#{number + 1}" if number else use.name, use
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -113,6 +128,15 @@ class Topology:
     nodes: tuple[TopologyNode, ...] = ()
     label_key: str = OPERATOR_NODE_LABEL
     mig_strategy: MigStrategy = MigStrategy.NONE
+
+    def others(self, pool: str) -> Mapping[str, int]:
+        """The further resources of each node of a pool; a single node is a pool of its own."""
+        return self._others.get(pool, {})
+
+    @cached_property
+    def _others(self) -> Mapping[str, Mapping[str, int]]:
+        single = {node.name: node.others for node in self.nodes}
+        return single | {pool.name: pool.others for pool in self.pools}
 
 
 @dataclass(frozen=True)
@@ -141,8 +165,8 @@ class NearestBoard:
 def nearest_board(wanted: Board, known: Iterable[KnownBoard]) -> NearestBoard:
     """The board of the catalog for a product name of any spelling, or for a profile.
 
-    The same product comes first, then the same model, then NVIDIA's board with the nearest memory, or with the most where
-    no memory is given: what the catalog lacks is mostly newer.
+    The same product comes first, then the same model, then NVIDIA's board with the nearest memory, or with the most
+    where no memory is given: what the catalog lacks is mostly newer.
 
     :param known: at least one.
     """
