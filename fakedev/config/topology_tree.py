@@ -32,9 +32,8 @@ KEY: Final = "topology"
 _IDENTITY: Final = "run-ai@0.2"
 _DEVICES: Final = "devices"
 #: Lines of the catalog's device types; a whole reading of all of them takes ten times as long.
-_PRODUCT: Final = re.compile(r'^ +product_name: *"?([^"\n]+?)"? *$', re.MULTILINE)
-_VENDOR: Final = re.compile(r'^ +vendor: *"?([^"\n]+?)"? *$', re.MULTILINE)
-_TOTAL: Final = re.compile(r"^memory: *\{ *total: *([0-9.]+[A-Za-z]*)", re.MULTILINE)
+_FACT: Final = re.compile(r"^  (product_name|vendor): (.*)$", re.MULTILINE)
+_TOTAL: Final = re.compile(r"^memory: \{total: ([0-9A-Za-z]{1,20})", re.MULTILINE)
 
 
 def with_topology(tree: Node, path: str | None, files: Files, report: Report) -> tuple[Node, Topology | None]:
@@ -67,10 +66,13 @@ def known_boards(files: Files) -> tuple[KnownBoard, ...]:
     known = []
     for file in files.catalog_names(_DEVICES):
         text = files.peek_catalog(_DEVICES, file)
-        product, vendor, total = (pattern.search(text) for pattern in (_PRODUCT, _VENDOR, _TOTAL))
-        if product is not None:
+        # The sources at the end of a file have the same names.
+        facts = {name: value.strip(" \"'") for name, value in reversed(_FACT.findall(text))}
+        total = _TOTAL.search(text)
+        if "product_name" in facts:
             memory = parse_size(total[1]) / MIB if total else 0.0
-            known.append(KnownBoard(file.removesuffix(".yaml"), product[1], memory, vendor[1] if vendor else ""))
+            name = file.removesuffix(".yaml")
+            known.append(KnownBoard(name, facts["product_name"], memory, facts.get("vendor", "")))
     return tuple(known)
 
 
