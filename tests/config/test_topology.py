@@ -173,7 +173,7 @@ def test_values_of_the_chart() -> None:
         ("nodePools: {a: {gpuCount: 2}}", ["topology.yml:1: nodePools.a: 'gpuProduct' is missing: the product name"]),
         ("nodePools:\n  a: {gpuProduct: x, gpuCount: 0}", ["topology.yml:2: nodePools.a.gpuCount: 0 is not within 1"]),
         ("nodePools: [a]", ["topology.yml:1: nodePools: must be a mapping of pools, not a list"]),
-        ("migStrategy: mixd", ["topology.yml:1: migStrategy: 'mixd' is not one of none, single, mixed: did you mean mi"]),
+        ("migStrategy: mixd", ["topology.yml:1: migStrategy: 'mixd' is not one of none, single, mixed: did you m"]),
         ("{}", ["topology.yml:1: has neither pools nor nodes: give nodePools: {NAME: {gpuProduct"]),
         ("nodes: {a: {gpuProduct: x}}", ["topology.yml:1: a: has no GPUs: list them under gpus:, or give gpuCount"]),
         ("gpus: []\ngpuProduct: x", ["topology.yml:1: topology: has no GPUs: list them"]),
@@ -186,7 +186,7 @@ def test_values_of_the_chart() -> None:
             "nodePools:\n  a:\n    gpuProduct: x\n    gpuCount: 4\n    numa: {zones: 2, gpusPerZone: [1, 1]}\n",
             ["topology.yml:5: nodePools.a.numa: gpusPerZone must have 2 numbers with the sum 4"],
         ),
-        ("kind: ConfigMap\ndata: {other: x}", ["topology.yml:1: data: has no topology.yml with a text: there is other"]),
+        ("kind: ConfigMap\ndata: {other: x}", ["topology.yml:1: data: has no topology.yml with a text: there is"]),
         ("nodePools: }", ["topology.yml:1: is not YAML"]),
     ],
 )  # fmt: skip

@@ -32,7 +32,9 @@ def test_a_size() -> None:
 def test_all_keys() -> None:
     """What is reserved is neither used nor free, and used memory is a multiple of the page."""
     text = """
-fleet: {pools: [{name: p, nodes: 1, devices-per-node: 1, device: t4, memory: {total: 1000MiB, reserved: 100MiB, page: 7MiB}}]}
+fleet:
+  pools:
+    - {name: p, device: t4, devices-per-node: 1, memory: {total: 1000MiB, reserved: 100MiB, page: 7MiB}}
 workloads: {listen: [], base: [{name: w, profile: "10:0:0", metrics: {memory: 500MiB}}]}
 web: []
 """
