@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Final
 
@@ -91,24 +92,28 @@ class _Reader:
             {name: place for name, (_, place) in self._nodes.items()},
         )
 
-    def read(self, node: Node, name: str) -> None:
+    def read(self, node: Node, name: str, *, is_inside: bool = False) -> None:
         """Read a document, or a part of it.
 
         :param name: of the node that it is of, if it is of one.
+        :param is_inside: it is the text of a ConfigMap, which has no ConfigMap in it.
         """
         parts = {folded(key.text): value for key, value in _entries(node)}
-        kind = parts.get("kind")
-        if isinstance(kind, Scalar) and kind.text.endswith("List") and isinstance(parts.get("items"), Listing):
-            for item in parts["items"].items:  # type: ignore[union-attr]  # a Listing, as just seen
-                self.read(item, name)
+        kind, items = parts.get("kind"), parts.get("items")
+        if isinstance(kind, Scalar) and kind.text.endswith("List") and isinstance(items, Listing):
+            for item in items.items:
+                self.read(item, name, is_inside=is_inside)
         elif isinstance(kind, Scalar) and kind.text == "ConfigMap":
-            self._config_map(parts, node.place, name)
+            if is_inside:
+                self._report.problem(kind.place, "is a ConfigMap in a ConfigMap: give the inner one alone")
+            else:
+                self._config_map(parts, node.place, name)
         elif "gpus" in parts:
             self._one_node(node, name)
         elif isinstance(parts.get("topology"), Table):  # the values of the operator's chart
-            self.read(parts["topology"], name)
+            self.read(parts["topology"], name, is_inside=is_inside)
         elif isinstance(parts.get("initialtopology"), Table):
-            self.read(parts["initialtopology"], name)
+            self.read(parts["initialtopology"], name, is_inside=is_inside)
         else:
             self._cluster(node)
 
@@ -124,12 +129,14 @@ class _Reader:
             there = ", ".join(data) or "nothing"
             self._report.problem(place, f"data: has no {DATA_KEY} with a text: there is {there}")
             return
-        # A block of text begins in the line after its key, so blank lines in front make its lines those of the file.
-        is_block = "\n" in text.text.rstrip("\n")
-        before = "\n" * (text.place.line if is_block else text.place.line - 1)
-        inner = read_document(before + text.text, self._file, self._report)
+        place_of = partial(_place_in, text)
+        own = Report()
+        # By its beginning, not by the name of the file around it, the text is JSON or YAML.
+        inner = read_document(text.text, self._file.removesuffix(".json"), own)
+        for problem in own.sorted_problems():
+            self._report.problem(place_of(problem.line), problem.text)
         if inner is not None:
-            self.read(inner, name)
+            self.read(_moved(inner, place_of), name, is_inside=True)
 
     def _one_node(self, node: Node, name: str) -> None:
         try:
@@ -258,6 +265,27 @@ def _given(values: Values, key: str) -> Values | None:
 
 def _others(values: Values) -> dict[str, int]:
     return {each["name"]: each["count"] for each in values["otherDevices"] if each["name"]}
+
+
+def _place_in(text: Scalar, line: int) -> Place:
+    """Where a line of a text is in the file around it."""
+    if text.json:
+        return text.place  # it is one line there
+    # A block of text begins in the line after its key.
+    is_block = "\n" in text.text.rstrip("\n")
+    return Place(text.place.file, text.place.line + line - (not is_block))
+
+
+def _moved(node: Node, place_of: Callable[[int], Place]) -> Node:
+    """A document with the places that its lines have in the file around it."""
+    place = place_of(node.place.line)
+    if isinstance(node, Table):
+        entries = ((key._replace(place=place_of(key.place.line)), value) for key, value in node.entries)
+        moved = tuple((key, _moved(value, place_of)) for key, value in entries)
+        return Table(place, moved, node.weight, node.depth)
+    if isinstance(node, Listing):
+        return Listing(place, tuple(_moved(item, place_of) for item in node.items), node.weight, node.depth)
+    return node._replace(place=place)
 
 
 def _entries(node: Node | None) -> tuple[tuple[Scalar, Node], ...]:

@@ -168,11 +168,11 @@ def _device(index: int, gpu: TopologyGpu) -> dict[str, Any]:
 
 
 def _workload(node: str, index: int, name: str, used_mib: float, use: GpuUse) -> dict[str, Any]:
-    low, high = use.utilization
+    low, high = (round(percent, 2) for percent in use.utilization)
     made: dict[str, Any] = {
         "name": name,
         "devices": f"{node}/{index}",
-        "profile": f"{(low + high) / 2:g}:{(high - low) / 2:g}:0",
+        "profile": f"{(low + high) / 2:.10g}:{(high - low) / 2:.10g}:0",
         "metrics": {"memory": f"{used_mib:.0f}MiB"},
     }
     owner = {"pod": use.pod or use.uid, "namespace": use.namespace, "container": use.container}

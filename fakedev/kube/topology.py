@@ -107,13 +107,11 @@ class TopologyNode:
 
         Pods that a file gives one owner, as those that share a GPU by a reservation, differ by a number.
         """
-        uids: dict[str, list[str]] = {}
+        numbers: dict[str, dict[str, int]] = {}
         for index, gpu in enumerate(self.gpus):
             for use in gpu.uses:
-                own = uids.setdefault(use.name, [])
-                if use.uid not in own:
-                    own.append(use.uid)
-                number = own.index(use.uid)
+                own = numbers.setdefault(use.name, {})
+                number = own.setdefault(use.uid, len(own))
                 yield index, f"{use.name}#{number + 1}" if number else use.name, use
 
 

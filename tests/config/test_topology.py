@@ -9,10 +9,12 @@ import pytest
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
+from fakedev.config.schema.documents import read_document
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.schema.nodes import ConfigurationError, Listing, Place, Report, Scalar, Table
 from fakedev.config.topology import read_topology
 from fakedev.config.topology_keys import folded
+from fakedev.config.topology_tree import with_topology
 from fakedev.kube.topology import Topology
 from fakedev.spec.kubernetes import MigStrategy
 from tests.support.paths import ROOT
@@ -149,9 +151,12 @@ def test_a_list_of_config_maps() -> None:
         {
             "kind": "ConfigMap",
             "metadata": {"name": f"topology-{name}"},
-            "data": {"topology.yml": json.dumps({"gpuProduct": "Tesla-T4", "gpus": [{"id": f"GPU-{name}"}]})},
+            "data": {"topology.yml": text % name},
         }
-        for name in ("a", "b")
+        for name, text in {
+            "a": '{"gpuProduct": "Tesla-T4", "gpus": [{"id": "GPU-%s"}]}',
+            "b": "gpuProduct: Tesla-T4\ngpus:\n- id: GPU-%s\n",
+        }.items()
     ]
     topology = read(json.dumps({"kind": "List", "items": items}), "all.json")
     assert [(node.name, node.gpus[0].id) for node in topology.nodes] == [("a", "a"), ("b", "b")]
@@ -187,6 +192,8 @@ def test_values_of_the_chart() -> None:
             ["topology.yml:5: nodePools.a.numa: gpusPerZone must have 2 numbers with the sum 4"],
         ),
         ("kind: ConfigMap\ndata: {other: x}", ["topology.yml:1: data: has no topology.yml with a text: there is"]),
+        ("kind: ConfigMap\ndata:\n  topology.yml: 'kind: ConfigMap'", ["topology.yml:3: is a ConfigMap in"]),
+        ("kind: ConfigMap\ndata:\n  topology.yml: |\n    a: 1\n    }", ["topology.yml:5: is not YAML"]),
         ("nodePools: }", ["topology.yml:1: is not YAML"]),
     ],
 )  # fmt: skip
@@ -223,6 +230,34 @@ def test_what_a_topology_becomes() -> None:
     assert not configured(DESIGN, "watch: false").watch
     (note,) = configuration.notes
     assert note.startswith("/topology.yml:4: 'Tesla-K80' is not in the catalog: it behaves as Tesla T4")
+
+
+def test_pools_of_a_cluster() -> None:
+    """Beside a cluster, pools have the nodes that the cluster has."""
+    report, files = Report(), Files(environ={}, made={"/topology.yml": POOLS})
+    tree = read_document("topology: /topology.yml\nkubernetes: {}\n", "f.yaml", report)
+    assert tree is not None
+    made, topology = with_topology(tree, None, files, report)
+    assert isinstance(made, Table) and topology is not None
+    fleet = made.get("fleet")
+    assert isinstance(fleet, Table)
+    pools = fleet.get("pools")
+    assert isinstance(pools, Listing)
+    assert [each.get("nodes") for each in pools.items if isinstance(each, Table)] == [
+        Scalar(Place("/topology.yml", line), "cluster", quoted=True) for line in (5, 7)
+    ]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 100), (10, 30), (0.0001, 100), (33.337, 100), (0, 0)])
+def test_ranges(low: float, high: float) -> None:
+    """Any range is a load with its fluctuation, within 0 to 100."""
+    text = NEW.replace("min: 10, max: 10", f"min: {low}, max: {high}")
+    files = Files(environ={}, made={"/topology-a.yml": text})
+    configuration = load(None, files, text="topology: /topology-a.yml\nweb: []\nworkloads: {listen: []}\n")
+    (activity,) = configuration.fleet.base[0].activities
+    assert isinstance(activity.value, float)
+    assert activity.value - activity.fluctuation == pytest.approx(low, abs=0.01)
+    assert activity.value + activity.fluctuation == pytest.approx(high, abs=0.01)
 
 
 def test_too_much_memory() -> None:
