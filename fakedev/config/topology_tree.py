@@ -25,6 +25,7 @@ from fakedev.kube.topology import (
     TopologyPool,
     nearest_board,
 )
+from fakedev.spec.kubernetes import MigStrategy
 from fakedev.spec.units import parse_size
 
 KEY: Final = "topology"
@@ -115,6 +116,8 @@ class _Parts:
             **self._board(pool.board, self._places[pool.name]),
             "devices-per-node": pool.count,
         }
+        if self._topology.mig_strategy is not MigStrategy.NONE:
+            made["mig-strategy"] = self._topology.mig_strategy.value
         if pool.numa:
             made["devices"] = [_device(index, TopologyGpu(numa_node=zone)) for index, zone in enumerate(pool.numa)]
         return made
@@ -127,6 +130,8 @@ class _Parts:
             **self._board(node.board, place),
             "devices-per-node": len(node.gpus),
         }
+        if self._topology.mig_strategy is not MigStrategy.NONE:
+            made["mig-strategy"] = self._topology.mig_strategy.value
         if own:
             made["devices"] = own
         return made

@@ -7,7 +7,12 @@ from uuid import UUID, uuid5
 
 import pytest
 
+from fakedev.app.fleet_views import follow_topology
 from fakedev.commands.main import main
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.net.fleet.operator_topology import OperatorTopology
+from fakedev.sim.fleet import Fleet
 from tests.config.test_topology import DESIGN, NEW, POOLS
 from tests.support.application import MemoryApplication, application, parsed
 from tests.support.http_wire import Answer, answers
@@ -85,6 +90,17 @@ def test_without_a_topology() -> None:
         for path in ("/topology", "/topology/nodes/a"):
             answer = app.get(path)
             assert (answer.status, b"--topology FILE" in answer.body) == (404, True)
+
+
+@pytest.mark.parametrize(("compatibility", "is_on"), [("fake-gpu-operator", True), ("none", False)])
+def test_compatibility(compatibility: str, is_on: bool) -> None:
+    """Beside a cluster the addresses are there without a file, if the configuration asks; pools may have no node yet."""
+    text = f"fleet: {{pools: [{{name: p, nodes: cluster, device: t4}}]}}\nkubernetes: {{compatibility: {compatibility}}}"
+    configuration = load(None, Files(environ={}), text=f"{text}\nweb: []\nworkloads: {{listen: []}}\n")
+    topology = OperatorTopology(Fleet(configuration.fleet))
+    follow_topology(topology, configuration)
+    assert topology.is_on is is_on
+    assert topology.cluster()["nodePools"]["p"]["gpuProduct"] == "Tesla T4"
 
 
 def test_reload(tmp_path: Path) -> None:

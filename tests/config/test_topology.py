@@ -9,12 +9,10 @@ import pytest
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.config.schema.documents import read_document
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Listing, Place, Report, Scalar, Table
+from fakedev.config.schema.nodes import ConfigurationError, Report
 from fakedev.config.topology import read_topology
 from fakedev.config.topology_keys import folded
-from fakedev.config.topology_tree import with_topology
 from fakedev.kube.topology import Topology
 from fakedev.spec.kubernetes import MigStrategy
 from tests.support.paths import ROOT
@@ -234,18 +232,13 @@ def test_what_a_topology_becomes() -> None:
 
 def test_pools_of_a_cluster() -> None:
     """Beside a cluster, pools have the nodes that the cluster has."""
-    report, files = Report(), Files(environ={}, made={"/topology.yml": POOLS})
-    tree = read_document("topology: /topology.yml\nkubernetes: {}\n", "f.yaml", report)
-    assert tree is not None
-    made, topology = with_topology(tree, None, files, report)
-    assert isinstance(made, Table) and topology is not None
-    fleet = made.get("fleet")
-    assert isinstance(fleet, Table)
-    pools = fleet.get("pools")
-    assert isinstance(pools, Listing)
-    assert [each.get("nodes") for each in pools.items if isinstance(each, Table)] == [
-        Scalar(Place("/topology.yml", line), "cluster", quoted=True) for line in (5, 7)
-    ]
+    configuration = configured(POOLS, "workloads: {listen: []}\nkubernetes: {compatibility: fake-gpu-operator}")
+    pools = configuration.fleet.pools
+    assert [(pool.name, pool.has_cluster_nodes, pool.nodes) for pool in pools] == [
+        ("default", True, ()), ("big", True, ()),
+    ]  # fmt: skip
+    assert {pool.in_cluster.mig_strategy for pool in pools} == {MigStrategy.MIXED}
+    assert pools[1].devices[3].facts == {"numa_node": "1"}
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 100), (10, 30), (0.0001, 100), (33.337, 100), (0, 0)])

@@ -13,7 +13,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.spec import web_paths
 
 #: Why there is nothing, where the addresses are off.
-NO_TOPOLOGY = "fakedev was started without a topology of fake-gpu-operator (--topology FILE)"
+NO_TOPOLOGY = "there is no topology of fake-gpu-operator (--topology FILE), and kubernetes.compatibility does not ask"
 
 
 class TopologyPage(GuardedResource):
@@ -44,8 +44,10 @@ class NodeTopologies(GuardedResource):
     def missing(self, request: GuardedRequest) -> str:
         name = request.postpath[0].decode("utf-8", "replace") if request.postpath else ""
         if not name:
-            example = web_paths.NODE_TOPOLOGY.at(NODE=self._fleet.roster.shown[0].name)
-            return f"nothing is here: name a node, as {example}"
+            shown = self._fleet.roster.shown
+            if not shown:
+                return "there is no node: the cluster has none with the label"
+            return f"nothing is here: name a node, as {web_paths.NODE_TOPOLOGY.at(NODE=shown[0].name)}"
         return no_node(name, self._fleet.roster, "").text
 
 
