@@ -94,9 +94,10 @@ def test_without_a_topology() -> None:
 
 @pytest.mark.parametrize(("compatibility", "is_on"), [("fake-gpu-operator", True), ("none", False)])
 def test_compatibility(compatibility: str, is_on: bool) -> None:
-    """Beside a cluster the addresses are there without a file, if the configuration asks; pools may have no node yet."""
-    text = f"fleet: {{pools: [{{name: p, nodes: cluster, device: t4}}]}}\nkubernetes: {{compatibility: {compatibility}}}"
-    configuration = load(None, Files(environ={}), text=f"{text}\nweb: []\nworkloads: {{listen: []}}\n")
+    """Beside a cluster the addresses are there without a file, if the configuration asks; a pool may have no node."""
+    text = "fleet: {pools: [{name: p, nodes: cluster, device: t4}]}\nweb: []\nworkloads: {listen: []}\n"
+    text += f"kubernetes: {{compatibility: {compatibility}}}\n"
+    configuration = load(None, Files(environ={}), text=text)
     topology = OperatorTopology(Fleet(configuration.fleet))
     follow_topology(topology, configuration)
     assert topology.is_on is is_on
