@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fakedev.config.overrides import SHARD_HELP, port_override, shard_override
+from fakedev.config.overrides import (
+    SHARD_HELP,
+    context_override,
+    kubeconfig_override,
+    port_override,
+    shard_override,
+    topology_override,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,14 @@ SERVE: Final = (
     _SET,
     Option("port", "N", "the port of the first HTTP address, whose host stays", assigns=port_override),
     _SHARD,
+    Option(
+        "topology",
+        "FILE",
+        "nodes and GPUs of a topology of fake-gpu-operator, in place of the configuration's pools and workloads",
+        assigns=topology_override,
+    ),
+    Option("kubeconfig", "FILE", "the cluster that gives the nodes, outside of a pod", assigns=kubeconfig_override),
+    Option("context", "NAME", "the context of the kubeconfig", assigns=context_override),
     Option("record", "FILE", "write seed, configuration and events to this file, to be run again"),
     Option("ready-file", "FILE", "write the real addresses to this file, as JSON, when all is ready"),
     Option("check", "", "only check the configuration: exit 0 or 2"),

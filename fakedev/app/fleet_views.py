@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fakedev.app.ports import Ports
 from fakedev.config.configuration import Configuration, WebEndpoint
+from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.charts import History
@@ -14,13 +15,20 @@ class FleetViews:
     """Follows the fleet through ticks, reloads and changes of its nodes."""
 
     def __init__(
-        self, fleet: Fleet, pages: Pages, history: History, live: LiveView, web: Ports[WebEndpoint]
-    ) -> None:  # fmt: skip
+        self,
+        fleet: Fleet,
+        pages: Pages,
+        history: History,
+        live: LiveView,
+        web: Ports[WebEndpoint],
+        topology: OperatorTopology,
+    ) -> None:
         self._fleet = fleet
         self._web = web
         self._pages = pages
         self._history = history
         self._live = live
+        self._topology = topology
         self._shown = fleet.compiled
 
     def follow(self, configuration: Configuration) -> None:
@@ -29,6 +37,7 @@ class FleetViews:
         self._pages.follow(configuration.identities)
         if self._fleet.moves is not None:
             self._history.move(self._fleet.moves, self._fleet.state)
+        follow_topology(self._topology, configuration)
         self._live.renew()
 
     def ticked(self, configuration: Configuration) -> None:
@@ -41,3 +50,10 @@ class FleetViews:
             self._web.refresh(configuration)
         self._pages.keep()
         self._history.note(self._fleet.state)
+
+
+def follow_topology(topology: OperatorTopology, configuration: Configuration) -> None:
+    """Let the topology addresses follow a configuration: they are there with a topology, or where a cluster asks."""
+    cluster = configuration.kubernetes
+    is_compatible = cluster is not None and cluster.settings.is_compatible
+    topology.follow(configuration.topology, is_on=configuration.topology is not None or is_compatible)

@@ -49,7 +49,8 @@ def order_of(given: Mapping[str, Any]) -> Order:
     if given["check"]:
         for note in configuration.notes:
             sys.stderr.write(f"note: {note}\n")
-        sys.stdout.write(f"{given['config'] or 'the built-in demo'}: good\n")
+        topology = configuration.source["topology"] if configuration.topology is not None else ""
+        sys.stdout.write(f"{topology or given['config'] or 'the built-in demo'}: good\n")
         raise SystemExit(0)
     head = record_head(configuration, files, config=given["config"], overrides=given["set"])
     # twistd changes the working directory when it becomes a daemon.
@@ -82,7 +83,7 @@ class Options(UsageOptions):
     optFlags: ClassVar[list[list[Any]]] = [[option.name, None, option.help] for option in SERVE if not option.kind]
 
     #: Twisted finds options by the names of these methods, and takes their help from the docstrings.
-    opt_set, opt_port, opt_shard = (_opt_method(option) for option in SERVE if option.assigns is not None)
+    opt_set, opt_port, opt_shard, opt_topology, opt_kubeconfig, opt_context = (_opt_method(option) for option in SERVE if option.assigns is not None)
 
     configuration: Configuration
     run: Run

@@ -13,7 +13,7 @@ from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.fleet_views import FleetViews
+from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.queues import WorkQueues
@@ -25,6 +25,7 @@ from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, Kubernetes, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
+from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
@@ -140,16 +141,18 @@ def make_application(
         of_cluster = cluster.follower.trouble() if cluster else None
         return ticker.trouble() or (queues.trouble() if queues else None) or of_cluster or lack
 
+    topology = OperatorTopology(fleet)
+    follow_topology(topology, configuration)
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
-        queue_history, tester,
+        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
+        figures, queue_history, tester,
     )  # fmt: skip
     web = make_web(configuration, program, fair_share, reactor, remedies)
     web.finish(configuration)
 
     # What a reload changes.
-    views = FleetViews(fleet, pages, history, live, web)
+    views = FleetViews(fleet, pages, history, live, web, topology)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
     parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fas
 
     from fakedev.config.schema.schema import Values
     from fakedev.exposition.identity import Identity
+    from fakedev.kube.topology import Topology
     from fakedev.spec.fleet import FleetSpec
     from fakedev.tester.plan import Plan
     from fakedev.workqueue.spec import BrokerSpec
@@ -158,6 +159,7 @@ class Configuration:
     :param journal: None for no file.
     :param kubernetes: None: there is no cluster.
     :param watch: reload whenever a file of the configuration changes.
+    :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
     :param source: the values with their places, for :func:`fakedev.config.export.effective_text`.
     """
@@ -177,3 +179,4 @@ class Configuration:
     kubernetes: Kubernetes | None
     notes: tuple[str, ...]
     source: Values
+    topology: Topology | None = None

@@ -79,6 +79,12 @@ CONFIGURATION = Section(
         Key("version", Integer(1, 1), "Version of this format.", default=1),
         Key("fleet", FLEET, "The simulated machines."),
         Key(
+            "topology",
+            Text("path", longest=4096),
+            "A topology of run-ai's fake-gpu-operator, whose nodes, GPUs and pods take the place of `fleet.pools` and "
+            "`workloads.base` ([fake-gpu-operator.md](fake-gpu-operator.md)).",
+        ),
+        Key(
             "web",
             ListOf(WEB, words="list of addresses"),
             "HTTP endpoints.",
@@ -95,7 +101,13 @@ CONFIGURATION = Section(
         Key("limits", LIMITS, "How much workloads and faults may take."),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("log", LOG, "Logging, to standard error."),
-        Key("watch", Boolean(), "Reload when the file, or one that it names, changes (reload.md).", default=False),
+        Key(
+            "watch",
+            Boolean(),
+            "Reload when the file, or one that it names, changes (reload.md).",
+            default=False,
+            default_words="false; true with a topology",
+        ),
         Key("queues", QUEUES, "Work queues."),
         Key("tester", TESTER, "Load on work queues."),
         Key("kubernetes", KUBERNETES, "A Kubernetes cluster.", default_words="none", optional=True),

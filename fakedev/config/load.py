@@ -27,7 +27,9 @@ from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Node, Place, Report, Scalar, Table
 from fakedev.config.schema.schema import INVALID, Values
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
+from fakedev.config.topology_tree import with_topology
 from fakedev.config.workloads import load_base
+from fakedev.kube.topology import Topology
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.rules import FaultRules
@@ -56,10 +58,11 @@ def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: st
     tree = _tree(path, files, text, report)
     tree = with_environment(tree, files, report)
     tree = with_overrides(tree, overrides, report)
+    tree, topology = with_topology(tree, path, files, report)
     values = CONFIGURATION.read(tree, "", report)
     if values is INVALID:
         report.raise_if_any()
-    configuration = _built(values, path, files, report)
+    configuration = _built(values, path, files, report, topology)
     report.raise_if_any()
     return configuration
 
@@ -80,7 +83,9 @@ def _tree(path: str | None, files: Files, text: str | None, report: Report) -> N
     return empty if node is None else node
 
 
-def _built(values: Values, path: str | None, files: Files, report: Report) -> Configuration:
+def _built(
+    values: Values, path: str | None, files: Files, report: Report, topology: Topology | None
+) -> Configuration:
     folder = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
     catalog = Catalog(files, report, folder, os.path.dirname(path or ""))
     fleet: Values = values["fleet"]
@@ -141,7 +146,8 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
         kubernetes=kubernetes,
-        watch=values["watch"],
+        watch=values["watch"] if values.given("watch") else topology is not None,
+        topology=topology,
         notes=report.notes,
         source=values,
     )

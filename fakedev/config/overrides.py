@@ -63,6 +63,41 @@ def with_overrides(tree: Node, overrides: Sequence[str], report: Report) -> Node
     return tree
 
 
+def with_value(tree: Node, path: Sequence[str], value: Node) -> Node:
+    """The tree with a value at a path, as ``("fleet", "pools")``."""
+    return _Setter(value.place, value, False).put(tree, CONFIGURATION, list(path))
+
+
+def topology_override(text: str) -> str:
+    """The value of the configuration that ``--topology`` stands for: twistd changes the folder, so the path is whole.
+
+    :raises ValueError: for no path.
+    """
+    if not text:
+        raise ValueError("is empty: give the path of a file")
+    return f"topology={os.path.abspath(text)}"
+
+
+def kubeconfig_override(text: str) -> str:
+    """The value of the configuration that ``--kubeconfig`` stands for; see :func:`topology_override`.
+
+    :raises ValueError: for no path.
+    """
+    if not text:
+        raise ValueError("is empty: give the path of a file")
+    return f"kubernetes.kubeconfig={os.path.abspath(text)}"
+
+
+def context_override(text: str) -> str:
+    """The value of the configuration that ``--context`` stands for.
+
+    :raises ValueError: for no name.
+    """
+    if not text:
+        raise ValueError("is empty: give the name of a context")
+    return f"kubernetes.context={text}"
+
+
 def port_override(text: str) -> str:
     """The assignment that ``--port`` stands for.
 

@@ -69,6 +69,9 @@ QUEUE_METRICS: Final = WebPath("/queues/metrics", "the work queues", in_metrics=
 WORKLOAD_METRICS: Final = WebPath("/workloads/metrics", "each workload")
 OWN_METRICS: Final = WebPath("/-/metrics", "fakedev itself")
 RELOAD: Final = WebPath("/-/reload", "reads the configuration again", methods=("POST",))
+#: As the topology server of fake-gpu-operator; only where its compatibility is on.
+TOPOLOGY: Final = WebPath("/topology", "the pools as fake-gpu-operator describes them", in_metrics=True)
+NODE_TOPOLOGY: Final = WebPath("/topology/nodes/NODE", "one node and who uses its GPUs, the same way", in_metrics=True)
 TESTER: Final = tuple(
     WebPath(f"/tester/{name}", summary)
     for name, summary in (
@@ -161,9 +164,10 @@ COLLECTIONS: Final = (WORKLOADS, FAULTS, JOURNAL, DEVICES, NODES, QUEUES, LOAD_N
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
-    OWN_METRICS, RELOAD, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL, DEVICES, DEVICE, PART,
-    PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES, QUEUES, QUEUE, QUEUE_HISTORY,
-    LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES, LOAD_PODS, CLOCK,
+    OWN_METRICS, RELOAD, TOPOLOGY, NODE_TOPOLOGY, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL,
+    DEVICES, DEVICE, PART, PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES,
+    QUEUES, QUEUE, QUEUE_HISTORY, LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES,
+    LOAD_PODS, CLOCK,
 )  # fmt: skip
 #: The first parts of paths; the pages of a configuration must begin with other parts.
 FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

@@ -147,6 +147,14 @@ def _base(entry: str) -> str:
     return _SMALL.replace("listen: []", f"listen: [], base: [{{name: x, devices: all, {entry}}}]")
 
 
+_TOPOLOGIES: Final = _texts(
+    "migStrategy: mixed\nnodePools:\n  a: {gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441, numa: {zones: 2}}\n",
+    "nodes:\n  a:\n    gpu-product: Tesla-T4\n    gpus:\n"
+    "    - id: GPU-1\n      metrics: {metadata: {pod: p}, utilization: 7, fb-used: 5}\n",
+    "kind: ConfigMap\nmetadata: {name: topology-a}\ndata:\n  topology.yml: |\n"
+    "    gpuProduct: Tesla-T4\n    gpus: [{id: x}]\n",
+    "nodePools: {a: {gpu: {profile: h100, overrides: {device_count: 2}}, resources: [{x/y: 1}], nodes: [b]}}\n",
+)
 _NODES: Final = _texts(
     "name,count,label:rack\na,2,r1\nb,1,r2\n", "name,device,inlet\nx-1,a100,24.5\n", 'name,labels\na,"rack=1,row=2"\n'
 )
@@ -168,6 +176,7 @@ TARGETS: Final = (
     _file("identities", "i.yaml", lambda: seeds.catalog("identities"), f=_pool(identity="./i.yaml")),
     _file("device types", "d.yaml", lambda: seeds.catalog("devices"), f=_pool(device="./d.yaml")),
     _file("counters", "x.csv", _COUNTERS, f=_pool(identity="./i.yaml"), i=_COUNTED),
+    _file("topologies", "t.yml", _TOPOLOGIES, f="topology: t.yml\nweb: []\nworkloads: {listen: []}\n"),
     _file("node lists", "x.csv", _NODES, f=_pool(nodes="./x.csv")),
     _file("series", "x.csv", _SERIES, f=_base("profile: {csv: x.csv, join: linear}, metrics: {memory: {csv: x.csv}}")),
     _file("rate curves", "x.csv", _texts("seconds,rate\n0,1\n10,20\n", "seconds\n0\n1.5\n"), f=_CURVE),

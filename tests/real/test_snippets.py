@@ -32,6 +32,7 @@ ELSEWHERE: Final = {
     "nc localhost 4499": "tests/documents/test_sessions.py types these sessions in",
     "etc/loop.sh": "tests/real/test_loop.py runs it",
     "make ": "it would install into the environment of these tests, or run them again",
+    ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     "docker ": "it needs Docker, and builds an image from the network",
     "curl http://127.0.0.1:9400/metrics": "it asks the container",
     "kill %1 %2": "it needs the jobs of an interactive shell",

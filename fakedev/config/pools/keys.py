@@ -20,7 +20,18 @@ from fakedev.config.names import (
 from fakedev.config.pools.churn import CHURN
 from fakedev.config.profile_keys import SCHEDULE
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.config.schema.types import (
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    ListOf,
+    MapOf,
+    Number,
+    OneOf,
+    Size,
+    Text,
+)
 from fakedev.spec.device_types import Layout
 from fakedev.spec.fleet import MAX_SPEED
 from fakedev.spec.kubernetes import MAX_REPLICAS, MigStrategy
@@ -53,6 +64,18 @@ DEVICE = Section(
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
     doc="One device of every node of the pool.",
+)
+
+MEMORY = Section(
+    "fleet.pools.memory",
+    (
+        Key("total", Size(), "Memory of the board.", required=True),
+        Key("reserved", Size(), "Memory that driver and firmware use.", default=0.0),
+        Key("page", Size(), "The granularity of used memory.", default=1.0),
+    ),
+    doc="The memory of each device of the pool. What plain work uses of it stays the same share. The size alone is "
+    "enough.",
+    shorthand="total",
 )
 
 SHARING = Section(
@@ -104,6 +127,13 @@ POOL = Section(
             "topology",
             Choice.of(Layout),
             "In place of the device type's: where the links between the devices of a node go (doc/topology.md).",
+            default_words="the device type's",
+        ),
+        Key(
+            "memory",
+            MEMORY,
+            "In place of the device type's: the memory of each device.",
+            default=None,
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),

@@ -9,6 +9,7 @@ from typing import Final
 from fakedev.config.catalog import Catalog
 from fakedev.config.devices.connections import with_topology
 from fakedev.config.devices.dynamics import read_dynamics
+from fakedev.config.devices.memory import with_memory
 from fakedev.config.devices.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity, LoadedPool
 from fakedev.config.pools.churn import read_churn
@@ -86,6 +87,7 @@ class Pools:
             if identity.strict and listed is not None:
                 own = _without_made_labels(own, listed, identity, {*device.type.facts, *values["labels"]})
             device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
+            device_type = with_memory(device_type, values, self._report)
             parts = divided(values["mig"], _places(values, "mig"), device, self._report)
             spec = PoolSpec(
                 name, tuple(node.spec for node in alike), device_type, count,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
@@ -26,6 +27,7 @@ class Program:
     :param file_problems: why files that are written while the program runs have ended, by what they are (``record``);
         empty texts for those that have not.
     :param history: the last ticks of all devices.
+    :param topology: the fleet as fake-gpu-operator describes it, which may be off.
     :param queues, queue_history: the work queues, and their last hour; None for none.
     :param tester: the load on queues; None when there are no plans.
     """
@@ -41,6 +43,7 @@ class Program:
     live: LiveView
     files: PageFiles
     reload: AskReload
+    topology: OperatorTopology
     queues: QueueFigures | None
     queue_history: QueueHistory | None
     tester: LoadTester | None

@@ -23,6 +23,7 @@ from fakedev.net.web.own_metrics import OwnMetricsResource
 from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
+from fakedev.net.web.topology import NO_TOPOLOGY, NodeTopologies, TopologyPage
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
 from fakedev.spec import web_paths
@@ -55,6 +56,11 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
         tree[web_paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(web_paths.QUEUE_METRICS))
     else:
         tree[web_paths.QUEUE_METRICS] = Missing("the configuration has no queues")
+    if program.topology.is_on:
+        tree[web_paths.TOPOLOGY] = TopologyPage(program.topology, selection)
+        tree[web_paths.NODE_TOPOLOGY] = NodeTopologies(program.topology, program.fleet, selection)
+    else:
+        tree |= {path: Missing(NO_TOPOLOGY) for path in (web_paths.TOPOLOGY, web_paths.NODE_TOPOLOGY)}
     if is_full:
         tree[web_paths.OWN_METRICS] = OwnMetricsResource(program.own_metrics)
         tree[web_paths.RELOAD] = Reload(program.reload)

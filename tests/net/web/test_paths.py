@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fakedev.config.schema.files import Files
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.tester.pages import make_load_pages
@@ -25,6 +26,14 @@ workloads: {listen: [], base: [{name: base, devices: all, profile: "40:20:0"}]}
 queues: {names: [q]}
 tester: {plans: [{name: plan, queue: q, frontend: /run/clients.sock, parallel: 1}]}
 """
+#: A node with a topology of fake-gpu-operator, at a path that only the test's files know.
+WITH_TOPOLOGY = """
+topology: /topology.yml
+fleet: {seed: 7}
+web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", serve: metrics}]
+workloads: {listen: []}
+"""
+TOPOLOGY = "nodes: {a: {gpuProduct: Tesla-T4, gpuCount: 1}}"
 NAMES = {"NODE": "a", "INDEX": 0, "PART": 0, "NUMBER": 0, "NAME": "q", "PLAN": "plan", "ID": "base"}
 
 
@@ -35,20 +44,34 @@ def app() -> Iterator[MemoryApplication]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def operator() -> Iterator[MemoryApplication]:
+    """The application of WITH_TOPOLOGY."""
+    files = Files(environ={}, made={"/topology.yml": TOPOLOGY})
+    with application(WITH_TOPOLOGY, files=files) as running:
+        yield running
+
+
+@pytest.fixture
+def serving(app: MemoryApplication, operator: MemoryApplication, path: WebPath) -> MemoryApplication:
+    """The application that serves a path."""
+    return operator if path.template.startswith(web_paths.TOPOLOGY.template) else app
+
+
 @pytest.mark.parametrize("path", WEB_PATHS, ids=lambda path: path.template)
-def test_methods(app: MemoryApplication, path: WebPath) -> None:
+def test_methods(serving: MemoryApplication, path: WebPath) -> None:
     """A path allows the declared methods; at ``serve: metrics`` only some paths exist."""
-    answer = app.ask("OPTIONS", path.at(**NAMES))
+    answer = serving.ask("OPTIONS", path.at(**NAMES))
     assert answer.status == 405
     methods = [method for method in answer.headers["allow"].split(", ") if method != "HEAD"]
     assert tuple(methods) == path.methods
-    assert app.ask("OPTIONS", path.at(**NAMES), place=1).status == (405 if path.in_metrics else 404)
+    assert serving.ask("OPTIONS", path.at(**NAMES), place=1).status == (405 if path.in_metrics else 404)
 
 
 @pytest.mark.parametrize("path", [path for path in WEB_PATHS if "GET" in path.methods], ids=lambda path: path.template)
-def test_query(app: MemoryApplication, path: WebPath) -> None:
+def test_query(serving: MemoryApplication, path: WebPath) -> None:
     """A path of the API, and /sd, refuses any other key after the ``?`` with the declared ones."""
-    answer = app.get(path.at(**NAMES) + "?zzz=1")
+    answer = serving.get(path.at(**NAMES) + "?zzz=1")
     if not path.template.startswith(web_paths.API) and not path.query:
         assert answer.status in (200, 405)  # the tester's page that would change something
         return

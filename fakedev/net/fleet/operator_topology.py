@@ -1,0 +1,120 @@
+"""The topology of a running fleet as run-ai's fake-gpu-operator describes it: who uses which GPU now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import numpy as np
+
+from fakedev.kube.devices import NodeDevices
+from fakedev.kube.operator_objects import cluster_topology, node_topology
+from fakedev.kube.topology import MIB, GpuUse, Topology
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.workload import Workload
+from fakedev.spec.fleet import Activities, WorkloadSpec
+from fakedev.spec.kubernetes import MigStrategy
+from fakedev.spec.value_functions import bounds
+
+_MEMORY: Final = "memory_used_bytes"
+_NIL: Final = UUID(int=0)
+
+
+def made_uid(spec: WorkloadSpec) -> str:
+    """The UID of a workload's pod where no cluster gave it one: always the same for the same pod."""
+    return str(uuid5(_NIL, f"{spec.namespace}/{spec.pod}"))
+
+
+class OperatorTopology:
+    """What ``/topology`` and ``/topology/nodes/NODE`` show of a fleet.
+
+    :param uid_of: the UID of a workload's pod.
+    :ivar is_on: whether the addresses exist.
+    """
+
+    def __init__(self, fleet: Fleet, uid_of: Callable[[WorkloadSpec], str] = made_uid) -> None:
+        self._fleet = fleet
+        self._uid_of = uid_of
+        self._topology = Topology()
+        #: The UIDs that a topology gives pods, by node and workload.
+        self._uids: dict[tuple[str, str], str] = {}
+        #: None: that of each pool.
+        self._strategy: MigStrategy | None = None
+        self.is_on = False
+
+    def follow(self, topology: Topology | None, *, is_on: bool) -> None:
+        """Use another topology: at the start and after a reload."""
+        self._topology, self.is_on = topology or Topology(), is_on
+        self._strategy = topology.mig_strategy if topology is not None else None
+        self._uids = {
+            (node.name, name): use.uid for node in self._topology.nodes for _, name, use in node.workloads() if use.uid
+        }
+
+    def cluster(self, pool: str | None = None) -> dict[str, Any]:
+        """The topology of the whole.
+
+        :param pool: only this one; None: all.
+        """
+        pools = [each for each in self._fleet.roster.pools if pool in (None, each.name)]
+        topology = self._topology
+        return cluster_topology(pools, topology.label_key, topology.others, self._strategy)
+
+    def node(self, node: RosterNode) -> dict[str, Any]:
+        """The topology of a node."""
+        devices = NodeDevices.of(self._fleet.spec.seed, node.pool, node.spec)
+        return node_topology(devices, self.uses(node), self._topology.others(node.pool.name), self._strategy)
+
+    def uses(self, node: RosterNode) -> dict[int, list[GpuUse]]:
+        """Who uses each GPU of a node, by its index, in the order of their start."""
+        fleet = self._fleet
+        which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
+        which[node.first : node.first + node.pool.devices_per_node] = True
+        found: dict[int, list[tuple[Workload, float]]] = {}
+        for workload, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which)):
+            for unit in workload.devices.tolist():
+                index = fleet.roster.parts.owner(unit) - node.first
+                if 0 <= index < node.pool.devices_per_node and workload.spec.pod:
+                    found.setdefault(index, []).append((workload, _memory_mib(workload.spec, node)))
+        return {
+            index: [self._use(node, workload.spec, memory, self._unstated(node, index, on)) for workload, memory in on]
+            for index, on in found.items()
+        }
+
+    def _unstated(self, node: RosterNode, index: int, on: list[tuple[Workload, float]]) -> float:
+        """The memory, in MiB, of each workload on a GPU that does not say how much it needs: it follows the load."""
+        level = self._fleet.state.levels["device"]
+        place = node.first + index
+        used = float(level.arrays[_MEMORY][place]) / MIB if level.has(_MEMORY, place) else 0.0
+        stated = [memory for _, memory in on if memory >= 0]
+        return max(used - sum(stated), 0.0) / max(len(on) - len(stated), 1)
+
+    def _use(self, node: RosterNode, spec: WorkloadSpec, memory_mib: float, unstated_mib: float) -> GpuUse:
+        return GpuUse(
+            spec.namespace,
+            spec.pod,
+            spec.container,
+            utilization_of(spec.activities),
+            memory_mib if memory_mib >= 0 else unstated_mib,
+            self._uids.get((node.name, spec.name)) or self._uid_of(spec),
+        )
+
+
+def utilization_of(activities: Activities) -> tuple[float, float]:
+    """The lowest and the highest load of a profile, in percent."""
+    lows, highs = [], []
+    for each in activities:
+        low, high = bounds(each.value)
+        lows.append(low - each.fluctuation)
+        highs.append(high + each.fluctuation)
+    return max(0.0, min(lows, default=0.0)), min(100.0, max(highs, default=0.0))
+
+
+def _memory_mib(spec: WorkloadSpec, node: RosterNode) -> float:
+    """The most memory, in MiB, that a workload says it needs; -1 when it does not say."""
+    for use in spec.uses:
+        if use.metric == _MEMORY:
+            total = node.pool.device_type.memory_total_bytes
+            return use.activities.highest * (total / 100 if use.is_share else 1.0) / MIB
+    return -1.0

@@ -1,0 +1,59 @@
+"""The memory that a pool gives its devices, in place of their type's."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.sim.fleet import Fleet
+from fakedev.spec.device_types import DeviceType
+
+MIB = 2**20
+
+
+def device_type(memory: str, device: str = "h100") -> DeviceType:
+    """The device type of a pool with this memory."""
+    text = f"fleet: {{pools: [{{name: p, device: {device}, memory: {memory}}}]}}\nweb: []\nworkloads: {{listen: []}}"
+    return load(None, Files(environ={}), text=text).fleet.pools[0].device_type
+
+
+def test_a_size() -> None:
+    """The size alone: nothing is reserved, and plain work uses the same share as before."""
+    usual, changed = device_type("~"), device_type("11441MiB")
+    assert changed.memory_total_bytes == 11441 * MIB
+    assert changed.memory_reserved_bytes == 0
+    used, before = (each.ranges["memory_used_bytes"].high for each in (changed, usual))
+    share = before / (usual.memory_total_bytes - usual.memory_reserved_bytes)
+    assert used / changed.memory_total_bytes == pytest.approx(share)
+
+
+def test_all_keys() -> None:
+    """What is reserved is neither used nor free, and used memory is a multiple of the page."""
+    text = """
+fleet:
+  pools:
+    - {name: p, device: t4, devices-per-node: 1, memory: {total: 1000MiB, reserved: 100MiB, page: 7MiB}}
+workloads: {listen: [], base: [{name: w, profile: "10:0:0", metrics: {memory: 500MiB}}]}
+web: []
+"""
+    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+    fleet.advance()
+    used, free = (float(values[0]) / MIB for values in (fleet.memory_used_bytes, fleet.memory_free_bytes))
+    assert used % 7 == 0
+    assert used + free == 900
+
+
+@pytest.mark.parametrize(
+    ("memory", "device", "said"),
+    [
+        ("{total: 1GiB, reserved: 1GiB}", "h100", "memory: reserved 1073741824 leaves nothing of total 1073741824"),
+        ("1GiB", "intel-max-1550", "has tiles with memory of their own: remove it"),
+        ("{reserved: 1GiB}", "h100", "'total' is missing"),
+    ],
+)
+def test_problems(memory: str, device: str, said: str) -> None:
+    """A memory that no board can have."""
+    with pytest.raises(ConfigurationError, match=said):
+        device_type(memory, device)
