@@ -269,6 +269,18 @@ def test_what_is_no_event_leads_to_a_new_list(
     assert client.statistics.watch_restarts == {("pods", "garbled"): 1}
 
 
+def test_an_endless_event_is_refused(
+    api: ClusterApi, client: ApiClient, reactor: LinkedReactor, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event fills the memory."""
+    monkeypatch.setattr("fakedev.net.kube.body.MOST_LINE_BYTES", 1000)
+    for _ in range(20):
+        api.send_raw(b"x" * 100)
+        reactor.settle()
+    reactor.pass_seconds(1)
+    assert client.statistics.watch_restarts == {("pods", "garbled"): 1}
+
+
 def test_events_in_pieces(api: ClusterApi, reactor: LinkedReactor, seen: Recorder, watch: Watch) -> None:
     """A line may arrive byte by byte."""
     line = b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"slow","resourceVersion":"500"}}}\n'
