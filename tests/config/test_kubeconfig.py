@@ -195,6 +195,17 @@ def test_mistakes_have_a_line_and_a_remedy(before: str, after: str, expected: li
         assert text.startswith(begin)
 
 
+def test_a_kubeconfig_that_is_cut_anywhere() -> None:
+    """It is read, or there is an error with a place; never a traceback."""
+    for end in range(len(KIND)):
+        try:
+            server = read(KIND[:end])
+        except ConfigurationError as error:
+            assert str(error).startswith("config:")
+        else:
+            assert server.url == "https://127.0.0.1:6443"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

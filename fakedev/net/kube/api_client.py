@@ -144,7 +144,10 @@ class ApiClient:
         return self._tracked(self._stream(call, received, silence_seconds, opened))
 
     def stop(self) -> Deferred[Any]:
-        """Cancel all requests and streams; fires when the connections are closed."""
+        """Cancel all requests and streams; fires when the connections are closed.
+
+        Watches and leases are stopped before.
+        """
         for each in list(self._active):
             each.cancel()
         self.queue.stop()
@@ -198,7 +201,8 @@ class ApiClient:
                     sent += 1
                     if sent >= attempts or not _is_passing(call, error):
                         raise
-                seconds = error.retry_after_seconds or backoff.next_seconds() if error.code in _FAULTS else 0.0
+                wait = error.retry_after_seconds or backoff.next_seconds()
+                seconds = wait if error.code in _FAULTS else 0.0
             finally:
                 self.queue.leave()
             if seconds:
@@ -302,8 +306,7 @@ class ApiClient:
             self.troubles.began(_forbidden_key(call), f"{role_rule(call.verb, call.target)} ({error.message})")
         elif error.code in _BUSY and _is_passing(call, error):
             backoff = self._flow_backoffs.setdefault(call.flow, self.make_backoff())
-            seconds = error.retry_after_seconds
-            self.queue.pause(call.flow, backoff.next_seconds() if seconds is None else seconds)
+            self.queue.pause(call.flow, error.retry_after_seconds or backoff.next_seconds())
             text = f"{self.server.url} is busy ({error.code}): {error.message}"
             self.troubles.began(("busy", call.flow), text)
         elif error.code in _FAULTS:

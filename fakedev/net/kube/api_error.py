@@ -19,8 +19,9 @@ class ApiError(Exception):
     """A request that the API server refuses, or that has no answer.
 
     :param code: of HTTP (404, 409, 422, ...); 0: there was no answer.
-    :param reason: the API's word for it: ``NotFound``, ``Conflict``, ``Expired``, ...; ``NoConnection``, ``NoAnswer``,
-        ``Certificate``, ``Token``, ``Garbled``, ``TooLarge``, ``Broken``, ``Silent``, ``Full`` for what has no code.
+    :param reason: the API's word for it: ``NotFound``, ``Conflict``, ``Expired``, ...; for what has no code:
+        ``NoConnection``, ``NoAnswer``, ``Certificate``, ``Token``, ``Garbled``, ``NoJson``, ``TooLarge``, ``Broken``,
+        ``Silent``, ``Full``, ``Stopped``.
     :param message: on one line.
     :param retry_after_seconds: how long the server asks to wait; None: it does not say.
     :param details: of the API's Status: ``name``, ``kind``, ``causes``.

@@ -79,10 +79,15 @@ class Lease:
 
     def stop(self) -> Deferred[None]:
         """Give it back, so that another one need not wait; fires when that is done, or failed, within some seconds."""
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        # In a turn of its own: one of our callbacks may have asked for it.
+        await deferLater(self._clock, 0)
         running, self._running = self._running, None
         if running is not None:
             running.cancel()
-        return Deferred.fromCoroutine(self._give_back())
+        await self._give_back()
 
     def _ended(self, failure: Any) -> None:
         if not failure.check(CancelledError):
@@ -130,7 +135,7 @@ class Lease:
         leases, _ = await list_all(self._client, self._target("").path, flow="lease", attempts=1)
         ours = None
         for item in leases:
-            name = item["metadata"]["name"]
+            name = str(_metadata(item).get("name"))
             match = _NAME.fullmatch(name)
             if name == self.name:
                 ours = item
@@ -154,7 +159,7 @@ class Lease:
         if not holder or holder == self._holder:
             return False
         now = float(self._clock.seconds())
-        version = item["metadata"].get("resourceVersion")
+        version = _metadata(item).get("resourceVersion")
         if self._seen.get(name, (None, 0.0))[0] != version:
             self._seen[name] = (version, now)
         told = (item.get("spec") or {}).get("leaseDurationSeconds")
@@ -236,6 +241,10 @@ class Lease:
 
 def _holder_of(item: dict[str, Any]) -> str:
     return str((item.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _metadata(item: dict[str, Any]) -> dict[str, Any]:
+    return item.get("metadata") or {}
 
 
 def _timed_out(result: Any, seconds: float) -> Any:

@@ -37,6 +37,7 @@ class RequestQueue:
         self._held_until = 0.0
         self._is_probing = False
         self._is_serving = False
+        self._is_stopped = False
         self._timer: IDelayedCall | None = None
         self.waiting = 0
         self.in_flight = 0
@@ -46,6 +47,8 @@ class RequestQueue:
 
         :param first: before all others of its flow, for a request that is sent again.
         """
+        if self._is_stopped:
+            raise ApiError(NO_ANSWER, "Stopped", "requests are not sent any more: the program stops")
         if self.waiting >= self._most_waiting:
             raise ApiError(NO_ANSWER, "Full", f"{self.waiting} requests wait for the API server already")
         place: Deferred[None] = Deferred(self._forget)
@@ -86,7 +89,8 @@ class RequestQueue:
             self._serve()
 
     def stop(self) -> None:
-        """All requests that wait are cancelled."""
+        """All requests that wait are cancelled, and later ones fail."""
+        self._is_stopped = True
         for queue in list(self._flows.values()):
             for place in list(queue):
                 place.cancel()

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.api_error import NO_ANSWER, ApiError, error_of_status
-from fakedev.net.kube.listing import Read, as_it_is, list_all, selectors
+from fakedev.net.kube.listing import Read, as_it_is, kept_of, list_all, selectors
 from fakedev.net.kube.paths import parse_path
 
 #: The server ends each stream after this time; the real ones do so after 5 to 10 minutes.
@@ -21,6 +21,9 @@ STREAM_SECONDS: Final = 300
 _SPARE_SECONDS: Final = 30.0
 #: A stream that lasted so long worked, also when nothing has changed in it.
 _WORKED_SECONDS: Final = 10.0
+#: With these codes a stream that could not be begun is tried again from the last event, so often.
+_PASSING: Final = frozenset((429, 500, 502, 503, 504))
+_MOST_FAILURES: Final = 4
 #: The reasons of restarts by those of errors; all others: refused.
 _REASONS: Final = {
     "Broken": "broken", "Silent": "silent", "TooLarge": "garbled", "Garbled": "garbled", "NoJson": "garbled",
@@ -80,7 +83,9 @@ class Watch:
         self._version = ""
         self._is_lost = False
         self._is_open = False
+        self._is_stopped = False
         self._opened_at = 0.0
+        self._failures = 0
         self._running: Deferred[None] | None = None
         self.is_current = False
 
@@ -91,14 +96,15 @@ class Watch:
             self._running.addErrback(self._ended)
 
     def stop(self) -> Deferred[None]:
-        """End the stream; the handler is not called any more."""
-        running, self._running = self._running, None
+        """The handler is not called any more; fires when the stream is ended. It cannot be started again."""
+        self._is_stopped = True
         self.is_current = False
-        stopped: Deferred[None] = Deferred()
-        if running is not None:
-            running.cancel()
-        stopped.callback(None)
-        return stopped
+        # In a turn of its own: the handler may call this.
+        return deferLater(self._clock, 0, self._cancel)
+
+    def _cancel(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
 
     def _ended(self, failure: Any) -> None:
         if not failure.check(CancelledError):
@@ -112,6 +118,12 @@ class Watch:
                 await self._follow()
             except ApiError as error:
                 await self._recover(error)
+            except CancelledError:
+                raise
+            except Exception:
+                # A mistake of ours: it must not end the watch for good.
+                self.log.failure("the watch of {path} fails", path=self._path)
+                await self._recover(ApiError(NO_ANSWER, "NoJson", f"the watch of {self._path} fails"))
 
     async def _list(self) -> None:
         listing = list_all(
@@ -122,7 +134,7 @@ class Watch:
         if not self._version:
             raise ApiError(NO_ANSWER, "NoJson", f"the list of {self._path} has no resource version")
         self._is_lost = False
-        self.is_current = True
+        self.is_current = not self._is_stopped
         self._heard()
         self._tell(self._handler.listed, items)
 
@@ -144,6 +156,7 @@ class Watch:
 
     def _opened(self) -> None:
         self._is_open = True
+        self._failures = 0
         self._opened_at = self._clock.seconds()
 
     def _has_worked(self) -> bool:
@@ -159,8 +172,8 @@ class Watch:
         self.log.debug("the watch of {path}: {error}", path=self._path, error=error)
         if reason == "expired":
             self._version = ""
-        elif not (self._is_open and error.reason in ("Broken", "Silent")):
-            # A stream that breaks off goes on where it was; anything else means that what is known may be wrong.
+        elif not self._goes_on(error):
+            # What is known may be wrong, or out of date for long.
             self._version = ""
             self._lose(error.message)
         worked = self._has_worked()
@@ -168,6 +181,13 @@ class Watch:
         # While the server cannot be reached, the client itself lets all requests wait.
         if reason != "unreachable" and not worked:
             await self._pause(error.retry_after_seconds or 0.0)
+
+    def _goes_on(self, error: ApiError) -> bool:
+        """Whether the stream is begun again from the last event: a new list would only burden a busy server."""
+        if self._is_open:
+            return error.reason in ("Broken", "Silent")
+        self._failures += 1
+        return error.code in _PASSING and bool(self._version) and self._failures <= _MOST_FAILURES
 
     def _lose(self, reason: str) -> None:
         self.is_current = False
@@ -191,12 +211,14 @@ class Watch:
         self._heard()
         self._backoff.reset()
         if word in ("ADDED", "MODIFIED", "DELETED"):
-            found = self._read(item)
+            found = kept_of(self._read, item, self._path)
             if found is not None:
                 self._tell(self._handler.deleted if word == "DELETED" else self._handler.changed, found)
         self._version = str(version)
 
     def _tell(self, call: Any, argument: Any) -> None:
+        if self._is_stopped:
+            return
         try:
             call(argument)
         except Exception:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.api_error import ApiError
@@ -273,7 +275,7 @@ def test_a_request_of_another_flow_does_not_wait_behind_thousands(api: ClusterAp
     client.stop()
 
 
-def test_a_renewed_token_is_used(api: ClusterApi, reactor: LinkedReactor, tmp_path: Any) -> None:
+def test_a_renewed_token_is_used(api: ClusterApi, reactor: LinkedReactor, tmp_path: Path) -> None:
     """The kubelet writes a new one before the old one ends."""
     file = tmp_path / "token"
     file.write_text("one\n")
@@ -287,6 +289,26 @@ def test_a_renewed_token_is_used(api: ClusterApi, reactor: LinkedReactor, tmp_pa
     asked = client.request("GET", NODES)
     reactor.settle()
     success_result_of(asked)
+
+
+def test_a_token_is_read_again_when_it_is_refused(api: ClusterApi, reactor: LinkedReactor, tmp_path: Path) -> None:
+    """Also when its file seems not to have changed: not every file system has fine times."""
+    file = tmp_path / "token"
+    file.write_text("one")
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    api.require_token("one")
+    client = make_client(ApiServer(api.url, token_file=str(file)), reactor)
+    success_result_of(_settled(client.request("GET", NODES), reactor))
+    file.write_text("two")
+    os.utime(file, ns=times)
+    api.require_token("two")
+    success_result_of(_settled(client.request("GET", NODES), reactor))
+    assert client.statistics.requests == {("list", "nodes", 200): 2, ("list", "nodes", 401): 1}
+
+
+def _settled(asked: Deferred[Any], reactor: LinkedReactor) -> Deferred[Any]:
+    reactor.settle()
+    return asked
 
 
 def test_a_wrong_token_is_told(api: ClusterApi, reactor: LinkedReactor) -> None:

@@ -112,7 +112,7 @@ def test_nothing_is_requested_while_nothing_changes(
 
 
 def test_long_lists_come_in_pages(client: ApiClient, api: ClusterApi, reactor: LinkedReactor, seen: Recorder) -> None:
-    """500 objects each; changes between two pages are not lost."""
+    """200 objects each; changes between two pages are not lost."""
     for number in range(1200):
         api.add(node(f"dgx-{number}"))
     watch = Watch(client, NODES, seen, reactor)
@@ -121,7 +121,7 @@ def test_long_lists_come_in_pages(client: ApiClient, api: ClusterApi, reactor: L
         reactor.advance(0)
     api.add(node("late"))
     reactor.settle()
-    assert api.requests["list", "nodes", 200] == 3
+    assert api.requests["list", "nodes", 200] == 6
     assert seen.words == ["listed", "changed"]
     assert len(seen.known) == 1201
 
@@ -269,6 +269,18 @@ def test_what_is_no_event_leads_to_a_new_list(
     assert client.statistics.watch_restarts == {("pods", "garbled"): 1}
 
 
+def test_an_endless_event_is_refused(
+    api: ClusterApi, client: ApiClient, reactor: LinkedReactor, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event fills the memory."""
+    monkeypatch.setattr("fakedev.net.kube.body.MOST_LINE_BYTES", 1000)
+    for _ in range(20):
+        api.send_raw(b"x" * 100)
+        reactor.settle()
+    reactor.pass_seconds(1)
+    assert client.statistics.watch_restarts == {("pods", "garbled"): 1}
+
+
 def test_events_in_pieces(api: ClusterApi, reactor: LinkedReactor, seen: Recorder, watch: Watch) -> None:
     """A line may arrive byte by byte."""
     line = b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"slow","resourceVersion":"500"}}}\n'
@@ -347,6 +359,25 @@ def test_a_busy_server_is_left_alone_as_long_as_it_says(
     assert seen.words == ["lost", "listed"]
 
 
+def test_a_stream_that_cannot_be_begun_at_first_needs_no_list(
+    api: ClusterApi, reactor: LinkedReactor, seen: Recorder, watch: Watch
+) -> None:
+    """A list of everything is the last thing that a busy server needs; but not for ever."""
+    reactor.pass_seconds(20)
+    api.fail(503, "watch", times=4)
+    api.end_streams()
+    api.add(pod("c"))
+    reactor.pass_seconds(10)
+    assert seen.told == [("listed", ["a", "b"]), ("changed", "c")]
+    failure = api.fail(503, "watch", times=-1)
+    api.end_streams()
+    reactor.pass_seconds(60)
+    assert seen.words[:4] == ["listed", "changed", "lost", "listed"]
+    api.works(failure)
+    reactor.pass_seconds(31)
+    assert watch.is_current
+
+
 def test_an_error_within_the_stream_leads_to_a_new_list(
     api: ClusterApi, reactor: LinkedReactor, client: ApiClient, seen: Recorder, watch: Watch
 ) -> None:
@@ -375,6 +406,46 @@ def test_a_mistake_of_the_handler_does_not_end_the_watch(
     reactor.settle()
     assert seen.words == ["listed", "changed", "changed"]
     assert len(logged_errors.take(RuntimeError)) == 2
+
+
+def test_an_object_that_cannot_be_read_is_left_out(
+    api: ClusterApi, reactor: LinkedReactor, client: ApiClient, seen: Recorder, logged_errors: LoggedErrors
+) -> None:
+    """In the list and in the stream; the others are told."""
+
+    def read(item: dict[str, Any]) -> dict[str, Any]:
+        if item["metadata"]["name"] in ("a", "c"):
+            raise KeyError("a mistake")
+        return item
+
+    Watch(client, PODS, seen, reactor, read=read).start()
+    reactor.settle()
+    api.add(pod("c"))
+    api.add(pod("d"))
+    reactor.settle()
+    assert seen.told == [("listed", ["b"]), ("changed", "d")]
+    assert len(logged_errors.take(KeyError)) == 2
+
+
+@pytest.mark.parametrize("word", ["listed", "changed", "lost"])
+def test_the_handler_may_stop_the_watch(
+    api: ClusterApi, reactor: LinkedReactor, client: ApiClient, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """From within each of its methods; nothing is told after that."""
+    seen = Recorder()
+    monkeypatch.setattr(seen, word, lambda _: (seen.told.append((word, "")), watch.stop()))
+    watch = Watch(client, PODS, seen, reactor)
+    watch.start()
+    reactor.settle()
+    api.add(pod("c"))
+    reactor.settle()
+    api.stop()
+    reactor.pass_seconds(40)
+    api.start()
+    reactor.pass_seconds(40)
+    assert seen.words[-1] == word
+    assert not watch.is_current
+    assert api.watches == 0
 
 
 def test_a_stopped_watch_is_silent(api: ClusterApi, reactor: LinkedReactor, seen: Recorder, watch: Watch) -> None:

