@@ -20,8 +20,10 @@ from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.dra_claims import read_claim
 from fakedev.kube.health import HealthWatch
+from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.kube.api_client import ApiClient
+from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.controller import Controller
 from fakedev.net.kube.fleet_nodes import FleetNodes
 from fakedev.net.kube.follower import ClaimWatcher, ClusterFollower
@@ -95,16 +97,21 @@ def make_kubernetes(
     fair_share: FairShare,
     closed: Counter[str],
     remedies: Remedies,
+    topology: OperatorTopology,
+    others: Callable[[str], Mapping[str, int]],
 ) -> ClusterParts:
     """The parts that follow the cluster of a configuration.
 
     :param closed: counts the connections that the node ports close, by reason.
+    :param topology: of fake-gpu-operator, whose ConfigMaps are written if the settings say so.
+    :param others: finds the further resources of each node of a pool, by the pool's name.
     :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
     """
     fleet, settings = hub.fleet, kubernetes.settings
     client = make_client(settings, reactor)
     shard = fleet.spec.shard or Shard(0, 1)
-    cluster = Cluster(settings, fleet.spec, shard.has)
+    cluster = Cluster(settings, fleet.spec, shard.has, others)
+    topology.find_uids(cluster.uid_of)
     health = HealthWatch(cluster.devices, settings.recovery)
     controller = Controller(cluster, fleet, health, reactor)
     nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted)
@@ -116,6 +123,7 @@ def make_kubernetes(
         FleetNodes(fleet, reactor),
         nodes,
         slices,
+        ConfigMapWriter(client, topology, fleet) if settings.is_compatible else None,
     )
     watches = []
     if slices is not None:

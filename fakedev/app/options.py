@@ -83,7 +83,9 @@ class Options(UsageOptions):
     optFlags: ClassVar[list[list[Any]]] = [[option.name, None, option.help] for option in SERVE if not option.kind]
 
     #: Twisted finds options by the names of these methods, and takes their help from the docstrings.
-    opt_set, opt_port, opt_shard, opt_topology, opt_kubeconfig, opt_context = (_opt_method(option) for option in SERVE if option.assigns is not None)
+    opt_set, opt_port, opt_shard, opt_topology, opt_kubeconfig, opt_context = (
+        _opt_method(option) for option in SERVE if option.assigns is not None
+    )
 
     configuration: Configuration
     run: Run

@@ -23,7 +23,7 @@ from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
-from fakedev.config.configuration import Configuration, Journal, Kubernetes, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
@@ -134,15 +134,15 @@ def make_application(
     )
     own.add("files", partial(file_metrics, file_problems))
 
-    cluster = _cluster(configuration.kubernetes, hub, reactor, fair_share, by_port, own, remedies)
+    topology = OperatorTopology(fleet)
+    follow_topology(topology, configuration)
+    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, topology)
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
         of_cluster = cluster.follower.trouble() if cluster else None
         return ticker.trouble() or (queues.trouble() if queues else None) or of_cluster or lack
 
-    topology = OperatorTopology(fleet)
-    follow_topology(topology, configuration)
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
@@ -188,24 +188,29 @@ def make_application(
 
 
 def _cluster(
-    kubernetes: Kubernetes | None,
+    configuration: Configuration,
     hub: WorkloadHub,
     reactor: Any,
     fair_share: FairShare,
     closed: dict[str, Mapping[str, int]],
     own: OwnMetrics,
     remedies: Remedies,
+    topology: OperatorTopology,
 ) -> ClusterParts | None:
     """The parts that follow a cluster, with their metrics; None without a cluster."""
-    if kubernetes is None:
+    if configuration.kubernetes is None:
         return None
     # Only with a cluster: these modules are many.
     from fakedev.app.kubernetes import make_kubernetes  # noqa: PLC0415
+    from fakedev.kube.topology import Topology  # noqa: PLC0415
     from fakedev.net.kube.metrics import cluster_metrics  # noqa: PLC0415
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
-    cluster = make_kubernetes(kubernetes, hub, reactor, fair_share, closed_nodes, remedies)
+    given = configuration.topology or Topology()
+    cluster = make_kubernetes(
+        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology, given.others
+    )
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
 

@@ -46,13 +46,18 @@ class Cluster:
 
     :param spec: of the fleet.
     :param has: whether a node is simulated by this process: others are those of other shards.
+    :param others: finds the further resources of each node of a pool, by the pool's name.
     """
 
     def __init__(
-        self, settings: KubernetesSettings, spec: FleetSpec, has: Callable[[str], bool] = lambda _: True
+        self,
+        settings: KubernetesSettings,
+        spec: FleetSpec,
+        has: Callable[[str], bool] = lambda _: True,
+        others: Callable[[str], Mapping[str, int]] = lambda _: {},
     ) -> None:
         self._settings = settings
-        self._nodes = NodeTable(settings, spec, has)
+        self._nodes = NodeTable(settings, spec, has, others)
         self._claims = ClaimTable()
         self._pods: dict[PodKey, PodRecord] = {}
         #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
@@ -360,6 +365,11 @@ class Cluster:
         """The devices of a simulated node."""
         node = self._nodes.get(name)
         return None if node is None else node.devices
+
+    def uid_of(self, namespace: str, name: str) -> str:
+        """The UID of a pod; empty when it is not known."""
+        record = self._pods.get((namespace, name))
+        return record.pod.uid if record is not None else ""
 
     def nodes(self) -> Iterable[ClusterNode]:
         """The simulated nodes."""

@@ -26,6 +26,7 @@ from fakedev.kube.node_status import (
     node_patches,
 )
 from fakedev.kube.node_view import NodeView, ViewedSlot
+from fakedev.kube.operator_objects import operator_annotations, operator_labels
 from fakedev.kube.reports import Told
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, KubernetesSettings, Resources
@@ -39,13 +40,21 @@ class ClusterNode:
 
     :param item: as the API has it.
     :param seed: of the fleet.
+    :param others: further resources of the node, beside its devices.
     :ivar health: of its devices, as the cluster sees it.
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
     :ivar told: what was said of it.
     :ivar dra_devices: its devices as a driver of DRA names them; empty when that is not used.
     """
 
-    def __init__(self, item: Mapping[str, Any], pool: PoolSpec, seed: int, settings: KubernetesSettings) -> None:
+    def __init__(
+        self,
+        item: Mapping[str, Any],
+        pool: PoolSpec,
+        seed: int,
+        settings: KubernetesSettings,
+        others: Mapping[str, int],
+    ) -> None:
         metadata = item["metadata"]
         self.item = item
         self.pool = pool
@@ -61,6 +70,11 @@ class ClusterNode:
         self.dra_devices = dra_devices(self.devices) if uses_dra else ()
         # The time of the discovery is that of the node: so it stays when fakedev starts again.
         self._labels = node_labels(self.devices, _seconds_of(metadata.get("creationTimestamp", "")))
+        self._annotations: Mapping[str, str] = {}
+        self._others = others
+        if settings.is_compatible:
+            self._labels |= operator_labels(self.devices)
+            self._annotations = operator_annotations(self.devices)
 
     @property
     def has_kubelet(self) -> bool:
@@ -81,15 +95,15 @@ class ClusterNode:
     def patches(self) -> NodePatches:
         """What is to be changed at the API; false: nothing. A kubelet counts the devices of its node itself."""
         if self.has_kubelet:
-            return node_patches(self.item, NodeWanted(self._labels))
-        capacity: Counter[str] = Counter()
-        allocatable: Counter[str] = Counter()
+            return node_patches(self.item, NodeWanted(self._labels, annotations=self._annotations))
+        capacity, allocatable = Counter(self._others), Counter(self._others)
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
             is_well = slot.device_id not in self.health.unhealthy and not self.health.plugin_is_down
             capacity[slot.resource] += 1
             allocatable[slot.resource] += is_well
         taints = (DOWN_TAINT,) if self.health.is_down else ()
-        return node_patches(self.item, NodeWanted(self._labels, capacity, allocatable, taints, self._condition))
+        wanted = NodeWanted(self._labels, capacity, allocatable, taints, self._condition, self._annotations)
+        return node_patches(self.item, wanted)
 
     @property
     def _condition(self) -> Condition:

@@ -16,6 +16,7 @@ class NodeTable:
 
     :param spec: of the fleet, whose pools with ``nodes: cluster`` the label's values name.
     :param has: whether a node is simulated by this process: others are those of other shards.
+    :param others: finds the further resources of each node of a pool, by the pool's name.
     :ivar changed: the nodes whose objects of the API are to be compared with what is wanted.
     :ivar renewed: the nodes that are new, or have other devices; their pods get devices anew.
     :ivar viewed: the nodes whose view for fakedev-node may have changed.
@@ -23,10 +24,17 @@ class NodeTable:
     :ivar problems: why nodes with the label are not simulated, by their names.
     """
 
-    def __init__(self, settings: KubernetesSettings, spec: FleetSpec, has: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        spec: FleetSpec,
+        has: Callable[[str], bool],
+        others: Callable[[str], Mapping[str, int]],
+    ) -> None:
         self._settings = settings
         self._spec = spec
         self._has = has
+        self._others = others
         self._nodes: dict[str, ClusterNode] = {}
         self.changed: dict[str, None] = {}
         self.renewed: dict[str, None] = {}
@@ -62,7 +70,7 @@ class NodeTable:
             if known.update(item):
                 self.changed[name] = None
             return False
-        self._nodes[name] = ClusterNode(item, pool, self._spec.seed, self._settings)
+        self._nodes[name] = ClusterNode(item, pool, self._spec.seed, self._settings, self._others(pool.name))
         self.changed[name] = self.renewed[name] = self.viewed[name] = self.sliced[name] = None
         return False
 

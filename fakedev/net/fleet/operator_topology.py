@@ -44,6 +44,13 @@ class OperatorTopology:
         self._strategy: MigStrategy | None = None
         self.is_on = False
 
+    def find_uids(self, uid_of: Callable[[str, str], str]) -> None:
+        """From now on the UIDs of pods are those of a cluster, where it has them.
+
+        :param uid_of: finds the UID by namespace and name; empty: it is not known.
+        """
+        self._uid_of = lambda spec: uid_of(spec.namespace, spec.pod) or made_uid(spec)
+
     def follow(self, topology: Topology | None, *, is_on: bool) -> None:
         """Use another topology: at the start and after a reload."""
         self._topology, self.is_on = topology or Topology(), is_on

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.health import HealthWatch
+from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.fleet_nodes import FleetNodes
 from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.pod_work import PodWork
@@ -51,14 +52,17 @@ class Controller:
         nodes: FleetNodes,
         service: ClusterNodes,
         slices: SliceWriter | None = None,
+        config_maps: ConfigMapWriter | None = None,
     ) -> None:
         """Connect it with its parts, which call it; to be done once.
 
         :param service: the nodes for their fakedev-node.
         :param slices: None: devices are not offered by ResourceSlices.
+        :param config_maps: None: the ConfigMaps of fake-gpu-operator are not wanted.
         """
         self.writer, self.work, self.nodes, self.service = writer, work, nodes, service
         self._slices = slices
+        self._config_maps = config_maps
 
     # -- what comes -------------------------------------------------------------------------------
 
@@ -76,6 +80,8 @@ class Controller:
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
         self.nodes.ticked()
+        if self._config_maps is not None and not self._is_paused:
+            self._config_maps.ticked()
         if self.cluster.is_changed:
             self.changed()
 
@@ -109,8 +115,9 @@ class Controller:
         self._is_stopped = True
         self.nodes.stop()
         self.writer.stop()
-        if self._slices is not None:
-            self._slices.stop()
+        for writer in (self._slices, self._config_maps):
+            if writer is not None:
+                writer.stop()
         for call in (self._turn, *self._refused.values()):
             if call is not None and call.active():
                 call.cancel()

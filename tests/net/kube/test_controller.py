@@ -137,7 +137,7 @@ def test_the_server_is_away_for_a_while(cluster: FollowedCluster) -> None:
     cluster.api.remove("pods", "train", "default")
     cluster.api.add(pod("next", "a", {GPU: "3"}))
     cluster.api.start()
-    cluster.tick(40)
+    cluster.tick(70)
     assert cluster.app.get("/readyz").status == 200
     held = pods_of(cluster.page("a"))
     assert set(held.values()) == {("next", "default", "main")}

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def main() -> None:
     for number in range(options.nodes):
         api.add(node(f"node-{number}", {"fakedev/pool": options.pool}))
     Path(options.kubeconfig).write_text(api.kubeconfig, encoding="utf-8")
-    print(f"{api.url}: {options.nodes} nodes; export KUBECONFIG={options.kubeconfig}", flush=True)
+    sys.stdout.write(f"{api.url}: {options.nodes} nodes; export KUBECONFIG={options.kubeconfig}\n")
+    sys.stdout.flush()
     typed.run()
 
 
