@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from kubernetes_validate import ValidationError, validate
 
 from tests.support.paths import ROOT
 
@@ -87,3 +88,20 @@ def manifest_files() -> Iterator[Path]:
     yield from (path for path in sorted(MANIFESTS.rglob("*.yaml")) if CHART not in path.parents)
 
 
+
+
+def problems_of(item: Object) -> list[str]:
+    """What the API server of ``KUBERNETES`` would not accept of an object; nothing for kinds of other programs."""
+    if item["apiVersion"].partition("/")[0] in FOREIGN_GROUPS:
+        return []
+    try:
+        validate(item, KUBERNETES, strict=True)
+    except ValidationError as error:
+        where = ".".join(map(str, error.path))
+        return [f"{item['kind']} {item['metadata'].get('name')}: {where}: {error.message}"]
+    return []
+
+
+def yaml_text(value: Any) -> str:
+    """A value as YAML."""
+    return yaml.safe_dump(value, sort_keys=False)

@@ -1,12 +1,11 @@
 """What fakedev asks of the API server: each verb and resource, why, and when.
 
-The Roles of ``etc/kubernetes`` allow exactly this (``tests/project/test_kubernetes_permissions.py``), and the text of a refused request
-names the line that a Role lacks.
+The Roles of ``etc/kubernetes`` allow exactly this (``tests/manifests/test_permissions.py``), and what is said of a refused
+request names the line that a Role lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -67,8 +66,5 @@ PERMISSIONS: Final = (
 
 def permission_for(group: str, resource: str, verb: str) -> Permission | None:
     """The rule that allows a request; None: fakedev does not expect to make it."""
-    return next(iter(_matching(PERMISSIONS, group, resource, verb)), None)
-
-
-def _matching(rules: Iterable[Permission], group: str, resource: str, verb: str) -> list[Permission]:
-    return [rule for rule in rules if (rule.group, rule.resource) == (group, resource) and verb in rule.verbs]
+    of_resource = (each for each in PERMISSIONS if (each.group, each.resource) == (group, resource))
+    return next((each for each in of_resource if verb in each.verbs), None)

@@ -1,4 +1,4 @@
-"""The manifests that are one file each: what kubectl makes of an overlay, with the comments of the files that it is made of.
+"""The manifests that are one file each: what kubectl makes of an overlay, with the comments of its parts.
 
 Run as a script it writes them again. kubectl comes with the extra ``test``; kustomize itself drops comments.
 """
@@ -11,16 +11,16 @@ import yaml
 
 from tests.support.manifests import MANIFESTS, objects_of, rendered, texts_of
 
-_MADE: Final = "# Made from {folder} by PYTHONPATH=. python -m tests.support.documents.manifests: change the files there.\n"
+_MADE: Final = "# Made from {folder} by PYTHONPATH=. python -m tests.support.documents.manifests: change that.\n"
 #: The file, the folder that it is made from, and the comment at its top.
 FILES: Final = {
     "mock.yaml": ("base", (
         "# fakedev in a cluster whose nodes have no kubelet (KWOK):\n"
         "#   kubectl apply -f etc/kubernetes/mock.yaml\n"
-        "# Nodes with the label fakedev/pool=dgx then have eight H100s. doc/kubernetes-manifests.md explains each part.\n"
+        "# Nodes with the label fakedev/pool=dgx then have eight H100s. doc/kubernetes-manifests.md explains it.\n"
     )),
     "mock-kubelets.yaml": ("overlays/kubelets", (
-        "# fakedev in a cluster whose nodes have kubelets, as kind has: all of mock.yaml, and fakedev-node on each simulated node.\n"
+        "# fakedev in a cluster with kubelets, as kind: all of mock.yaml, and fakedev-node on its nodes.\n"
         "# The token is yours, so make it first:\n"
         "#   kubectl create namespace fakedev\n"
         '#   kubectl -n fakedev create secret generic fakedev-node --from-literal=token="$(openssl rand -hex 32)"\n'

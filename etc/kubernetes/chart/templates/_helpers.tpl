@@ -5,7 +5,13 @@
 
 {{/* Whether devices are offered by DRA: "true" or nothing. */}}
 {{- define "fakedev.dra" -}}
-{{- if or .Values.draPlugin.enabled .Values.kwokDraPlugin.enabled (ne .Values.configuration.kubernetes.resources "device-plugin") -}}true{{- end -}}
+{{- if ne (include "fakedev.resources" .) "device-plugin" -}}true{{- end -}}
+{{- end }}
+
+{{/* How devices are offered: device-plugin, dra or both. */}}
+{{- define "fakedev.resources" -}}
+{{- $configured := .Values.configuration.kubernetes.resources -}}
+{{- if and (or .Values.draPlugin.enabled .Values.kwokDraPlugin.enabled) (eq $configured "device-plugin") -}}dra{{- else -}}{{ $configured }}{{- end -}}
 {{- end }}
 
 {{/* Whether there are nodes with kubelets: "true" or nothing. */}}
@@ -24,8 +30,8 @@
 - {name: FAKEDEV_NODE_TOKEN, valueFrom: {secretKeyRef: {name: {{ include "fakedev.tokenSecret" . }}, key: token}}}
 - {name: FAKEDEV__KUBERNETES__LISTEN, value: '[{"listen": "*:9401", "tokens": ["$(FAKEDEV_NODE_TOKEN)"]}]'}
 {{- end }}
-{{- if or .Values.draPlugin.enabled .Values.kwokDraPlugin.enabled }}
-- {name: FAKEDEV__KUBERNETES__RESOURCES, value: {{ ternary "dra" .Values.configuration.kubernetes.resources (eq .Values.configuration.kubernetes.resources "device-plugin") }}}
+{{- if ne (include "fakedev.resources" .) .Values.configuration.kubernetes.resources }}
+- {name: FAKEDEV__KUBERNETES__RESOURCES, value: {{ include "fakedev.resources" . }}}
 {{- end }}
 {{- if .Values.topology.nodePools }}
 - {name: FAKEDEV__KUBERNETES__COMPATIBILITY, value: fake-gpu-operator}
