@@ -105,3 +105,8 @@ def problems_of(item: Object) -> list[str]:
 def yaml_text(value: Any) -> str:
     """A value as YAML."""
     return yaml.safe_dump(value, sort_keys=False)
+
+
+def printed_by_script(*command: str | Path) -> str:
+    """What a script of etc/kubernetes prints; it must succeed."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout

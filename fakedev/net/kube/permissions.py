@@ -1,7 +1,7 @@
 """What fakedev asks of the API server: each verb and resource, why, and when.
 
-The Roles of ``etc/kubernetes`` allow exactly this (``tests/manifests/test_permissions.py``), and what is said of a refused
-request names the line that a Role lacks.
+The Roles of ``etc/kubernetes`` allow exactly this (``tests/manifests/test_permissions.py``). What is said of a refused
+request names the rule that a Role lacks.
 """
 
 from __future__ import annotations
