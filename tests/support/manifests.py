@@ -18,8 +18,8 @@ from tests.support.paths import ROOT
 MANIFESTS: Final = ROOT / "etc" / "kubernetes"
 CHART: Final = MANIFESTS / "chart"
 OVERLAYS: Final = sorted(path.parent.name for path in MANIFESTS.glob("overlays/*/kustomization.yaml"))
-#: Kinds of other programs (Prometheus Operator, kustomize): no schema of Kubernetes has them.
-FOREIGN_GROUPS: Final = ("monitoring.coreos.com", "kustomize.config.k8s.io")
+#: Kinds of other programs (Prometheus Operator, kustomize, kind): no schema of Kubernetes has them.
+FOREIGN_GROUPS: Final = ("monitoring.coreos.com", "kustomize.config.k8s.io", "kind.x-k8s.io")
 #: The version of Kubernetes whose schemas the manifests must fit.
 KUBERNETES: Final = "1.37"
 
