@@ -13,6 +13,10 @@ from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from fakedev.commands.sample_page import sample_page
+from fakedev.kube.pods import read_pod
+from fakedev.spec.kubernetes import KubernetesSettings
+from tests.support.configurations import loaded
+from tests.support.configurations import pool as pool_text
 from tests.support.manifests import (
     MANIFESTS,
     Object,
@@ -45,7 +49,7 @@ def test_each_file_has_the_form_of_its_kinds(path: Path) -> None:
     assert [str(problem) for problem in linter.run(text, settings)] == []
     objects = objects_of(text)
     assert objects
-    if path.name != "prometheus-adapter-values.yaml":  # values of another chart
+    if path.name not in ("prometheus-adapter-values.yaml", "kwok-job-delay.yaml"):  # no objects
         assert [problem for each in objects for problem in problems_of(each)] == []
 
 
@@ -212,6 +216,19 @@ def test_the_pods_start_programs_that_the_image_has() -> None:
     assert {each["image"] for each in containers} == {"fakedev"}
     assert {each["imagePullPolicy"] for each in containers} == {"IfNotPresent"}
     assert {each["command"][0] for each in containers} - installed() == {"sleep"}
+
+
+def test_what_the_examples_say_of_their_load_is_understood() -> None:
+    """The annotations and labels of their pods have no problem."""
+    work = pytest.importorskip("fakedev.kube.work")
+    pool = loaded(pool_text(nodes="1", device="h100", devices_per_node="8")).fleet.pools[0]
+    templates = [each["spec"]["template"] for each in ALL if each["kind"] in ("Deployment", "Job")]
+    templates += [each for each in ALL if each["kind"] == "Pod"]
+    said = [each for each in templates if each["metadata"].get("annotations")]
+    assert len(said) >= 4
+    for each in said:
+        pod = read_pod({**each, "metadata": {**each["metadata"], "name": "example", "uid": "1"}})
+        assert work.work_of(pod, KubernetesSettings(), pool).problems == ()
 
 
 def test_the_autoscalers_ask_for_series_that_fakedev_has() -> None:
