@@ -20,6 +20,7 @@ from fakedev.net.system.listening import CannotListen, Listeners
 from fakedev.net.system.threads import call_in_thread
 from fakedev.net.web.own_metrics import ReloadStatistics
 from fakedev.net.web.probes import ReloadFailed
+from fakedev.sim.cluster_nodes import with_nodes_of
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
@@ -54,7 +55,7 @@ class Reloader:
         self._is_running = False
         #: The calls that wait for the next reload, which is one for all of them; and whether a signal made the call.
         self._waiting: dict[Deferred[dict[str, Any]], bool] = {}
-        self._pending: tuple[Configuration, RecordHead, CompiledFleet] | None = None
+        self._pending: tuple[Configuration, RecordHead] | None = None
         self._done: Deferred[None] | None = None
         self._once_more = False
 
@@ -128,9 +129,9 @@ class Reloader:
 
     def ticked(self) -> None:
         """A tick has ended: if the fleet has applied a new configuration in it, apply it everywhere else."""
-        if self._pending is None or self._fleet.compiled is not self._pending[2]:
+        if self._pending is None or self._fleet.source is not self._pending[1]:
             return
-        (configuration, head, _), self._pending = self._pending, None
+        (configuration, head), self._pending = self._pending, None
         self.configuration = configuration
         self._applied(configuration)
         for part in self._parts:
@@ -177,7 +178,7 @@ class Reloader:
                 raise ReloadFailed("no file descriptors are left: try again later", is_ours=True) from None
             self.log.failure("a reload failed by an internal error")
             raise ReloadFailed("an internal error; the log has the details", is_ours=True) from None
-        self._pending = configuration, head, compiled
+        self._pending = configuration, head
         self._done = Deferred()
         stamped = self._fleet.apply(Reload(compiled, head))
         outcome = {
@@ -199,6 +200,7 @@ class Reloader:
         epoch = self._fleet.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
+        configuration = replace(configuration, fleet=with_nodes_of(configuration.fleet, self._fleet.spec))
         compiled = CompiledFleet(configuration.fleet)
         compiled.reindex_from(self._fleet.roster)
         return configuration, replace(head, epoch_seconds=epoch), compiled

@@ -108,6 +108,8 @@ def make_application(
 
     def ticked() -> None:
         reloader.ticked()
+        if fleet.compiled is not shown[0]:  # the nodes of a cluster have changed
+            applied(reloader.configuration)
         pages.keep()
         history.note(fleet.state)
 
@@ -140,8 +142,11 @@ def make_application(
     web = make_web(configuration, program, fair_share, reactor, remedies)
     web.finish(configuration)
 
-    # What a reload changes.
+    # What a reload changes, or a change of nodes.
+    shown = [fleet.compiled]
+
     def applied(configuration: Configuration) -> None:
+        shown[0] = fleet.compiled
         pages.follow(configuration.identities)
         if fleet.moves is not None:
             history.move(fleet.moves, fleet.state)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fakedev.spec.kubernetes import KubernetesSettings
 from fakedev.spec.listen_address import ListenAddress
 
 if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fast
@@ -117,6 +118,16 @@ class Queues:
 
 
 @dataclass(frozen=True)
+class Kubernetes:
+    """The connection with a cluster, and the ports for fakedev-node."""
+
+    settings: KubernetesSettings
+    listen: tuple[QueueListen, ...] = ()
+    max_connections: int = 10_000
+    message_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
 class Logging:
     """The lowest level that is logged (``debug``, ``info``, ``warn``, ``error``) and the form (``text``, ``json``)."""
 
@@ -145,6 +156,7 @@ class Configuration:
     :param plans: the tester's loads on queues.
     :param reports: files that the tester writes its results to at the end.
     :param journal: None for no file.
+    :param kubernetes: None: there is no cluster.
     :param watch: reload whenever a file of the configuration changes.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
     :param source: the values with their places, for :func:`fakedev.config.export.effective_text`.
@@ -162,5 +174,6 @@ class Configuration:
     logging: Logging
     journal: Journal | None
     watch: bool
+    kubernetes: Kubernetes | None
     notes: tuple[str, ...]
     source: Values

@@ -105,6 +105,8 @@ class Endpoints:
             return None
         network, listen = found
         pools = [pool.spec for name, parts in self._pools.items() if values["pool"] in (None, name) for pool in parts]
+        if any(pool.has_cluster_nodes for pool in pools):
+            self._report.problem(place, "per-node: the nodes of a cluster come and go, and have no addresses here")
         count = sum(len(pool.nodes) for pool in pools)
         if count > network.num_addresses - 2:
             self._report.problem(place, f"per-node: {network} has not enough addresses for {count} nodes")
@@ -149,8 +151,8 @@ class Endpoints:
         if loaded is None:
             return None
         for pool in pools:
-            check_identity(loaded, pool.spec, place, self._report)
-        check_unique_nodes(loaded.identity, [pool.spec for pool in pools], place, self._report)
+            check_identity(loaded, pool.sample, place, self._report)
+        check_unique_nodes(loaded.identity, [pool.sample for pool in pools], place, self._report)
         return loaded.identity
 
     def _check_page(self, pools: list[LoadedPool], place: Place) -> None:
@@ -160,7 +162,7 @@ class Endpoints:
             groups.setdefault(pool.identity.identity, []).append(pool)
         owners: dict[str, LoadedPool] = {}
         for group in groups.values():
-            specs: list[PoolSpec] = [pool.spec for pool in group]
+            specs: list[PoolSpec] = [pool.sample for pool in group]
             check_unique_nodes(group[0].identity.identity, specs, group[0].values.place_of("identity"), self._report)
             for family in group[0].identity.identity.families:
                 other = owners.setdefault(family.name, group[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.endpoint_keys import MAX_CONNECTIONS, MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
 from fakedev.config.faults import FAULT
+from fakedev.config.kubernetes import KUBERNETES
 from fakedev.config.pools.keys import FLEET
 from fakedev.config.queues import QUEUES
 from fakedev.config.schema.fields import keys_from
@@ -97,5 +98,6 @@ CONFIGURATION = Section(
         Key("watch", Boolean(), "Reload when the file, or one that it names, changes (reload.md).", default=False),
         Key("queues", QUEUES, "Work queues."),
         Key("tester", TESTER, "Load on work queues."),
+        Key("kubernetes", KUBERNETES, "A Kubernetes cluster.", default_words="none", optional=True),
     ),
 )

@@ -15,6 +15,7 @@ from fakedev.config.endpoints import Endpoints
 from fakedev.config.faults import fault_rules, load_faults
 from fakedev.config.identities.windows import tallies_shown
 from fakedev.config.keys import CONFIGURATION
+from fakedev.config.kubernetes import load_kubernetes
 from fakedev.config.models import LoadedPool
 from fakedev.config.overrides import with_environment, with_overrides
 from fakedev.config.peer_address import runtime_folder
@@ -86,7 +87,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     pools = Pools(catalog, report).load(fleet["pools"] or ())
     complete = len({pool.spec.name for pool in pools}) == len(fleet["pools"] or ()) and bool(pools)
     for pool in pools:
-        check_identity(pool.identity, pool.spec, pool.values.place_of("identity"), report)
+        check_identity(pool.identity, pool.sample, pool.values.place_of("identity"), report)
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
     endpoints = Endpoints(catalog, pools, folder, partial(runtime_folder, files.variable), report)
@@ -112,11 +113,13 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         base, faults = base + profiled, faults + faulty
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
+    kubernetes = load_kubernetes(values["kubernetes"], pools, folder, endpoints, report)
     limits = _limits(values["limits"])
     if admission is not None and rules is not None:
         _check_limits(limits, values, base, faults, admission, rules, report)
     shard = fleet["shard"]
-    if complete and shard is not None and not any(map(shard.has, nodes)):
+    is_fixed = not any(pool.has_cluster_nodes for pool in specs)
+    if complete and is_fixed and shard is not None and not any(map(shard.has, nodes)):
         text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
         report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
@@ -137,6 +140,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         workloads=workloads.build(WorkloadPorts, listen=listen),
         logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
+        kubernetes=kubernetes,
         watch=values["watch"],
         notes=report.notes,
         source=values,

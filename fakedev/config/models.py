@@ -10,7 +10,7 @@ from fakedev.config.schema.schema import Values
 from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.parts.mig import Mig
 from fakedev.spec.device_types import DeviceType
-from fakedev.spec.fleet import DeviceSpec, PoolSpec
+from fakedev.spec.fleet import DeviceSpec, NodeSpec, PoolSpec
 
 
 @dataclass(frozen=True)
@@ -113,3 +113,10 @@ class LoadedPool:
     device: LoadedDevice
     identity: LoadedIdentity
     devices: LoadedDeviceList | None
+
+    @property
+    def sample(self) -> PoolSpec:
+        """The pool for checks of its pages: one whose nodes come from a cluster has two nodes."""
+        if not self.spec.has_cluster_nodes:
+            return self.spec
+        return replace(self.spec, nodes=(NodeSpec("node-0"), NodeSpec("node-1")))

@@ -207,6 +207,7 @@ BASE = Section(
                 "container",
             )
         ),
+        key_of(_FIELDS["labels"], MapOf(Text(), words="mapping of names to texts"), default={}),
         key_of(
             _FIELDS["limits"],
             MapOf(OneOf((Number(), Text("size", _size)), "number or size"), words="mapping of metrics to numbers"),

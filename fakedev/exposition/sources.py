@@ -186,7 +186,7 @@ def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
     first = holders[0]
     if len(holders) == 1:
         return first
-    return {name: text if all(each[name] == text for each in holders) else "" for name, text in first.items()}
+    return {name: text if all(each.get(name) == text for each in holders) else "" for name, text in first.items()}
 
 
 def _first(roster: Roster, node: RosterNode, level: str) -> int | None:

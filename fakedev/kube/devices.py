@@ -1,12 +1,17 @@
 """The devices that a node offers to pods: the ids and resources of NVIDIA's, AMD's and Intel's device plugins.
 
 The ids contain the UUIDs that pages show. Sources: the plugins' documentation, as of 2026 (doc/kubernetes.md).
+
+Where the strategy ``single`` cannot be followed NVIDIA's plugin refuses to start, so that the node has none of its
+resources (NVIDIA/k8s-device-plugin, internal/rm/device_map.go: assertAllMigDevicesAreValid), and feature discovery
+labels the node ``-MIG-INVALID`` (internal/lm/mig-strategy.go there).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from fakedev.sim.entities.naming import device_facts, part_facts
@@ -21,7 +26,7 @@ _OF_OTHERS: Final[Mapping[str, str]] = {"AMD": "amd.com/gpu", "Intel": "gpu.inte
 REPLICA: Final = "::"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slot:
     """One unit of a resource: what one pod can be given.
 
@@ -83,16 +88,39 @@ class NodeDevices:
         """Whether a board is divided into instances (MIG)."""
         return any(not part.is_tile for part in self.pool.parts_of(index))
 
-    @property
+    def is_mig_on(self, index: int) -> bool:
+        """Whether a board is in MIG mode; one without instances is empty then, and of no use."""
+        return self.has_instances(index) or self.boards[index].get("mig_mode") == "1"
+
+    @cached_property
+    def mig_problem(self) -> str:
+        """Why the strategy ``single`` cannot be followed, in words; empty where it can, or is not wanted.
+
+        All boards must be in MIG mode, none empty, with instances of one profile; how many of them may differ.
+        """
+        indices = range(len(self.boards))
+        modes = {self.is_mig_on(index) for index in indices}
+        if self.pool.in_cluster.mig_strategy is not MigStrategy.SINGLE or modes <= {False}:
+            return ""
+        if not all(map(self.has_instances, filter(self.is_mig_on, indices))):
+            return "a GPU in MIG mode has no instances"
+        if len(modes) > 1:
+            return "some GPUs are in MIG mode, and some are not"
+        profiles = sorted({facts.get("mig_profile", "") for parts in self.parts for facts in parts})
+        return f"instances of several profiles: {', '.join(profiles)}" if len(profiles) > 1 else ""
+
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """All slots of the node: boards in order of index, instances and replicas below each."""
         strategy = self.pool.in_cluster.mig_strategy
+        if self.mig_problem:
+            return ()
         found: list[Slot] = []
         for index in range(len(self.boards)):
-            if self.has_instances(index) and strategy is not MigStrategy.NONE:
+            if strategy is MigStrategy.NONE or not self.is_mig_on(index):
+                found.append(self._board(index))  # with the strategy none a divided board is offered as a whole
+            else:
                 found += self._instances(index, strategy)
-            else:  # with the strategy none a divided board is offered as a whole
-                found.append(self._board(index))
         return tuple(each for slot in found for each in self._replicas(slot))
 
     def _board(self, index: int) -> Slot:

@@ -19,18 +19,35 @@ class ContainerKind(Enum):
     MAIN = "main"
 
 
+#: The name, in its pod, of the claim that the scheduler makes for extended resources where DRA satisfies them.
+EXTENDED: Final = ""
+
+
+@dataclass(frozen=True)
+class ClaimUse:
+    """The use of a resource claim by a container.
+
+    :param name: of the claim in the pod; :data:`EXTENDED` for that of extended resources.
+    :param request: the only one of its requests that is used; empty: all.
+    """
+
+    name: str
+    request: str = ""
+
+
 @dataclass(frozen=True)
 class Container:
     """A container of a pod.
 
-    :param wants: how many of each extended resource (one with a domain, as ``nvidia.com/gpu``).
-    :param claims: the names, in the pod, of the resource claims that it uses.
+    :param wants: how many of each extended resource (one with a domain, as ``nvidia.com/gpu``) a device plugin is to
+        give; without those that a claim satisfies.
+    :param claims: the resource claims that it uses.
     """
 
     name: str
     kind: ContainerKind
     wants: Mapping[str, int]
-    claims: tuple[str, ...] = ()
+    claims: tuple[ClaimUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,7 @@ class Pod:
     :param node: where it was bound; empty: nowhere yet.
     :param phase: ``Pending``, ``Running``, ``Succeeded``, ``Failed`` or ``Unknown``.
     :param is_leaving: it was deleted, and is still there.
-    :param claims: the name of the ResourceClaim of each resource claim in the pod.
+    :param claims: the name of the ResourceClaim of each resource claim in the pod, in the pod's namespace.
     :param started: when it started, as the API writes times; empty: not yet.
     """
 
@@ -70,8 +87,9 @@ class Pod:
 def read_pod(item: Mapping[str, Any]) -> Pod:
     """A pod of the API. The API server has checked its form; what is missing is empty."""
     metadata, spec, status = item.get("metadata", {}), item.get("spec", {}), item.get("status", {})
-    containers = [_container(each, is_init=True) for each in spec.get("initContainers") or ()]
-    containers += [_container(each, is_init=False) for each in spec.get("containers") or ()]
+    mapped = _mapped(status)
+    containers = [_container(each, mapped, is_init=True) for each in spec.get("initContainers") or ()]
+    containers += [_container(each, mapped, is_init=False) for each in spec.get("containers") or ()]
     return Pod(
         namespace=metadata.get("namespace", "default"),
         name=metadata.get("name", ""),
@@ -87,15 +105,28 @@ def read_pod(item: Mapping[str, Any]) -> Pod:
     )
 
 
-def _container(item: Mapping[str, Any], *, is_init: bool) -> Container:
+def _container(item: Mapping[str, Any], mapped: Mapping[str, Mapping[str, str]], *, is_init: bool) -> Container:
+    name = item.get("name", "")
+    of_claim = mapped.get(name, {})
     resources = item.get("resources") or {}
     kind = ContainerKind.MAIN
     if is_init:
         kind = ContainerKind.SIDECAR if item.get("restartPolicy") == "Always" else ContainerKind.INIT
     # Requests of extended resources equal their limits; the API server sees to it.
     limits = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    wants = {name: count for name, count in map(_counted, limits.items()) if "/" in name and count > 0}
-    return Container(item.get("name", ""), kind, wants, tuple(each["name"] for each in resources.get("claims") or ()))
+    counts = dict(map(_counted, limits.items()))
+    wants = {each: count for each, count in counts.items() if "/" in each and count > 0 and each not in of_claim}
+    uses = [ClaimUse(each["name"], each.get("request") or "") for each in resources.get("claims") or ()]
+    uses += [ClaimUse(EXTENDED, request) for request in of_claim.values()]
+    return Container(name, kind, wants, tuple(uses))
+
+
+def _mapped(status: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """For each container the extended resources that the scheduler's claim satisfies, each with its request there."""
+    found: dict[str, dict[str, str]] = {}
+    for each in (status.get("extendedResourceClaimStatus") or {}).get("requestMappings") or ():
+        found.setdefault(each.get("containerName", ""), {})[each.get("resourceName", "")] = each.get("requestName", "")
+    return found
 
 
 def _counted(limit: tuple[str, Any]) -> tuple[str, int]:
@@ -112,5 +143,5 @@ def _claims(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str
         names[made["name"]] = made.get("resourceClaimName") or names.get(made["name"], "")
     extended = status.get("extendedResourceClaimStatus") or {}
     if extended.get("resourceClaimName"):
-        names[""] = extended["resourceClaimName"]  # the claim of nvidia.com/gpu, where DRA satisfied it
+        names[EXTENDED] = extended["resourceClaimName"]
     return {name: claim for name, claim in names.items() if claim}

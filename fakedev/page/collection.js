@@ -8,12 +8,13 @@ const MOST = 50;
 
 export class Collection {
   /**
-   * @param name of the collection: its path below /api/v1, and the key of its items.
+   * @param name of the collection: the last part of its path, and the key of its items.
    * @param key identifies an item; null: items have no name, and are numbered from the last.
    * @param query further keys of the query, as text.
    */
   constructor(name, title, columns, key, nothing, query = "") {
     this.name = name;
+    this._folder = "/api/v1";
     this._query = query;
     this.offset = 0;
     this.sort = "";
@@ -50,7 +51,14 @@ export class Collection {
     this._turn(0);
   }
 
-  /** Another fleet: nothing is known of it. */
+  /** The path above the collection; of the one at another path nothing is known. */
+  set folder(path) {
+    if (path === this._folder) return;
+    this._folder = path;
+    this.reset();
+  }
+
+  /** Another fleet, or another plan: nothing is known of it. */
   reset() {
     this.table.reset();
     this.pager.hidden = true;
@@ -77,7 +85,7 @@ export class Collection {
     const search = this.search.value.trim();
     const choice = Object.entries({ offset, search, sort }).filter(([, value]) => value);
     const words = choice.map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join("");
-    return `/api/v1/${this.name}?limit=${MOST}${words}${this._query}`;
+    return `${this._folder}/${this.name}?limit=${MOST}${words}${this._query}`;
   }
 
   _show(value, error) {

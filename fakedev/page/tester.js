@@ -2,6 +2,7 @@
 import { curlButton } from "./actions.js";
 import { attempt, change } from "./ask.js";
 import { Chart } from "./chart.js";
+import { Collection } from "./collection.js";
 import { card, make, put } from "./dom.js";
 import { brief, duration, number } from "./format.js";
 import { Polling } from "./polling.js";
@@ -60,8 +61,11 @@ export class TesterTab {
       ],
       { unit: " s", time },
     );
-    this.nodes = tally("node", "Nodes");
-    this.devices = tally("device", "Devices");
+    this.nodes = answersBy("node", "Node");
+    this.devices = answersBy("device", "Device");
+    this.pods = answersBy("pod", "Pod");
+    this.lists = [this.nodes, this.devices, this.pods];
+    this.search = this.nodes.search;
     this.parts = new Table(
       "Times",
       [
@@ -102,14 +106,19 @@ export class TesterTab {
       make(
         "div",
         { class: "charts" },
-        card("Nodes", [], this.nodes.element),
-        card("Devices", [], this.devices.element),
+        card("Nodes", [this.nodes.search], this.nodes.element),
+        card("Devices", [this.devices.search], this.devices.element),
       ),
-      card("Errors", [], this.errors.element),
+      make(
+        "div",
+        { class: "charts" },
+        card("Pods", [this.pods.search], this.pods.element),
+        card("Errors", [], this.errors.element),
+      ),
     );
     this.element = make("div", {}, this.nothing, this.all);
     this.all.hidden = true;
-    this.plans = new Polling("/api/v1/tester?limit=1", (value, error) => this._plans(value?.plans, error));
+    this.plans = new Polling("/api/v1/tester?limit=0", (value, error) => this._plans(value?.plans, error));
     this.polling = new Polling("", (value, error) => this._show(value, error));
     this.course = new Polling("", (value) => value && this._draw(value)); // the other one shows errors
   }
@@ -127,9 +136,12 @@ export class TesterTab {
       if (!frame.load) this._plans([]);
       else this.plans.ask();
     }
-    if (!this.plan) return;
-    this.polling.ask();
-    this.course.ask();
+    if (this.plan) this._ask();
+  }
+
+  /** Ask for everything about the plan, at once or when it is time. */
+  _ask(now = false) {
+    for (const each of [this.polling, this.course, ...this.lists]) each.ask(now);
   }
 
   /** Show a text in place of the load; nothing: show the load. */
@@ -157,16 +169,17 @@ export class TesterTab {
     this.plan = plan;
     this.choice.value = plan;
     this.described = null;
-    this.polling.path = `/api/v1/tester/${encodeURIComponent(plan)}?limit=100`;
-    this.course.path = `/api/v1/tester/${encodeURIComponent(plan)}/timeline`;
-    this.polling.ask(true);
-    this.course.ask(true);
+    const path = `/api/v1/tester/${encodeURIComponent(plan)}`;
+    this.polling.path = `${path}?limit=0`; // its nodes, devices and pods are lists
+    this.course.path = `${path}/timeline`;
+    for (const list of this.lists) list.folder = path;
+    this._ask(true);
   }
 
   /** Nothing is known of another plan. */
   _forget() {
     this.tiles.reset();
-    for (const table of [this.parts, this.nodes, this.devices, this.errors]) table.reset();
+    for (const table of [this.parts, this.errors, ...this.lists]) table.reset();
     for (const chart of [this.rate, this.times]) chart.show([], []);
     put(this.what, "Loading…");
     this.form.hidden = true;
@@ -210,8 +223,6 @@ export class TesterTab {
     this.tiles.set("Successes", number(found.successes));
     this.tiles.set("Failures", number(found.failures.total), "", found.failures.total > 0);
     this.parts.show(PARTS.map((part) => ({ part, ...(isKnown ? found.times[part] : {}) })));
-    this.nodes.show(found.nodes);
-    this.devices.show(found.devices);
     this.errors.show(found.errors);
   }
 
@@ -245,21 +256,22 @@ export class TesterTab {
 
   async _reset() {
     await attempt(() => change(...RESET), "The statistics are reset");
-    this.polling.ask(true);
-    this.course.ask(true);
+    this._ask(true);
   }
 }
 
-function tally(what, title) {
-  return new Table(
-    title,
+/** The list of those that answered. */
+function answersBy(what, title) {
+  return new Collection(
+    `${what}s`,
+    `${title}s`,
     [
-      { title: what === "node" ? "Node" : "Device", text: (row) => row[what] || "(not named)" },
-      { title: "Answers", number: true, text: (row) => number(row.answers) },
-      { title: "Failures", number: true, text: (row) => number(row.failures) },
-      { title: "Run p50", number: true, text: (row) => duration(row.run.p50) },
-      { title: "p99", number: true, text: (row) => duration(row.run.p99) },
-      { title: "Last error", text: (row) => row["last-error"] },
+      { title, sort: what, text: (row) => row[what] || "(not named)" },
+      { title: "Answers", sort: "answers", number: true, text: (row) => number(row.answers) },
+      { title: "Failures", sort: "failures", number: true, text: (row) => number(row.failures) },
+      { title: "Run p50", sort: "run-p50", number: true, text: (row) => duration(row.run.p50) },
+      { title: "p99", sort: "run-p99", number: true, text: (row) => duration(row.run.p99) },
+      { title: "Last error", sort: "last-error", text: (row) => row["last-error"] },
     ],
     (row) => row[what],
     "No answers yet.",

@@ -51,6 +51,7 @@ def cost_of_workload(
     """
     texts = (spec.name, spec.kind, spec.node, spec.pod, spec.namespace, spec.container, *spec.devices)
     texts = (*texts, *(metric for metric, _ in spec.limits), *map(str, spec.faults))
+    texts = (*texts, *(text for label in spec.labels for text in label))
     profiles = (spec.activities, *(use.activities for use in spec.uses))
     draws = sum(_draws(each, tick_seconds) for each in profiles) if device_count else 0
     own = Cost(

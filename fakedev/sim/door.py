@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from fakedev.sim.cluster_nodes import prepare, with_nodes_of
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.state import State
 from fakedev.sim.events import (
     ChangeClock,
+    ChangeNodes,
     ClearFault,
     ClearFaults,
     DropWorkload,
@@ -31,6 +33,7 @@ from fakedev.sim.journal import NO_DEVICES, FleetJournal, entry_of_event
 from fakedev.sim.reload import check_can_reload
 from fakedev.sim.workloads.configured import ConfiguredWork
 from fakedev.sim.workloads.intake import Intake
+from fakedev.spec.record_head import RecordHead
 
 
 class EventKeys:
@@ -96,6 +99,7 @@ class Door:
         self._sequence = 0
         self._event_keys = EventKeys()
         self._following: CompiledFleet | None = None
+        self._source: RecordHead | None = None
 
     def apply(self, event: Event, state: State, compiled: CompiledFleet, peer: object | None = "") -> Stamped:
         """Check and accept an event.
@@ -127,20 +131,40 @@ class Door:
                 self._faults.clear(fault_ids)
             case ChangeClock():
                 self._clock.change(event, state.tick)
-            case Reload(following):
-                check_can_reload(compiled.spec, following)
-                starts = self._configured.starts(following)
-                if peer is not None:
-                    self._configured.check_room(starts, following.spec.limits)
-                self._configured.reserve(starts)
-                following.reindex_from(compiled.roster)
-                self._following = following
+            case Reload() | ChangeNodes():
+                self._follow(event, compiled, peer)
         self._sequence = sequence
         self._event_keys.count(key)
         stamped = Stamped(state.tick, sequence, event)
         self._record(stamped)
         self._journal.note([entry_of_event(stamped, state.seconds)], [devices])
         return stamped
+
+    def _follow(self, event: Reload | ChangeNodes, compiled: CompiledFleet, peer: object | None) -> None:
+        """Use another specification from the next tick on.
+
+        What was compiled beforehand may be of other nodes than there are by now: then it is compiled again.
+
+        :raises Refused: if that is not possible.
+        """
+        base, source = self._following or compiled, self._source
+        if isinstance(event, ChangeNodes):
+            prepared = event.prepared
+            if prepared is None or prepared.base is not base:
+                prepared = prepare(base, event.joined, event.left)
+            following = prepared.compiled
+        else:
+            following, source = event.compiled, event.source
+            spec = with_nodes_of(following.spec, base.spec)
+            if spec is not following.spec:
+                following = CompiledFleet(spec)
+        check_can_reload(compiled.spec, following)
+        starts = self._configured.starts(following)
+        if peer is not None:
+            self._configured.check_room(starts, following.spec.limits)
+        self._configured.reserve(starts)
+        following.reindex_from(compiled.roster)
+        self._following, self._source = following, source
 
     def check_can_reload(self, compiled: CompiledFleet, following: CompiledFleet) -> tuple[int, int]:
         """How many workloads and faults a reload with another configuration would start.
@@ -152,10 +176,11 @@ class Door:
         self._configured.check_room(starts, following.spec.limits)
         return len(starts.workloads), len(starts.faults)
 
-    def take_reload(self) -> CompiledFleet | None:
-        """The configuration to reload with in this tick; None: there is no reload."""
+    def take_reload(self) -> tuple[CompiledFleet | None, RecordHead | None]:
+        """The fleet to continue with in this tick, and the source of a new configuration; None: there is none."""
         following, self._following = self._following, None
-        return following
+        source, self._source = self._source, None
+        return following, source
 
 
 def fault_id_of(sequence: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fakedev.sim.cluster_nodes import PreparedFleet
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
@@ -95,9 +96,22 @@ class Reload:
     source: RecordHead
 
 
+@dataclass(frozen=True)
+class ChangeNodes:
+    """Nodes of a cluster come or go, from the next tick on.
+
+    :param joined: the name of each new node, and that of its pool.
+    :param prepared: the fleet with these nodes, compiled beforehand because it takes long; None: not yet.
+    """
+
+    joined: tuple[tuple[str, str], ...] = ()
+    left: tuple[str, ...] = ()
+    prepared: PreparedFleet | None = field(default=None, compare=False, repr=False)
+
+
 Event = (
     StartWorkload | StopWorkload | StopWorkloads | DropWorkload | DropWorkloads | ChangeClock | InjectFault
-    | ClearFault | ClearFaults | Reload
+    | ClearFault | ClearFaults | Reload | ChangeNodes
 )  # fmt: skip
 
 
@@ -134,6 +148,8 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
         case Reload(_, source):
             fields |= {"event": "reload", "source": source.fields()}
+        case ChangeNodes(joined, left):
+            fields |= {"event": "nodes", "joined": joined, "left": left}
     return fields
 
 
@@ -159,30 +175,34 @@ def event_from_fields(
             case "start":
                 workload = workload_from_fields(_object(fields["workload"], "workload"))
                 return Stamped(tick, sequence, StartWorkload(workload))
-            case "stop" if "ids" in fields:
-                return Stamped(tick, sequence, StopWorkloads(_ids(fields["ids"]), str(fields["reason"])))
-            case "stop":
-                return Stamped(tick, sequence, StopWorkload(str(fields["id"]), str(fields["reason"])))
-            case "drop" if "ids" in fields:
-                return Stamped(tick, sequence, DropWorkloads(_ids(fields["ids"])))
-            case "drop":
-                return Stamped(tick, sequence, DropWorkload(str(fields["id"])))
+            case "stop" | "drop" | "clear" as kind:
+                return Stamped(tick, sequence, _end_from_fields(kind, fields))
             case "clock":
                 wall, step = _number(fields["wall"]), _number(fields["wall-per-tick"])
                 return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
             case "reload":
                 source = RecordHead.of(_object(fields["source"], "source"))
                 return Stamped(tick, sequence, Reload(compile_fleet(source), source))
+            case "nodes":
+                return Stamped(tick, sequence, ChangeNodes(_joined(fields["joined"]), _names(fields["left"])))
             case "fault":
                 return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
-            case "clear" if "ids" in fields:
-                return Stamped(tick, sequence, ClearFaults(_ids(fields["ids"])))
-            case "clear":
-                return Stamped(tick, sequence, ClearFault(str(fields["id"])))
             case other:
                 raise Refused("bad-argument", f"unknown event {other!r}", "event")
     except KeyError as missing:
         raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
+
+
+def _end_from_fields(kind: str, fields: Mapping[str, object]) -> Event:
+    """An event that ends workloads or faults: one, or several at once."""
+    several = _ids(fields["ids"]) if "ids" in fields else ()
+    one = "" if several else str(fields["id"])
+    if kind == "stop":
+        reason = str(fields["reason"])
+        return StopWorkloads(several, reason) if several else StopWorkload(one, reason)
+    if kind == "drop":
+        return DropWorkloads(several) if several else DropWorkload(one)
+    return ClearFaults(several) if several else ClearFault(one)
 
 
 def _object(value: object, name: str) -> Mapping[str, object]:
@@ -197,6 +217,19 @@ def _ids(value: object) -> tuple[str, ...]:
         raise Refused("bad-argument", "ids: must be a list of ids", "ids")
     if len(set(value)) < len(value):
         raise Refused("bad-argument", "ids: has an id twice", "ids")
+    return tuple(value)
+
+
+def _joined(value: object) -> tuple[tuple[str, str], ...]:
+    pairs = [each for each in value if isinstance(each, list | tuple)] if isinstance(value, list | tuple) else []
+    if not isinstance(value, list | tuple) or any(len(pair) != 2 for pair in pairs) or len(pairs) < len(value):
+        raise Refused("bad-argument", "joined: must be a list of pairs of a node and its pool", "joined")
+    return tuple((str(node), str(pool)) for node, pool in pairs)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise Refused("bad-argument", "left: must be a list of names of nodes", "left")
     return tuple(value)
 
 

@@ -42,6 +42,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.limits import key_of_limit
+from fakedev.spec.record_head import RecordHead
 
 #: Tick 0 shows the first instant: the mean over this many seconds.
 _INSTANT_SECONDS: Final = 1e-6
@@ -60,7 +61,8 @@ class Fleet:
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
     :ivar budget: what workloads and faults take of the limits.
-    :ivar moves: the new positions of the devices at the last reload; None: there was none.
+    :ivar moves: the new positions of the devices at the last reload or change of nodes; None: there was none.
+    :ivar source: of the last reload; None: there was none.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Fleet:
     ) -> None:
         self._use(CompiledFleet(spec))
         self.moves: FleetReindex | None = None
+        self.source: RecordHead | None = None
         self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity)
         self._labels = DeviceLabels(self.roster, spec.seed)
         self.journal = FleetJournal(self.roster, tell)
@@ -145,8 +148,9 @@ class Fleet:
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self.intake.apply_changes(self.state.tick, start)
-        following = self._door.take_reload()
+        following, source = self._door.take_reload()
         if following is not None:
+            self.source = source or self.source
             self._apply_reload(following, following.reindex_from(self.roster), start)
         past = self.state.levels
         if self.compiled.churn.nodes:

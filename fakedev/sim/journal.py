@@ -17,6 +17,7 @@ from fakedev.sim.entities.selectors import words_of
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.events import (
     ChangeClock,
+    ChangeNodes,
     ClearFault,
     ClearFaults,
     DropWorkload,
@@ -64,7 +65,7 @@ _VALUES: Final = {"xid": "XID"}
 #: The end of a workload; the entry of its start has its devices.
 _ENDED: Final = "ended"
 #: Kinds of entries of events.
-_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "fault", "clear")
+_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "nodes", "fault", "clear")
 #: All kinds of entries.
 JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *_FLAGS, *_VALUES, _ENDED)
 #: For entries without devices.
@@ -271,6 +272,10 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):
             kind, scope, text = "reload", "fleet", compiled.roster.summary
+        case ChangeNodes(joined, left):
+            names = {"joined": [name for name, _ in joined], "left": left}
+            texts = [f"{_some(each)} {what}" for what, each in names.items() if each]
+            kind, scope, text = "nodes", "fleet", "; ".join(texts)
     return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 

@@ -23,6 +23,11 @@ class Scope(Enum):
     SERIES = "series of the device; the board works"
     PAGE = "the page of the whole node; its boards work"
     NODE = "the whole node"
+    CLUSTER = "what a Kubernetes cluster sees of the node; its boards and its page work"
+
+
+#: Faults of these scopes concern all devices of a node together.
+OF_WHOLE_NODES: Final = (Scope.PAGE, Scope.NODE, Scope.CLUSTER)
 
 
 @dataclass(frozen=True)
@@ -179,6 +184,10 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
                   "its boards return as after reset",
                   (Parameter("leave-sd", 0, 1, 0, "1: it is missing from /sd too", whole=True),)),
+        FaultKind("plugin-down", Scope.CLUSTER, "the node's device plugin is gone: the cluster can give none of its "
+                  "devices to new pods", "the plugin is back, and lists its devices anew"),
+        FaultKind("kubelet-restart", Scope.CLUSTER, "the node's kubelet starts again: the node is not ready while it "
+                  "lasts, and its device plugin registers anew", "the node is ready; its pods have kept their devices"),
         FaultKind("absent", _SERIES, "series are missing", _AT_ONCE),
         FaultKind("nan", _SERIES, "series are NaN", _AT_ONCE),
         FaultKind("sentinel", _SERIES, "series show a value that stands for a missing one", _AT_ONCE,

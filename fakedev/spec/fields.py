@@ -29,6 +29,7 @@ class FieldKind(enum.Enum):
     NUMBER = "a finite number"
     MAPPING = "names, each with a number or a size"
     SERIES_MAPPING = "names, each with a profile"
+    TEXT_MAPPING = "names, each with a text"
 
 
 @dataclass(frozen=True)

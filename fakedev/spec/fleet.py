@@ -208,6 +208,8 @@ class WorkloadSpec:
     :param ttl_seconds: simulated seconds after which it ends with code 0; 0 for none.
     :param faults: on its devices while it runs, each as
         :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
+    :param labels: further facts of its devices while its pod has them, by name, as ``dra_claim_name``; a fact that a
+        device has of its own wins.
     """
 
     name: str
@@ -227,6 +229,7 @@ class WorkloadSpec:
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
     faults: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    labels: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activities", Activities.of(self.activities))

@@ -9,6 +9,8 @@ from typing import Final
 #: The node label whose value names a node's pool, and that of run-ai's fake-gpu-operator, which is taken too.
 NODE_LABEL: Final = "fakedev/pool"
 OPERATOR_NODE_LABEL: Final = "run.ai/simulated-gpu-node-pool"
+#: How many pods may share a device by time-slicing: a node has at most some ten thousand slots.
+MAX_REPLICAS: Final = 100
 
 
 class MigStrategy(Enum):
@@ -63,6 +65,8 @@ class KubernetesSettings:
     :param is_compatible: whether the ConfigMaps and the topology server of fake-gpu-operator are there too.
     :param kubeconfig: the file that names the API server; empty: the service account of the pod.
     :param context: of the kubeconfig; empty: its current one.
+    :param namespace: of Leases and ConfigMaps; empty: that of fakedev's own pod.
+    :param name: of the fleet, in the names of its Leases.
     """
 
     node_label: str = NODE_LABEL
@@ -74,3 +78,5 @@ class KubernetesSettings:
     is_compatible: bool = False
     kubeconfig: str = ""
     context: str = ""
+    namespace: str = ""
+    name: str = "fakedev"

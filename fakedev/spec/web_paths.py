@@ -9,6 +9,8 @@ from typing import Final
 _PAGE: Final = ("limit", "offset")
 #: What every collection takes after the ``?``.
 _LIST: Final = ("search", "sort", *_PAGE)
+#: The keys of ``sort`` of lists of those that answered requests, beside their names.
+_ANSWERS: Final = ("answers", "failures", "last-error", "run-mean", "run-p50", "run-p99", "run-max")
 
 
 @dataclass(frozen=True)
@@ -135,18 +137,33 @@ QUEUE_HISTORY: Final = WebPath(f"{API}/queues/NAME/history", "the last hour of a
 LOAD: Final = WebPath(f"{API}/tester", "the load with its plans; changes it", _PAGE, ("GET", "POST"))
 LOAD_PLAN: Final = WebPath(f"{API}/tester/PLAN", "one plan with its statistics", _PAGE)
 LOAD_TIMELINE: Final = WebPath(f"{API}/tester/PLAN/timeline", "the load since the last reset, for charts")
+LOAD_NODES: Final = WebPath(
+    f"{API}/tester/PLAN/nodes", "the answers of a plan by node", _LIST,
+    search="node, last error",
+    sort=("node", *_ANSWERS),
+)  # fmt: skip
+LOAD_DEVICES: Final = WebPath(
+    f"{API}/tester/PLAN/devices", "the answers of a plan by device", _LIST,
+    search="device, last error",
+    sort=("device", *_ANSWERS),
+)  # fmt: skip
+LOAD_PODS: Final = WebPath(
+    f"{API}/tester/PLAN/pods", "the answers of a plan by pod", _LIST,
+    search="pod, last error",
+    sort=("pod", *_ANSWERS),
+)  # fmt: skip
 CLOCK: Final = WebPath(
     f"{API}/clock", "the simulated clock; advances it, changes its speed", methods=("GET", "POST", "PATCH")
 )
 
 #: Those that are lists of any length: they can be searched, sorted and read page by page.
-COLLECTIONS: Final = (WORKLOADS, FAULTS, JOURNAL, DEVICES, NODES, QUEUES)
+COLLECTIONS: Final = (WORKLOADS, FAULTS, JOURNAL, DEVICES, NODES, QUEUES, LOAD_NODES, LOAD_DEVICES, LOAD_PODS)
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
     OWN_METRICS, RELOAD, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL, DEVICES, DEVICE, PART,
     PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES, QUEUES, QUEUE, QUEUE_HISTORY,
-    LOAD, LOAD_PLAN, LOAD_TIMELINE, CLOCK,
+    LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES, LOAD_PODS, CLOCK,
 )  # fmt: skip
 #: The first parts of paths; the pages of a configuration must begin with other parts.
 FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

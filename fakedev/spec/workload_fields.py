@@ -6,12 +6,13 @@ Line ports, web, configuration, record and ``fakedev-workload`` take what is dec
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from fakedev.spec.device_types import WORK_KINDS
 from fakedev.spec.errors import FieldError, did_you_mean
-from fakedev.spec.fields import Field, FieldKind
+from fakedev.spec.fields import Field, FieldKind, read_text
 from fakedev.spec.fleet import Activities, WorkloadSpec
 from fakedev.spec.named_profiles import with_profile
 from fakedev.spec.profiles import format_profile, number_of, profile_from, use_profile, use_word, uses_from
@@ -22,6 +23,11 @@ Read = TypeVar("Read")
 _MAX_LIMITS: Final = 64
 #: Faults that one workload may bring.
 MAX_FAULTS_BROUGHT: Final = 32
+_MAX_LABELS: Final = 64
+#: As long as the key of a label in Kubernetes: 253 characters of a domain, a slash and 63 of a name.
+_LABEL: Final = re.compile("[A-Za-z0-9_][A-Za-z0-9_./-]{0,316}")
+#: Labels that are fields.
+_OWNER: Final = ("pod", "namespace", "container")
 
 _KINDS: Final = f"{', '.join(WORK_KINDS)}, or one that a device type adds"
 _SCALED: Final = "of the device that it was measured on; times or values are scaled by it"
@@ -47,6 +53,10 @@ WORKLOAD_FIELDS: Final[Mapping[str, Field]] = {
         Field("pod", "pod shown on its devices"),
         Field("namespace", "namespace of the pod"),
         Field("container", "container of the pod"),
+        Field(
+            "labels", "further labels of its devices, where an identity shows them, as dra_claim_name", "NAME:TEXT",
+            FieldKind.TEXT_MAPPING, word="label",
+        ),
         Field(
             "limits", "crossing the value ends the workload with 1; of metrics in bytes also a size, as 40GiB",
             "METRIC:NUMBER", FieldKind.MAPPING, word="limit",
@@ -102,6 +112,7 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         devices=_devices(fields.get("devices")),
         activities=Activities(_read(profile_from, fields, "profile")),
         is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",
+        labels=_labels(fields.get("labels")),
         limits=_limits(fields.get("limits")),
         uses=_read(uses_from, fields, "metrics"),
         faults=_faults(fields.get("faults")),
@@ -115,6 +126,7 @@ def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
         "devices": list(spec.devices),
         "profile": format_profile(spec.activities),
         "seconds-of": "work" if spec.is_work else "time",
+        "labels": dict(spec.labels),
         "limits": dict(spec.limits),
         "metrics": {use_word(use): use_profile(use) for use in spec.uses},
         "faults": [dict(fault) for fault in spec.faults],
@@ -159,6 +171,26 @@ def _faults(value: object) -> tuple[Mapping[str, object], ...]:
             if field in fault:
                 raise FieldError("faults", f"fault {position}: {field}: it is on the devices of the workload")
     return tuple(value)
+
+
+def _labels(value: object) -> tuple[tuple[str, str], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping) or len(value) > _MAX_LABELS:
+        raise FieldError("labels", f"must be at most {_MAX_LABELS} names, each with a text")
+    return tuple(_label(name, text) for name, text in value.items())
+
+
+def _label(name: object, text: object) -> tuple[str, str]:
+    if not isinstance(name, str) or not _LABEL.fullmatch(name):
+        shown = repr(name[:100]) if isinstance(name, str) else "what is no text"
+        raise FieldError("labels", f"{shown} is no name of a label: at most 317 letters, digits, _ . / and -")
+    if name in _OWNER:
+        raise FieldError("labels", f"{name} is a field of the workload: give it there")
+    try:
+        return name, read_text("labels", text)
+    except FieldError as error:
+        raise FieldError("labels", f"{name}: {error.reason}") from None
 
 
 def _limits(value: object) -> tuple[tuple[str, float], ...]:

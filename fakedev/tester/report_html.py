@@ -9,7 +9,7 @@ from fakedev.tester.expectation import POINTS, Finding, point_of
 from fakedev.tester.report_text import measured_text, more_text, range_text
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.svg_plots import PLOT_STYLE, Series, distribution_plot, line_plot
-from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, NodeTally, Tally
+from fakedev.tester.tallies import ALL, TALLY_POINTS, Tallies
 
 _GOOD, _BAD, _PLAIN, _FAINT = "#2e9c5a", "#d64545", "#3b7dd8", "#e0902f"
 _STYLE = (
@@ -92,7 +92,7 @@ def findings_html(findings: Sequence[Finding]) -> list[str]:
     return ["<h2>Expectations</h2>", "<table>", *rows, "</table>"]
 
 
-def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally], which: range = ALL) -> list[str]:
+def tallies_html(what: str, tallies: Tallies, which: range = ALL) -> list[str]:
     """The distribution of answers over nodes, devices or pods, and their run times."""
     total = sum(tally.answers for tally in tallies.values())
     head = (what, "answers", "share", "", "failures", *(f"run {point}" for point in TALLY_POINTS), "last error")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
 from fakedev.tester.statistics import PARTS, Statistics
-from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, Count, NodeTally, Tally
+from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, Count, Tallies
 
 #: Maximum length of a bar, in characters.
 MAX_BAR = 60
@@ -101,7 +101,7 @@ def titled(title: str) -> list[str]:
     return [title, "=" * len(title)]
 
 
-def _bars(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]:
+def _bars(tallies: Tallies, which: range) -> list[str]:
     counts = [(name or _NAMELESS, tally.answers) for name, tally in tallies.items(which)]
     return bar_lines(counts, sum(tally.answers for tally in tallies.values()), more_text(len(tallies), which))
 
@@ -130,7 +130,7 @@ def bar_lines(counts: list[tuple[str, int]], total: int = 0, more: str = "", ali
     return [*(lines or [_NOTHING]), *([more] if more else [])]
 
 
-def _runs(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]:
+def _runs(tallies: Tallies, which: range) -> list[str]:
     shown = list(tallies.items(which))
     width = max((len(name or _NAMELESS) for name, _ in shown), default=0)
     lines = [f"{'':{width}}" + "".join(f"{word:>12}" for word in (*TALLY_POINTS, "failures"))]

@@ -10,7 +10,7 @@ from typing import Any
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
 from fakedev.tester.statistics import PARTS, Statistics
-from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, Count, NodeTally, Tally
+from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, Count, NodeTally, Tallies, Tally
 
 
 def statistics_values(statistics: Statistics, now: float, waiting: int = 0, which: range = ALL) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def statistics_values(statistics: Statistics, now: float, waiting: int = 0, whic
             part: {point: _rounded(point_of(statistics.timings[part], point)) for point in POINTS} for part in PARTS
         },
         "totals": totals(statistics),
-        "nodes": node_values(statistics, which),
+        "nodes": tally_values("node", statistics.nodes, which),
         "devices": tally_values("device", statistics.devices, which),
         "pods": tally_values("pod", statistics.pods, which),
         "errors": [{"text": text, "count": count.value} for text, count in statistics.errors.items()],
@@ -53,17 +53,27 @@ def totals(statistics: Statistics) -> dict[str, int]:
     return {"nodes": len(statistics.nodes), "devices": len(statistics.devices), "pods": len(statistics.pods)}
 
 
-def node_values(statistics: Statistics, which: range = ALL) -> list[dict[str, Any]]:
-    """Nodes with their devices and pods."""
-    return [
-        {**_tally("node", name, tally), "devices": _counts(tally.devices), "pods": _counts(tally.pods)}
-        for name, tally in statistics.nodes.items(which)
-    ]
+def tally_values(what: str, tallies: Tallies, which: range = ALL) -> list[dict[str, Any]]:
+    """Nodes, devices or pods, sorted by name."""
+    return [tally_value(what, name, tally) for name, tally in tallies.items(which)]
 
 
-def tally_values(what: str, tallies: ByName[Tally] | ByName[NodeTally], which: range = ALL) -> list[dict[str, Any]]:
-    """Devices, or pods."""
-    return [_tally(what, name, tally) for name, tally in tallies.items(which)]
+def tally_value(what: str, name: str, tally: Tally) -> dict[str, Any]:
+    """A node with its devices and pods, a device, or a pod.
+
+    :param what: the key of its name.
+    """
+    value = {
+        what: name,
+        "answers": tally.answers,
+        "failures": tally.failures,
+        "last-error": tally.last_error,
+        "run": {point: _rounded(point_of(tally.run, point)) for point in TALLY_POINTS},
+        "run-histogram": [[bound if math.isfinite(bound) else None, count] for bound, count in tally.run_ranges()],
+    }
+    if isinstance(tally, NodeTally):
+        value |= {"devices": _counts(tally.devices), "pods": _counts(tally.pods)}
+    return value
 
 
 def finding_values(findings: Iterable[Finding]) -> list[dict[str, Any]]:
@@ -107,17 +117,6 @@ def _rows(values: Mapping[str, Any]) -> Iterable[tuple[str, str, Any]]:
             yield name, "failures", tally["failures"]
             yield from ((name, f"run-{point}", value) for point, value in tally["run"].items())
     yield from ((f"error {error['text']}", "count", error["count"]) for error in values["errors"])
-
-
-def _tally(what: str, name: str, tally: Tally) -> dict[str, Any]:
-    return {
-        what: name,
-        "answers": tally.answers,
-        "failures": tally.failures,
-        "last-error": tally.last_error,
-        "run": {point: _rounded(point_of(tally.run, point)) for point in TALLY_POINTS},
-        "run-histogram": [[bound if math.isfinite(bound) else None, count] for bound, count in tally.run_ranges()],
-    }
 
 
 def _counts(counts: ByName[Count]) -> dict[str, int]:

@@ -56,6 +56,10 @@ class ByName(Generic[T]):
         for name in sorted(self._values, key=lambda name: (name == OTHERS, name))[which.start : which.stop]:
             yield name.rstrip("\n"), self._values[name]
 
+    def is_others(self, value: object) -> bool:
+        """Whether a value is that of all other names."""
+        return self._values.get(OTHERS) is value
+
     def values(self) -> Iterable[T]:
         """All values, in any order."""
         return self._values.values()
@@ -128,3 +132,7 @@ class NodeTally(Tally):
             count.failures += failed
         if failed:
             self.errors[error or answer.outcome.value].value += 1
+
+
+#: The answers by node, by device or by pod.
+Tallies = ByName[Tally] | ByName[NodeTally]

@@ -19,7 +19,7 @@ def _argument(field: Field, *, required: bool = False) -> Argument:
     """The argument for a field."""
     kind = Kind[field.kind.name]
     summary = field.help
-    if kind in (Kind.MAPPING, Kind.SERIES_MAPPING):
+    if kind in (Kind.MAPPING, Kind.SERIES_MAPPING, Kind.TEXT_MAPPING):
         summary += "; may be repeated"
     elif field.default and not isinstance(field.default, str):
         summary += f"; {field.default:g} when not given"

@@ -27,6 +27,7 @@ class Kind(enum.Enum):
     NUMBER = "a finite number"
     MAPPING = "names, each with a finite number or a size"  # in words NAME:NUMBER, repeated
     SERIES_MAPPING = "names, each with a text, a number or a list"  # in words NAME:TEXT, repeated
+    TEXT_MAPPING = "names, each with a text"  # in words NAME:TEXT, repeated
 
 
 _PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {

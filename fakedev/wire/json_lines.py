@@ -89,7 +89,7 @@ def _value(argument: Argument, value: object) -> object:
             fits = isinstance(value, int) and not isinstance(value, bool)
         case Kind.NUMBER:
             fits = _is_number(value)
-        case Kind.MAPPING | Kind.SERIES_MAPPING:
+        case Kind.MAPPING | Kind.SERIES_MAPPING | Kind.TEXT_MAPPING:
             return _checked_mapping(argument, value)
     if not fits:
         raise argument.refused(argument.name, kind_of(value))
@@ -99,9 +99,10 @@ def _value(argument: Argument, value: object) -> object:
 def _checked_mapping(argument: Argument, value: object) -> object:
     if not isinstance(value, dict):
         raise argument.refused(argument.name, kind_of(value))
-    types = str if argument.kind is Kind.MAPPING else str | list
+    types = str | list if argument.kind is Kind.SERIES_MAPPING else str
+    takes_numbers = argument.kind is not Kind.TEXT_MAPPING
     for key, entry in value.items():
-        if not isinstance(entry, types) and not _is_number(entry):
+        if not isinstance(entry, types) and not (takes_numbers and _is_number(entry)):
             expected = argument.kind.value.removeprefix("names, each with ")
             text = f"{argument.name}: {key[:100]!r} must have {expected}, not {kind_of(entry)}"
             raise ProtocolError("bad-argument", text)

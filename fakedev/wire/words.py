@@ -114,7 +114,9 @@ def _value(argument: Argument, text: str, earlier: object = None) -> object:
     if argument.kind is Kind.MAPPING:
         return _with_number(name, text, earlier)
     if argument.kind is Kind.SERIES_MAPPING:
-        return _with_text(name, text, earlier)
+        return _with_text(name, text, earlier, "PROFILE")
+    if argument.kind is Kind.TEXT_MAPPING:
+        return _with_text(name, text, earlier, "TEXT")
     if earlier is not None:
         raise ProtocolError("bad-argument", f"{name}: given twice")
     match argument.kind:
@@ -151,10 +153,10 @@ def _with_number(name: str, text: str, earlier: object) -> dict[str, object]:
     return _with_entry(name, key, _number(name, number) if _NUMBER.fullmatch(number) else number, earlier)
 
 
-def _with_text(name: str, text: str, earlier: object) -> dict[str, object]:
+def _with_text(name: str, text: str, earlier: object, what: str) -> dict[str, object]:
     key, _, rest = text.partition(":")
     if not key or not rest:
-        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:PROFILE")
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:{what}")
     return _with_entry(name, key, rest, earlier)
 
 

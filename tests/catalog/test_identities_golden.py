@@ -88,15 +88,18 @@ def is_subsequence(part: Sequence[object], whole: Iterable[object]) -> bool:
 
 #: Labels only of instances of a divided GPU.
 OF_INSTANCES = ("GPU_I_PROFILE", "GPU_I_ID")
+#: How labels begin that only devices of resource claims have.
+OF_CLAIMS = "dra_"
 
 
 def row_labels(identity: dict[str, Any], row: dict[str, Any], with_pod: bool) -> list[str]:
     """Label names of a row of a whole device in the order in which the identity prints them."""
-    written = [label for label in identity["labels"] if label["name"] not in OF_INSTANCES]
+    labels = [label for label in identity["labels"] if not label["name"].startswith(OF_CLAIMS)]
+    written = [label for label in labels if label["name"] not in OF_INSTANCES]
     names = [label["name"] for label in written if with_pod or not label.get("optional")]
     names += [label["name"] for label in row.get("labels", [])]
     if identity["sort-labels"]:
-        leading = identity["leading-labels"] - (len(identity["labels"]) - len(written))
+        leading = identity["leading-labels"] - (len(labels) - len(written))
         names = names[:leading] + sorted(names[leading:])
     return names
 

@@ -31,7 +31,7 @@ ALLOWED = {
     "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "catalog"},
     "tap": {"app"},
     "commands": {"app", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube"},
-    "node": {"spec", "kube"},
+    "node": {"spec", "kube", "wire"},
 }
 PURE = {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "config", "catalog", "page"}
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.support.programs.browser import Chromium
+from tests.support.programs.browser import Browser, Chromium
 from tests.support.programs.processes import require_program
 
 
@@ -26,3 +26,11 @@ async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ch
     running = Chromium(require_program("chromium"), tmp_path_factory.mktemp("browser"))
     yield running
     await running.kill()
+
+
+@pytest_twisted.async_yield_fixture
+async def browser(chromium: Chromium) -> AsyncIterator[Browser]:
+    """A tab with an empty profile."""
+    tab = await chromium.tab(width=1400)
+    yield tab
+    await tab.close()

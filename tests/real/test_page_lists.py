@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_twisted
 
 from tests.support.programs.asynchronous import eventually
-from tests.support.programs.browser import Browser, Chromium
-from tests.support.programs.page import CONFIG, Stand, fill, no_complaint, press
+from tests.support.programs.browser import Browser
+from tests.support.programs.page import CONFIG, Stand, column, fill, no_complaint, panel, press, refreshed
 from tests.support.programs.processes import StartAsync
 
 pytestmark = pytest.mark.real
@@ -47,31 +46,6 @@ workloads: {listen: []}
 #: Lets what is copied be read, and not only by programs that the user allows to.
 TIMES = "\u00d7"
 COPIES = "navigator.clipboard.writeText = async (text) => { window.copied = text; }"
-
-
-@pytest_twisted.async_yield_fixture
-async def browser(chromium: Chromium) -> AsyncIterator[Browser]:
-    """A tab with an empty profile."""
-    tab = await chromium.tab(width=1400)
-    yield tab
-    await tab.close()
-
-
-def panel(name: str) -> str:
-    """The text of the tables and of the pages of lists in a tab."""
-    return f"document.getElementById('panel-{name}').innerText"
-
-
-def column(tab: str, number: int = 0, table: int = 0) -> str:
-    """The texts of a column of a table."""
-    rows = f"document.querySelectorAll('#panel-{tab} table')[{table}].tBodies[0].rows"
-    return f"[...{rows}].map((row) => row.cells[{number}].innerText)"
-
-
-async def refreshed(browser: Browser, path: str, times: int = 2) -> None:
-    """Wait until the page has asked for a path some more times: it has then shown an answer."""
-    before = len([each for each in browser.asked if path in each])
-    await eventually(lambda: len([each for each in browser.asked if path in each]) >= before + times, path)
 
 
 @pytest_twisted.ensureDeferred

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_twisted
 
 from tests.support.programs.asynchronous import eventually
-from tests.support.programs.browser import Browser, Chromium
+from tests.support.programs.browser import Browser
 from tests.support.programs.page import Stand, no_complaint, press, show_map
 from tests.support.programs.processes import StartAsync
 
@@ -47,14 +46,6 @@ SHOWN = "[...document.querySelectorAll('.cards .device')].filter((card) => !card
 #: Cells that are on the map.
 PLACED = "[...map.cells].filter((each, at) => at % 2 === 0 && each >= 0).length"
 FOUND = "document.querySelector('#panel-fleet header [role=status]').innerText"
-
-
-@pytest_twisted.async_yield_fixture
-async def browser(chromium: Chromium) -> AsyncIterator[Browser]:
-    """A tab with an empty profile."""
-    tab = await chromium.tab(width=1400)
-    yield tab
-    await tab.close()
 
 
 async def opened(

@@ -16,6 +16,7 @@ from fakedev.spec.value_functions import Function
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload, workload_from_fields
 
 NO_SIZE = "is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"
+NO_LABEL = "is no name of a label: at most 317 letters, digits, _ . / and -"
 NO_SIZE_HERE = "must be a number, in the unit that it is shown in"
 GOOD: dict[str, object] = {"name": "train", "devices": "card0", "profile": "98:1:0"}
 
@@ -36,7 +37,7 @@ class TestTaken:
         """All fields at once."""
         assert set(WORKLOAD_FIELDS) == {
             "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
-            "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
+            "labels", "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
             "faults",
         }  # fmt: skip
         spec = made(
@@ -44,7 +45,7 @@ class TestTaken:
             seconds_of="work", kind="tensor", node="dgx-0", pod="p",
             namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
             metrics={"memory": "40GiB", "fabric-tx?": "30%:5%:60"}, measured_frequency=1755, measured_capability=1.5,
-            faults=[{"kind": "hang", "every": 60}],
+            faults=[{"kind": "hang", "every": 60}], labels={"dra_claim_name": "one", "team/name": "ml: 1"},
         )  # fmt: skip
         assert spec == WorkloadSpec(
             "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3,
@@ -54,7 +55,7 @@ class TestTaken:
                 MetricUse("memory_used_bytes", (Activity(40 * 2**30),)),
                 MetricUse("fabric_tx_bytes_per_second", (Activity(30, 5, 60),), True, is_optional=True),
             ),
-            1755, 1.5, ({"kind": "hang", "every": 60},),
+            1755, 1.5, ({"kind": "hang", "every": 60},), (("dra_claim_name", "one"), ("team/name", "ml: 1")),
         )  # fmt: skip
 
     @pytest.mark.parametrize(
@@ -180,6 +181,14 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("repeat", "2", "repeat: must be a whole number, 0 for ever"),
         ("repeat", True, "repeat: must be a whole number, 0 for ever"),
         ("repeat", 2**53 + 1, "repeat: must be a whole number, 0 for ever"),
+        ("labels", "a:b", "labels: must be at most 64 names, each with a text"),
+        ("labels", {f"l{n}": "" for n in range(65)}, "labels: must be at most 64 names, each with a text"),
+        ("labels", {"a": 1}, "labels: a: must be a text, not a number"),
+        ("labels", {"a": "x" * 1025}, "labels: a: is longer than 1024 characters"),
+        ("labels", {"a b": "x"}, f"labels: 'a b' {NO_LABEL}"),
+        ("labels", {"a" * 318: "x"}, f"labels: '{'a' * 100}' {NO_LABEL}"),
+        ("labels", {5: "x"}, f"labels: what is no text {NO_LABEL}"),
+        ("labels", {"pod": "x"}, "labels: pod is a field of the workload: give it there"),
         ("limits", [], "limits: must be at most 64 metrics, each with a number"),
         ("limits", {str(n): 1 for n in range(65)}, "limits: must be at most 64 metrics, each with a number"),
         ("limits", {"memory": "lots"}, f"limits: memory: 'lots' {NO_SIZE}"),
@@ -267,6 +276,9 @@ def test_what_must_be_there(field: str) -> None:
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
 WORDS = TEXTS.map(str.strip).filter(bool)
+LABELS = st.from_regex("[A-Za-z0-9_][A-Za-z0-9_./-]{0,316}", fullmatch=True).filter(
+    lambda name: name not in ("pod", "namespace", "container")
+)
 
 
 def amounts(most: float) -> st.SearchStrategy[Activity]:
@@ -321,6 +333,7 @@ def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
         uses=tuple({use.metric: use for use in draw(st.lists(metric_uses(), max_size=3))}.values()),
         measured_frequency_mhz=draw(st.floats(0, 1e9)),
         measured_capability=draw(st.floats(0, 1e9)),
+        labels=tuple(draw(st.dictionaries(LABELS, TEXTS, max_size=3)).items()),
     )
 
 

@@ -51,9 +51,9 @@ def test_run_with_everything():
 
 def test_the_same_request_in_words():
     """Words and JSON lines say the same to a port."""
-    words = parse_words(b"run x devices=card0 profile=98:1:0 limit=a:1 detach", WORKLOAD_GRAMMAR)
+    words = parse_words(b"run x devices=card0 profile=98:1:0 limit=a:1 label=b:c:d detach", WORKLOAD_GRAMMAR)
     lines = parse(
-        {"op": "run", "name": "x", "devices": "card0", "profile": "98:1:0", "limits": {"a": 1.0}, "detach": True}
+        {**RUN, "profile": "98:1:0", "limits": {"a": 1.0}, "labels": {"b": "c:d"}, "detach": True}
     )
     assert words == lines
 
@@ -115,6 +115,8 @@ def test_an_error_carries_the_id():
         (json.dumps({**RUN, "repeat": 1.5}).encode(), "repeat: must be a whole number"),
         (json.dumps({**RUN, "repeat": True}).encode(), "repeat: must be a whole number, not true or false"),
         (json.dumps({**RUN, "limits": {"a": [1]}}).encode(), "limits: 'a' must have a finite number or a size, not a"),
+        (json.dumps({**RUN, "labels": {"a": 1}}).encode(), "labels: 'a' must have a text, not a number"),
+        (json.dumps({**RUN, "labels": {"a": ["b"]}}).encode(), "labels: 'a' must have a text, not a list"),
         (json.dumps({**RUN, "metrics": {"a": None}}).encode(), "metrics: 'a' must have a text, a number or a"),
         (json.dumps({**RUN, "limits": {"a": 10**400}}).encode(), "limits: "),
         (json.dumps({**RUN, "ttl": True}).encode(), "ttl: must be a duration"),

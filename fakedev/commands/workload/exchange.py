@@ -46,6 +46,7 @@ def run_message(workload: WorkloadSpec) -> bytes:
         "pod": workload.pod,
         "namespace": workload.namespace,
         "container": workload.container,
+        "labels": dict(workload.labels),
         "limits": {metric: _plain(value) for metric, value in workload.limits},
         "run-time-limit": _plain(workload.run_time_limit_seconds),
         "ttl": _plain(workload.ttl_seconds),
@@ -90,6 +91,7 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
         "kind of work": workload.kind != "compute",
         "node": workload.node,
         "pod": workload.pod or workload.namespace or workload.container,
+        "labels": workload.labels,
     }
     return [name for name, value in asked.items() if value]
 

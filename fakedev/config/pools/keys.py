@@ -20,9 +20,10 @@ from fakedev.config.names import (
 from fakedev.config.pools.churn import CHURN
 from fakedev.config.profile_keys import SCHEDULE
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.spec.device_types import Layout
 from fakedev.spec.fleet import MAX_SPEED
+from fakedev.spec.kubernetes import MAX_REPLICAS, MigStrategy
 from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.shards import parse_shard
 
@@ -54,6 +55,15 @@ DEVICE = Section(
     doc="One device of every node of the pool.",
 )
 
+SHARING = Section(
+    "fleet.pools.sharing",
+    (
+        Key("replicas", Integer(1, MAX_REPLICAS), "How many pods may share a device.", default=1),
+        Key("rename", Boolean(), "Shared devices are another resource: nvidia.com/gpu.shared.", default=False),
+    ),
+    doc="Time-slicing, as NVIDIA's device plugin does it.",
+)
+
 POOL = Section(
     "fleet.pools",
     (
@@ -68,7 +78,7 @@ POOL = Section(
                 )
             ),
             "The nodes: a number of them, their names, or a CSV file with the columns name and, if wanted, "
-            "device, count, labels (as k=v;k=v), label:NAME and inlet.",
+            "device, count, labels (as k=v;k=v), label:NAME and inlet; cluster: those of a Kubernetes cluster.",
             default=1,
         ),
         Key(
@@ -138,6 +148,15 @@ POOL = Section(
             default="as-vendor",
         ),
         Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
+        Key("sharing", SHARING, "How pods of a cluster share its devices by time-slicing."),
+        Key(
+            "mig-strategy",
+            Choice.of(MigStrategy),
+            "How instances are offered in a cluster: not at all, all of one profile as nvidia.com/gpu, or each profile "
+            "as a resource of its own.",
+            default=MigStrategy.NONE,
+            default_words="none",
+        ),
     ),
     doc="Nodes with the same devices.",
 )

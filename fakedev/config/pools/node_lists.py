@@ -17,6 +17,8 @@ from fakedev.spec.fleet import NodeSpec
 
 #: The columns that a list may have; beside them those of labels.
 COLUMNS: Final = ("name", "device", "count", "labels", "inlet")
+#: In the place of nodes: they are those of a cluster, and come and go.
+CLUSTER: Final = "cluster"
 #: A column of a label begins so.
 _LABEL: Final = "label:"
 Read = TypeVar("Read")
@@ -170,6 +172,8 @@ class PoolNodes:
         if values.given("node-name"):
             at = values.place_of("node-name")
             self._report.problem(at, "node-name: is for a number of nodes, and these have names")
+        if nodes == CLUSTER:
+            return []
         if isinstance(nodes, str):
             return self._from_csv(nodes, place)
         for name, item in zip(nodes, values.items_of("nodes"), strict=False):

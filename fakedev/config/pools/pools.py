@@ -12,16 +12,16 @@ from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity, LoadedPool
 from fakedev.config.pools.churn import read_churn
-from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
+from fakedev.config.pools.node_lists import CLUSTER, ListedNode, Names, PoolNodes
 from fakedev.config.schema.nodes import Place, Report, Table
 from fakedev.config.schema.schema import Values
 from fakedev.exposition.identity import SharedDevices
+from fakedev.sim.cluster_nodes import MAX_DEVICES
 from fakedev.sim.entities.roster import device_files
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
+from fakedev.spec.kubernetes import InCluster
 
-#: Devices a fleet may have.
-MAX_DEVICES: Final = 1_000_000
 #: Facts of single devices, by which identities distinguish them.
 _SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
 _DEVICES_PER_NODE: Final = 8
@@ -61,7 +61,11 @@ class Pools:
             return []
         self._names.add(name, values.place_of("name"))
         fits = self._fits(sum(counts), values.place_of("nodes"))
-        if identity is None or not nodes or not fits or None in types.values():
+        is_of_cluster = values["nodes"] == CLUSTER
+        if is_of_cluster:
+            self._check_of_cluster(values)
+            kinds = {("", usual): []}
+        if identity is None or not (nodes or is_of_cluster) or not fits or None in types.values():
             return []
         for label in _SINGLE:
             if label in values["labels"] and sum(counts) > 1:
@@ -71,7 +75,9 @@ class Pools:
                 )
         self._check_nodes(nodes, counts)
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
-        churn = read_churn(values["churn"], self._catalog, self._report) if values["churn"] is not None else None
+        churn = None
+        if values["churn"] is not None and not is_of_cluster:
+            churn = read_churn(values["churn"], self._catalog, self._report)
         pools = []
         for (word, count), alike in kinds.items():
             device = types[word]
@@ -84,12 +90,19 @@ class Pools:
             spec = PoolSpec(
                 name, tuple(node.spec for node in alike), device_type, count,
                 self._with_instances(values, own, device), dict(values["labels"]), shown_as, values["inlet"], parts,
-                churn,
+                churn, _in_cluster(values), is_of_cluster,
             )  # fmt: skip
             self._check_inlets(spec, values)
             self._check_files(spec, values.place_of("devices"))
             pools.append(LoadedPool(spec, values, device, identity, listed))
         return pools
+
+    def _check_of_cluster(self, values: Values) -> None:
+        """Reports keys that a pool without nodes of its own cannot have."""
+        for key in ("profile", "churn"):
+            if values.given(key):
+                text = f"{key}: the nodes come from the cluster, and their work is that of its pods"
+                self._report.problem(values.place_of(key), text)
 
     def _type(
         self, word: str, kinds: Mapping[tuple[str, int], Sequence[ListedNode]], values: Values
@@ -187,6 +200,11 @@ class Pools:
         if before <= MAX_DEVICES < self._devices:
             self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MAX_DEVICES}")
         return self._devices <= MAX_DEVICES
+
+
+def _in_cluster(values: Values) -> InCluster:
+    sharing: Values = values["sharing"]
+    return InCluster(sharing["replicas"], sharing["rename"], values["mig-strategy"])
 
 
 def _places(values: Values, key: str) -> list[Place]:

@@ -154,6 +154,7 @@ class Key:
     :param default_yaml: the default as it would be written, for lists of sections.
     :param unit: of the number, for the documentation; empty: that of the type.
     :param secret: never printed.
+    :param optional: a section that is None when it is not written, although all its keys have defaults.
     :param field: of the frozen value that holds it; empty: that of its name, as ``grace`` or ``grace_seconds``.
     """
 
@@ -167,13 +168,14 @@ class Key:
     default_yaml: str = ""
     secret: bool = False
     field: str = ""
+    optional: bool = False
 
     @cached_property
     def has_plain_default(self) -> bool:
         """Whether ``default`` is the value when the key is not written, and that is allowed."""
         if self.required or self.default_yaml:
             return False
-        return not isinstance(self.type, Section) or any(key.required for key in self.type.keys)
+        return self.optional or not isinstance(self.type, Section) or any(key.required for key in self.type.keys)
 
     @property
     def plain_default(self) -> Any:
@@ -189,6 +191,8 @@ class Key:
         """The value when the key is not written; a section whose keys all have defaults has those."""
         if self.default_yaml:
             return self.type.read(self.default_node, self.name, Report())
+        if self.optional:
+            return None
         if isinstance(self.type, Section) and not any(each.required for each in (self, *self.type.keys)):
             return self.type.empty(place)
         return self.default

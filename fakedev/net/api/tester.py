@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+from fakedev.net.api.answers import AnswersBy
 from fakedev.net.http.api import ApiPage, ApiResource, counted, json_body, missing, shown
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.pages import shown_names
 from fakedev.net.tester.service import LoadTester
-from fakedev.spec.web_paths import LOAD, LOAD_PLAN
+from fakedev.spec.web_paths import LOAD, LOAD_DEVICES, LOAD_NODES, LOAD_PLAN, LOAD_PODS
 from fakedev.tester.plan import ClosedLoad
 from fakedev.tester.report_values import statistics_values
 from fakedev.tester.timeline import Step
@@ -89,12 +90,16 @@ def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class LoadPlan(ApiResource):
-    """One plan; its timeline is below it."""
+    """One plan; its timeline and who answered its requests are below it."""
 
     query = LOAD_PLAN.query
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
+        statistics = tester.statistics(driver.plan.name)
         self.put_child("timeline", ApiPage(partial(_timeline, tester, driver.plan.name)))
+        self.put_child("nodes", AnswersBy(LOAD_NODES, "node", lambda: statistics.nodes))
+        self.put_child("devices", AnswersBy(LOAD_DEVICES, "device", lambda: statistics.devices))
+        self.put_child("pods", AnswersBy(LOAD_PODS, "pod", lambda: statistics.pods))
         self._tester = tester
         self._driver = driver
 

@@ -14,7 +14,7 @@ from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.health import worst_of
 from fakedev.sim.levels import DEVICE, UNIT
-from fakedev.sim.workloads.labels import value_facts
+from fakedev.sim.workloads.labels import owned, value_facts
 from fakedev.sim.workloads.workload import Workload, origin_of
 from fakedev.spec.web_paths import NODE_METRICS
 from fakedev.spec.workload_fields import fields_of_workload
@@ -92,7 +92,7 @@ def device_describer(fleet: Fleet, devices: Sequence[int]) -> Callable[[int], di
         return {
             "device": f"{node.name}/{device - node.first}",
             "type": node.pool.device_type.name,
-            "facts": {**facts(node)[device - node.first], **owners[device], **value_facts(units, device)},
+            "facts": owned(facts(node)[device - node.first], owners[device]) | value_facts(units, device),
             "quantities": {
                 name: column[row] for name, column in values.items() if name not in present or present[name][row]
             },

@@ -69,6 +69,15 @@ class WorkloadHub:
         if found:
             self.fleet.apply(DropWorkload(found[0]) if len(found) == 1 else DropWorkloads(found))
 
+    def end(self, workload_ids: Sequence[str], reason: str) -> None:
+        """Stop workloads, without those that have ended already; their listeners are not told."""
+        for workload_id in workload_ids:
+            self._listeners.pop(workload_id, None)
+        by_id = self.fleet.workloads.by_id
+        found = self.fleet.intake.not_ending([each for each in workload_ids if each in by_id])
+        if found:
+            self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
+
     def notify_listeners(self, verdicts: list[Verdict]) -> None:
         """Log the verdicts of a tick and pass each to its listener, in order; many take several turns."""
         self._verdicts.extend(verdicts)

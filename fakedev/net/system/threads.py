@@ -17,15 +17,18 @@ _SWITCH_SECONDS: Final = 0.0001
 
 
 def call_in_thread(reactor: Any, work: Callable[[], Outcome]) -> Deferred[Outcome]:
-    """Call a function in a thread; callers make one call at a time.
+    """Call a function in a thread.
 
     :returns: fires with its result, or fails with its exception.
     """
     usual_seconds = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    is_first = usual_seconds > 2 * _SWITCH_SECONDS  # else another call runs, and restores the interval
+    if is_first:
+        sys.setswitchinterval(_SWITCH_SECONDS)
 
     def ended(outcome: Outcome) -> Outcome:
-        sys.setswitchinterval(usual_seconds)
+        if is_first:
+            sys.setswitchinterval(usual_seconds)
         return outcome
 
     done: Deferred[Outcome] = deferToThreadPool(reactor, reactor.getThreadPool(), work)

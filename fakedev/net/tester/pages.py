@@ -20,7 +20,7 @@ from fakedev.spec.web_paths import LOAD
 from fakedev.tester.original_text import original_nodes_text, original_pods_text, original_statistics_text
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import nodes_text, pods_text, statistics_text
-from fakedev.tester.report_values import node_values, statistics_values, tally_values, totals
+from fakedev.tester.report_values import statistics_values, tally_values, totals
 from fakedev.tester.tallies import ALL
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -136,7 +136,7 @@ def _nodes(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Re
     statistics, which = page.tester.statistics(plan), shown_names(request)
     if form is Form.JSON:
         devices = tally_values("device", statistics.devices, which)
-        nodes = node_values(statistics, which)
+        nodes = tally_values("node", statistics.nodes, which)
         return json_response({"nodes": nodes, "devices": devices, "totals": totals(statistics)})
     if page.changes:
         return _plain(f"{original_nodes_text(statistics, which)}\n{nodes_text(statistics, which)}")

@@ -99,8 +99,10 @@ class NodePages(GuardedResource):
     def missing(self, request: GuardedRequest) -> str:
         name = request.postpath[0].decode("utf-8", "replace") if request.postpath else ""
         if not name:
-            example = web_paths.NODE_METRICS.at(NODE=self._pages.fleet.roster.shown[0].name)
-            return f"nothing is here: name a node, as {example}"
+            shown = self._pages.fleet.roster.shown
+            if not shown:
+                return "there is no node: the cluster has none with the label"
+            return f"nothing is here: name a node, as {web_paths.NODE_METRICS.at(NODE=shown[0].name)}"
         if self._pages.fleet.roster.node(name) is None:
             return no_node(name, self._pages.fleet.roster, "").text
         return f"this address does not show the node {name!r}"
@@ -142,18 +144,22 @@ class LinksPage(GuardedResource):
     """/ of an address where nothing can be changed: links to its pages."""
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
-        node = fleet.roster.shown[0].name
+        self._fleet = fleet
         linked = [path for path in web_paths.WEB_PATHS if path.is_linked]
-        paths = [path.at(NODE=node) for path in linked if has_queues or path is not web_paths.QUEUE_METRICS]
+        self._linked = [path for path in linked if has_queues or path is not web_paths.QUEUE_METRICS]
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The page; the node of its links is the first that there is."""
+        shown = self._fleet.roster.shown
+        node = shown[0].name if shown else ""
+        paths = [path.at(NODE=node) for path in self._linked if node or "NODE" not in path.template]
         links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in paths)
-        self._html = (
+        html = (
             f"<!doctype html><html lang=en><meta charset=utf-8><title>fakedev</title>"
             f"<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:40em;margin:2em auto;padding:0 1em;"
             f"color-scheme:light dark}}</style>"
             f"<h1>fakedev {escape(__version__)}</h1>"
-            f"<p><strong>Everything here is simulated:</strong> {fleet.roster.summary}, "
+            f"<p><strong>Everything here is simulated:</strong> {self._fleet.roster.summary}, "
             f"none of which exist.</p><ul>{links}</ul>"
-        ).encode()
-
-    def get(self, request: GuardedRequest) -> Response:
-        return Response(200, self._html, "text/html; charset=utf-8")
+        )
+        return Response(200, html.encode(), "text/html; charset=utf-8")

@@ -17,7 +17,7 @@ from fakedev.sim.faults.effects import Effect, effect_of
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_fields import fault_from_fields
-from fakedev.spec.fault_kinds import KINDS, FaultKind, Scope
+from fakedev.spec.fault_kinds import KINDS, OF_WHOLE_NODES, FaultKind
 from fakedev.spec.fleet import MetricName, WorkloadSpec
 from fakedev.spec.shards import entity_key
 
@@ -129,7 +129,7 @@ class FaultRules:
         if spec.every_seconds and spec.every_seconds < self.tick_seconds - ROUNDING_SECONDS:
             raise Refused("limit", f"must not be less than a tick of {self.tick_seconds:g} seconds", "every")
         first = devices
-        if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
+        if kind.scope in OF_WHOLE_NODES and len(devices):
             # One random number for the whole node.
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
@@ -140,7 +140,7 @@ class FaultRules:
         """The units that it may affect: those of its device words that can have it."""
         devices = resolve_here(spec.devices, self.roster, spec.node, of_configuration=of_configuration)
         may_lack = of_configuration and self.roster.whole is not None
-        if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
+        if kind.scope in OF_WHOLE_NODES and len(devices):
             nodes = np.unique(self.roster.node_positions(devices)).tolist()
             devices = np.concatenate([np.array(self.roster.nodes[node].devices) for node in nodes])
         for needed, by in kind.needed(spec.values).items():

@@ -1,4 +1,4 @@
-"""The labels of devices that change as a fleet runs: owners (pod, namespace, container) and values such as the XID.
+"""The labels of devices that change as a fleet runs: owners (pod, namespace, ...) and values such as the XID.
 
 A device belongs to the containers of its workloads, in the order of their start. An identity that shows only one
 container shows the first, so labels do not change when another workload starts.
@@ -60,6 +60,14 @@ class LabelVersions:
     def of(self, node: RosterNode) -> int:
         """The number of the last change of the node's labels."""
         return self._of.get(node, 0)
+
+
+def owned(device: dict[str, str], owner: Mapping[str, str]) -> dict[str, str]:
+    """The facts of a device, then those of its owner; where both have one, that of the device.
+
+    So no label of a workload makes two devices look the same.
+    """
+    return {**device, **owner, **device}
 
 
 def value_facts(level: Level, position: int) -> dict[str, str]:
@@ -169,16 +177,22 @@ class Attribution:
         return self._holders[device] is None
 
     def facts(self, device: int) -> dict[str, str]:
-        """``pod``, ``namespace`` and ``container`` of a device's first owner; empty texts if the device is free."""
+        """``pod``, ``namespace``, ``container`` and labels of a device's first owner; empty texts if it is free."""
         holders = self._holders[device]
         return _facts(next(iter(holders.values()))) if holders else _FREE
 
     def all_facts(self, device: int) -> list[dict[str, str]]:
-        """As :meth:`facts`, for each container on a device: each container once, in the order of start."""
+        """As :meth:`facts`, for each container on a device: each container once, in the order of start.
+
+        Several workloads of a container are one, with the labels of the first.
+        """
         holders = self._holders[device]
         if not holders:
             return [_FREE]
-        return list({tuple(facts.values()): facts for facts in map(_facts, holders.values())}.values())
+        firsts: dict[tuple[str, ...], Workload] = {}
+        for workload in holders.values():
+            firsts.setdefault(_container(workload), workload)
+        return list(map(_facts, firsts.values()))
 
 
 class DeviceLabels:
@@ -222,16 +236,17 @@ class DeviceLabels:
 
         :param level: the level of the units.
         """
-        facts = self._roster.facts(self._seed, node)
-        for position, device in zip(node.devices, facts, strict=True):
-            device.update(self.attribution.facts(position), **value_facts(level, position))
-        return facts
+        return [
+            owned(device, self.attribution.facts(position)) | value_facts(level, position)
+            for position, device in zip(node.devices, self._roster.facts(self._seed, node), strict=True)
+        ]
 
     def shared_facts(self, node: RosterNode, level: Level) -> list[list[dict[str, str]]]:
         """As :meth:`facts`: for each device the facts of each container on it."""
         return [
-            [device | holder for holder in self.attribution.all_facts(position)]
-            for position, device in zip(node.devices, self.facts(node, level), strict=True)
+            [owned(device, holder) | values for holder in self.attribution.all_facts(position)]
+            for position, device in zip(node.devices, self._roster.facts(self._seed, node), strict=True)
+            for values in (value_facts(level, position),)
         ]
 
     def part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, dict[str, str]]]:
@@ -239,18 +254,24 @@ class DeviceLabels:
 
         :param level: the level of the units.
         """
-        parts = self._parts_of(node)
-        facts = self._roster.part_facts(self._seed, node, self._roster.facts(self._seed, node)) if parts else []
-        for unit, part in zip(parts, facts, strict=True):
-            part.update(self.attribution.facts(unit), **value_facts(level, unit))
-        return list(zip(parts, facts, strict=True))
+        return [
+            (unit, owned(part, self.attribution.facts(unit)) | value_facts(level, unit))
+            for unit, part in self._bare_parts(node)
+        ]
 
     def shared_part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, list[dict[str, str]]]]:
         """As :meth:`part_facts`: for each part the facts of each container on it."""
         return [
-            (unit, [facts | holder for holder in self.attribution.all_facts(unit)])
-            for unit, facts in self.part_facts(node, level)
+            (unit, [owned(part, holder) | values for holder in self.attribution.all_facts(unit)])
+            for unit, part in self._bare_parts(node)
+            for values in (value_facts(level, unit),)
         ]
+
+    def _bare_parts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
+        """Each part with the facts that never change."""
+        parts = self._parts_of(node)
+        facts = self._roster.part_facts(self._seed, node, self._roster.facts(self._seed, node)) if parts else []
+        return list(zip(parts, facts, strict=True))
 
     def _parts_of(self, node: RosterNode) -> range:
         """The units that are parts of a node's devices."""
@@ -272,6 +293,10 @@ def _without(devices: Positions, others: Positions, count: int) -> Positions:
     return devices[~is_other[devices]]
 
 
-def _facts(workload: Workload) -> dict[str, str]:
+def _container(workload: Workload) -> tuple[str, str, str]:
     spec = workload.spec
-    return {"pod": spec.pod, "namespace": spec.namespace, "container": spec.container}
+    return spec.pod, spec.namespace, spec.container
+
+
+def _facts(workload: Workload) -> dict[str, str]:
+    return {**dict(zip(_FREE, _container(workload), strict=True)), **dict(workload.spec.labels)}

@@ -10,7 +10,21 @@ import pytest
 
 from fakedev.net.http.items import Items, in_order, items_response
 from fakedev.net.http.response import Response
-from fakedev.spec.web_paths import COLLECTIONS, DEVICES, FAULTS, JOURNAL, NODES, QUEUES, WEB_PATHS, WORKLOADS, WebPath
+from fakedev.spec.web_paths import (
+    COLLECTIONS,
+    DEVICES,
+    FAULTS,
+    JOURNAL,
+    LOAD_DEVICES,
+    LOAD_NODES,
+    LOAD_PODS,
+    NODES,
+    QUEUES,
+    WEB_PATHS,
+    WORKLOADS,
+    WebPath,
+)
+from fakedev.workqueue.outcome import Answer, Outcome
 from tests.support.application import MemoryApplication, application
 from tests.support.paths import DOCUMENTS
 
@@ -24,15 +38,25 @@ fleet:
 web: ["127.0.0.1:9400"]
 workloads: {listen: [], base: [{name: base, devices: box/0, profile: "40:0:0"}]}
 queues: {names: [fast, slow, Slowest]}
+tester: {plans: [{name: users, queue: fast, frontend: /run/clients.sock, parallel: 1}]}
 """
 NAMES = {path: path.template.rpartition("/")[2] for path in COLLECTIONS}
 #: The name of an item, by the collection.
-IDS = {WORKLOADS: "name", FAULTS: "kind", JOURNAL: "scope", DEVICES: "device", NODES: "node", QUEUES: "queue"}
+IDS = {
+    WORKLOADS: "name", FAULTS: "kind", JOURNAL: "scope", DEVICES: "device", NODES: "node", QUEUES: "queue",
+    LOAD_NODES: "node", LOAD_DEVICES: "device", LOAD_PODS: "pod",
+}  # fmt: skip
+#: Who answered the requests of the plan: node, device, pod, seconds, and the error of a failure.
+ANSWERS = (
+    ("Dgx-10", "gpu1", "pod-b", 0.1, "no memory left"), ("dgx-9", "gpu0", "", 0.3, ""),
+    ("dgx-9", "gpu1", "pod-a", 0.4, ""), ("box", "0", "pod-a", 2.0, "exit code 3"), ("", "0", "pod-a", 0.2, ""),
+    ("dgx-9", "gpu1", "pod-a", 0.5, "killed"),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[MemoryApplication]:
-    """Two pools, three queues, three workloads, two faults."""
+    """Two pools, three queues, three workloads, two faults, a plan of load with its answers."""
     with application(CONFIG) as running:
         for name, load, pod in (("job-10", 50, "Chat-1"), ("job-9", 70, None)):
             body = {"name": name, "devices": ["dgx-10/1"], "profile": f"{load}:0:60", "pod": pod}
@@ -40,12 +64,24 @@ def app() -> Iterator[MemoryApplication]:
         for fault in ({"kind": "hang", "duration": "1h"}, {"kind": "fan"}):
             assert running.ask("POST", FAULTS.template, {**fault, "devices": ["dgx-2/*"]}).status == 201
         running.tick(2)
+        statistics = running.service.getServiceNamed("tester").statistics("users")
+        for node, device, pod, seconds, error in ANSWERS:
+            outcome = Outcome.FAILURE if error else Outcome.SUCCESS
+            answer = Answer(
+                outcome, int(bool(error)), error, run_seconds=seconds, node=node, pod=pod, device=device
+            )
+            statistics.answered(statistics.started(0.0, 0.0), answer, 1.0)
         yield running
 
 
 def names(app: MemoryApplication, path: WebPath, query: str) -> list[str]:
     """The names of the items that a query gives."""
-    return [each[IDS[path]] for each in app.json(f"{path.template}?{query}")[NAMES[path]]]
+    return [each[IDS[path]] for each in app.json(f"{address(path)}?{query}")[NAMES[path]]]
+
+
+def address(path: WebPath) -> str:
+    """The path of a collection, below the plan where it is one of a plan."""
+    return path.at(PLAN="users")
 
 
 def test_every_collection_is_here() -> None:
@@ -69,12 +105,18 @@ def test_every_collection_is_here() -> None:
         (NODES, "dgx-1", ["dgx-1", "dgx-10"]),
         (QUEUES, "SLOW", ["slow", "Slowest"]),
         (QUEUES, "", ["fast", "slow", "Slowest"]),
+        (LOAD_NODES, "DGX", ["Dgx-10", "dgx-9"]),
+        (LOAD_NODES, "exit+code", ["box"]),
+        (LOAD_NODES, "pod-a", []),
+        (LOAD_DEVICES, "/gpu1", ["Dgx-10/gpu1", "dgx-9/gpu1"]),
+        (LOAD_PODS, "pod-", ["pod-a", "pod-b"]),
+        (LOAD_PODS, "", ["", "pod-a", "pod-b"]),
     ],
 )
 def test_search(app: MemoryApplication, path: WebPath, search: str, found: list[str]) -> None:
     """A part of a name, a kind, a pod or a device, without regard to case; the total is that of what is found."""
     assert names(app, path, f"search={search}") == found
-    page = app.json(f"{path.template}?search={search}&limit=1&offset=1")
+    page = app.json(f"{address(path)}?search={search}&limit=1&offset=1")
     assert (page["total"], [each[IDS[path]] for each in page[NAMES[path]]]) == (len(found), found[1:2])
 
 
@@ -89,6 +131,13 @@ def test_search(app: MemoryApplication, path: WebPath, search: str, found: list[
         (FAULTS, "kind", ["fan", "hang"]),
         (FAULTS, "-remaining-seconds", ["fan", "hang"]),
         (QUEUES, "-queue", ["Slowest", "slow", "fast"]),
+        (LOAD_NODES, "node", ["", "box", "dgx-9", "Dgx-10"]),
+        (LOAD_NODES, "-answers", ["dgx-9", "", "Dgx-10", "box"]),
+        (LOAD_NODES, "-run-max", ["box", "dgx-9", "", "Dgx-10"]),
+        (LOAD_NODES, "-last-error", ["Dgx-10", "dgx-9", "box", ""]),
+        (LOAD_DEVICES, "run-p50", ["Dgx-10/gpu1", "/0", "dgx-9/gpu0", "dgx-9/gpu1", "box/0"]),
+        (LOAD_PODS, "failures", ["", "pod-b", "pod-a"]),
+        (LOAD_PODS, "-run-mean", ["pod-a", "", "pod-b"]),
     ],
 )
 def test_sort(app: MemoryApplication, path: WebPath, sort: str, found: list[str]) -> None:
@@ -112,17 +161,17 @@ def test_every_key_sorts(app: MemoryApplication, path: WebPath) -> None:
     for key in path.sort:
         for sort in (key, f"-{key}"):
             assert sorted(names(app, path, f"sort={sort}")) == sorted(every), sort
-    refused = app.get(f"{path.template}?sort=-colour")
+    refused = app.get(f"{address(path)}?sort=-colour")
     error = json.loads(refused.body)["error"]
     assert (refused.status, error["where"]) == (400, "sort")
     assert f"unknown key 'colour': there are {', '.join(path.sort)}, and -KEY for the reverse order" in error["message"]
-    assert app.ask("HEAD", f"{path.template}?sort=colour").status == 400
+    assert app.ask("HEAD", f"{address(path)}?sort=colour").status == 400
 
 
 def test_items_only(app: MemoryApplication) -> None:
     """What is not a list takes neither."""
-    for path in ("/api/v1/history?search=x", "/api/v1/clock?sort=tick", "/api/v1/queues/fast?search=x"):
-        assert app.get(path).status == 400
+    for path in ("history?search=x", "clock?sort=tick", "queues/fast?search=x", "tester/users?sort=node"):
+        assert app.get(f"/api/v1/{path}").status == 400
 
 
 class Request:

@@ -140,6 +140,7 @@ class TestWords(WorkloadPortCase):
             "run x devices=a/0 profile=ramp(0,90:0:5": "profile: activity 1: 'ramp(0,90' is no function",
             "run x devices=a/0 profile=ramp(5,90):6:5": "profile: activity 1: ramp: fluctuation 6 is not within",
             "run x devices=a/0 profile=10 use=memory": "use: 'memory' is not NAME:PROFILE",
+            "run x devices=a/0 profile=10 label=team": "label: 'team' is not NAME:TEXT",
             "run x devices=a/0 profile=10 use=:5": "use: ':5' is not NAME:PROFILE",
             "run x devices=a/0 profile=10 use=memory:1 use=memory:2": "use: 'memory' is given twice",
             "run x devices=a/0 profile=10 use=memry:1": "use: 'memry' is no metric that workloads bring; did you",

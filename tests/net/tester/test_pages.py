@@ -21,6 +21,7 @@ from fakedev.net.tester.pages import make_load_pages, make_tester_folder
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.tallies import MAX_NAMES
 from fakedev.workqueue.outcome import Answer, Outcome
 from tests.net.tester.test_service import OPEN, FakeRequests
 from tests.support.http_wire import Answer as HttpAnswer
@@ -295,6 +296,43 @@ class TestService(PageCase):
         assert [row["seconds"] for row in rows] == list(range(len(rows)))
         assert sum(row["successes"] + row["failures"] for row in rows) == 4
         assert all((row["p50"] is None) == (row["successes"] == 0) for row in rows)
+
+    def test_lists_of_those_that_answered(self) -> None:
+        """Of each plan: the same values as in its statistics, in any order and part; a reset empties them."""
+        self.run_some()
+        way = self.ways["sleep"]
+        for number in range(11):
+            way.answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number}", pod="p", device="d"))
+        told = json.loads(self.ask(self.service, "GET /api/v1/tester/sleep").body)["statistics"]
+        for what in ("nodes", "devices", "pods"):
+            found = self.answered(f"sleep/{what}")
+            assert (found[what], found["total"]) == (told[what], told["totals"][what])
+            assert self.answered(f"open/{what}") == {what: [], "total": 0}
+        assert self.answered("sleep/nodes?limit=0") == {"nodes": [], "total": 12}
+        some = self.answered("sleep/nodes?search=N1&sort=-node")
+        assert ([node["node"] for node in some["nodes"]], some["total"]) == (["n10", "n1"], 2)
+        assert some["nodes"][0]["pods"] == {"p": 1}
+        self.tester.reset()
+        assert self.answered("sleep/pods") == {"pods": [], "total": 0}
+        assert self.ask(self.service, "HEAD /api/v1/tester/sleep/nodes").status == 200
+        for path, status in (("other/nodes", 404), ("sleep/tallies", 404), ("sleep/nodes/n1", 404),
+                             ("sleep/nodes?limit=501", 400), ("sleep/pods?sort=node", 400)):  # fmt: skip
+            assert self.ask(self.service, f"GET /api/v1/tester/{path}").status == status, path
+
+    def test_all_other_names_are_the_last(self) -> None:
+        """Names beyond the limit share an entry, which no name can hide: it is last in the order of names."""
+        for number in range(MAX_NAMES + 5):
+            self.ways["sleep"].answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number}", pod="(others)", device="d"))
+        for query in ("offset=4000", "offset=4000&sort=node"):
+            found = self.answered(f"sleep/nodes?{query}")
+            assert found["total"] == MAX_NAMES + 1
+            last = found["nodes"][-1]
+            assert (last["node"], last["answers"], last["pods"]) == ("(others)", 5, {"(others)": 5})
+        assert self.answered("sleep/nodes?sort=-node&limit=1")["nodes"] == [last]
+
+    def answered(self, path: str) -> Any:
+        """A list of those that answered."""
+        return json.loads(self.ask(self.service, f"GET /api/v1/tester/{path}").body)
 
     def test_what_cannot_be_posted(self) -> None:
         """Says why; nothing is changed."""

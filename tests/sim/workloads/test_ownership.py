@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fakedev.sim.fleet import Fleet
+from tests.support.divided_devices import ROUND_PARTS
 from tests.support.fleets import labels_of, make_fleet, pool_of, start, stop
 
 
@@ -93,3 +94,45 @@ class TestAttribution:
         stop(fleet, second)
         fleet.advance()
         assert fleet.labels_version(two) == version
+
+
+class TestLabelsOfWorkloads:
+    """Further labels that a workload brings: facts of its devices while its pod has them."""
+
+    def test_they_come_and_go_with_the_pod(self) -> None:
+        """Like the pod's name; a fact that the device has of its own stays."""
+        fleet = make_fleet()
+        node = fleet.roster.nodes[0]
+        before = fleet.facts(node)
+        workload_id = start(fleet, "card1", pod="p", labels={"dra_claim_name": "one", "uuid": "stolen"})
+        fleet.advance()
+        after = fleet.facts(node)
+        assert after[1] == {**before[1], "pod": "p", "dra_claim_name": "one"}
+        assert [after[0], *after[2:]] == [before[0], *before[2:]]
+        stop(fleet, workload_id)
+        fleet.advance()
+        assert fleet.facts(node) == before
+
+    def test_each_container_on_a_shared_device_has_its_own(self) -> None:
+        """No label of the first is shown with the second; several workloads of a container are one, as the first."""
+        fleet = make_fleet()
+        start(fleet, "card0", pod="p", container="a", labels={"dra_claim_name": "one"})
+        start(fleet, "card0", pod="p", container="a", labels={"dra_claim_name": "two"})
+        start(fleet, "card0", pod="p", container="b", labels={"team": "ml"})
+        fleet.advance()
+        shared = fleet.shared_facts(fleet.roster.nodes[0])[0]
+        assert [(each["container"], each.get("dra_claim_name"), each.get("team")) for each in shared] == [
+            ("a", "one", None), ("b", None, "ml"),
+        ]  # fmt: skip
+
+    def test_parts_have_them(self) -> None:
+        """The instance that the workload is on, and no other one."""
+        fleet = make_fleet(pool_of(parts=ROUND_PARTS, devices_per_node=1))
+        start(fleet, "dgx-0/0/1", pod="p", labels={"dra_mig_profile": "1g.10gb"})
+        fleet.advance()
+        node = fleet.roster.nodes[0]
+        profiles = [facts.get("dra_mig_profile") for _, facts in fleet.part_facts(node)]
+        assert profiles == [None, "1g.10gb", None]
+        assert [[each.get("dra_mig_profile") for each in facts] for _, facts in fleet.shared_part_facts(node)] == [
+            [None], ["1g.10gb"], [None],
+        ]  # fmt: skip

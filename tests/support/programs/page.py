@@ -125,3 +125,20 @@ async def show_map(browser: Browser) -> None:
     """Show the map of a fleet that has cards."""
     await browser.value("document.querySelector('input[name=view][value=Map]').click()")
     await browser.until("document.querySelector('.map canvas').height > 100")
+
+
+def panel(name: str) -> str:
+    """The text of the tables and of the pages of lists in a tab."""
+    return f"document.getElementById('panel-{name}').innerText"
+
+
+def column(tab: str, number: int = 0, table: int = 0) -> str:
+    """The texts of a column of a table."""
+    rows = f"document.querySelectorAll('#panel-{tab} table')[{table}].tBodies[0].rows"
+    return f"[...{rows}].map((row) => row.cells[{number}].innerText)"
+
+
+async def refreshed(browser: Browser, path: str, times: int = 2) -> None:
+    """Wait until the page has asked for a path some more times: it has then shown an answer."""
+    before = len([each for each in browser.asked if path in each])
+    await eventually(lambda: len([each for each in browser.asked if path in each]) >= before + times, path)

@@ -1,0 +1,353 @@
+"""A cluster as fakedev knows it: its simulated nodes and their pods, and what follows for the fleet and for the API.
+
+Objects of the API and the health of devices come in; the nodes of the fleet, workloads, patches and Events go out. What
+has changed is kept until it is taken, so that a burst of changes costs one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fakedev.kube.allocation import NotEnough
+from fakedev.kube.cluster_node import ClusterNode
+from fakedev.kube.devices import NodeDevices
+from fakedev.kube.health import NodeHealth
+from fakedev.kube.node_status import NodePatches
+from fakedev.kube.node_table import NodeTable
+from fakedev.kube.node_view import Allocation, NodeView
+from fakedev.kube.pod_record import PodKey, PodRecord, WorkKey
+from fakedev.kube.pods import Pod
+from fakedev.kube.reports import Report, of_node, of_pod, reports_of_health
+from fakedev.kube.work import work_of, workloads_of
+from fakedev.spec.fleet import FleetSpec, WorkloadSpec
+from fakedev.spec.kubernetes import KubernetesSettings, Struck
+
+#: Reports that wait to be taken; beyond it the oldest are dropped.
+_MAX_REPORTS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class WorkChange:
+    """What the fleet is to run for a container.
+
+    :param spec: None: nothing any more.
+    """
+
+    key: WorkKey
+    spec: WorkloadSpec | None
+
+
+class Cluster:
+    """The nodes with the label, and the pods on them.
+
+    :param spec: of the fleet.
+    :param has: whether a node is simulated by this process: others are those of other shards.
+    """
+
+    def __init__(
+        self, settings: KubernetesSettings, spec: FleetSpec, has: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        self._settings = settings
+        self._nodes = NodeTable(settings, spec, has)
+        self._pods: dict[PodKey, PodRecord] = {}
+        #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
+        self._bound: dict[str, dict[PodKey, None]] = {}
+        self._reported: dict[str, Sequence[Allocation]] = {}
+        self._changed_pods: dict[PodKey, None] = {}
+        self._reports: list[Report] = []
+        self._evictions: dict[PodKey, None] = {}
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def nodes_listed(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """These are all nodes of the cluster."""
+        found = {item["metadata"]["name"]: item for item in items}
+        for name in [name for name in self._nodes.names() if name not in found]:
+            self.node_deleted(name)
+        for item in found.values():
+            self.node_changed(item)
+
+    def node_changed(self, item: Mapping[str, Any]) -> None:
+        """A node is new, or has changed."""
+        if self._nodes.put(item):
+            self._left(item["metadata"]["name"])
+
+    def node_deleted(self, name: str) -> None:
+        """A node is there no more."""
+        self._reported.pop(name, None)
+        if self._nodes.remove(name):
+            self._left(name)
+
+    def use(self, spec: FleetSpec) -> None:
+        """The fleet has another configuration."""
+        for name in self._nodes.use(spec):
+            self._left(name)
+
+    def _left(self, name: str) -> None:
+        for key in self._bound.get(name, ()):
+            self._changed_pods[key] = None
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    def pods_listed(self, pods: Iterable[Pod]) -> None:
+        """These are all pods of the cluster that are bound to a node and want devices."""
+        found = {(pod.namespace, pod.name): pod for pod in pods if pod.node and pod.wants_devices}
+        for key in [key for key, record in self._pods.items() if key not in found and not record.is_gone]:
+            self.pod_deleted(*key)
+        # Those of one node get their devices in the order in which they started, whatever the order of the list.
+        for pod in sorted(found.values(), key=lambda pod: (pod.started or "~", pod.namespace, pod.name)):
+            self.pod_changed(pod)
+
+    def pod_changed(self, pod: Pod) -> None:
+        """A pod is new, or has changed."""
+        if not pod.node or not pod.wants_devices:
+            return
+        key = (pod.namespace, pod.name)
+        known = self._pods.get(key)
+        if known is None:
+            self._pods[key] = PodRecord(pod)
+        elif known.pod.uid != pod.uid or known.is_gone:
+            self._release(known)  # another pod of the same name; its work changes from that of the old one
+            self._pods[key] = known.successor(pod)
+        elif not known.update(pod):
+            return
+        self._bound.setdefault(pod.node, {})[key] = None
+        self._changed_pods[key] = None
+        self._place(key)
+
+    def pod_deleted(self, namespace: str, name: str) -> None:
+        """A pod is there no more."""
+        key = (namespace, name)
+        record = self._pods.get(key)
+        if record is None:
+            return
+        self._release(record)
+        record.is_gone = True
+        self._changed_pods[key] = None
+
+    def _release(self, record: PodRecord) -> None:
+        key = (record.pod.namespace, record.pod.name)
+        bound = self._bound.get(record.pod.node, {})
+        bound.pop(key, None)
+        if not bound:
+            self._bound.pop(record.pod.node, None)
+        self._evictions.pop(key, None)
+        node = self._nodes.get(record.pod.node)
+        if node is not None:
+            node.allocation.release(record.pod.uid)
+
+    def reported(self, node: str, allocations: Sequence[Allocation]) -> None:
+        """What the kubelet of a node says of its containers' devices."""
+        self._reported[node] = allocations
+        self._place_all(node)
+
+    def _place_all(self, name: str) -> None:
+        for key in self._bound.get(name, ()):
+            self._changed_pods[key] = None
+            self._place(key)
+
+    def _place(self, key: PodKey) -> None:
+        """Give a pod its devices, or find out which it was given."""
+        record = self._pods[key]
+        node = self._nodes.get(record.pod.node)
+        if node is None:
+            return
+        if record.pod.is_over:
+            node.allocation.release(record.pod.uid)
+            return
+        if record.work is None or record.worked_for is not node.pool:
+            record.work, record.worked_for = work_of(record.pod, self._settings, node.pool), node.pool
+            for problem in record.work.problems:
+                self._report_pod(record, "UnreadableAnnotation", problem)
+        if node.has_kubelet:
+            self._adopt(record, node)
+            return
+        try:
+            # A pod that runs already was given its devices when they were healthy.
+            unhealthy = () if record.pod.phase == "Running" else node.health.unhealthy.keys()
+            node.allocation.admit(record.pod, unhealthy)
+        except NotEnough as lack:
+            self._report_pod(record, "UnexpectedAdmissionError", str(lack))
+
+    def _adopt(self, record: PodRecord, node: ClusterNode) -> None:
+        pod = record.pod
+        containers: dict[str, list[str]] = {}
+        for each in self._reported.get(node.name, ()):
+            if (each.namespace, each.pod) == (pod.namespace, pod.name):
+                containers.setdefault(each.container, []).extend(each.ids)
+        for unknown in node.allocation.adopt(pod.uid, containers):
+            self._report_pod(record, "UnknownDevice", f"the kubelet of {node.name} gave it {unknown}, which is unknown")
+
+    # -- health and ends of work ------------------------------------------------------------------
+
+    def health_changed(self, name: str, health: NodeHealth) -> None:
+        """The health of a node's devices, as the cluster sees it, has changed."""
+        node = self._nodes.get(name)
+        if node is None or node.health == health:
+            return
+        before, node.health = node.health, health
+        self._nodes.changed[name] = self._nodes.viewed[name] = None
+        for report in reports_of_health(node.name, node.uid, before, health):
+            self._report(report)
+        became = [each for each in health.unhealthy if each not in before.unhealthy]
+        healed = [each for each in before.unhealthy if each not in health.unhealthy]
+        concerned = set(node.allocation.pods_on([*became, *healed]))
+        struck = set(node.allocation.pods_on(became)) if self._settings.struck is Struck.EVICT else set()
+        for key in self._bound.get(name, ()):
+            record = self._pods[key]
+            if record.pod.uid in concerned:
+                record.struck.difference_update(record.struck if healed else ())
+                self._changed_pods[key] = None
+            if record.pod.uid in struck and not record.pod.is_leaving:
+                self._evictions[key] = None
+
+    def ended(self, key: WorkKey, code: int) -> None:
+        """The work of a container has ended in the fleet: it idles, after a failure until its devices are healthy."""
+        record = self._pods.get(key[:2])
+        if record is not None:
+            record.running.pop(key[2], None)
+            (record.struck if code else record.done).add(key[2])
+            self._changed_pods[key[:2]] = None
+
+    def refused(self, key: WorkKey, reason: str) -> None:
+        """The fleet does not run the work of a container."""
+        record = self._pods.get(key[:2])
+        if record is not None:
+            record.running.pop(key[2], None)
+            self._report_pod(record, "NotSimulated", f"container {key[2]}: {reason}")
+
+    def again_pod(self, namespace: str, name: str) -> None:
+        """Try once more what was refused."""
+        if (namespace, name) in self._pods:
+            self._changed_pods[namespace, name] = None
+
+    # -- what follows -----------------------------------------------------------------------------
+
+    def fleet_nodes(self) -> dict[str, str]:
+        """The nodes that the fleet is to have, each with its pool."""
+        return {node.name: node.pool.name for node in self._nodes}
+
+    def take_joined(self) -> list[str]:
+        """The nodes that are new, or have other devices; their pods have their devices then."""
+        taken = list(self._nodes.renewed)
+        self._nodes.renewed.clear()
+        for name in taken:
+            self._place_all(name)
+        return taken
+
+    def take_patches(self, most: int) -> list[tuple[str, NodePatches]]:
+        """What is to be changed at nodes of the API, of at most so many nodes that have changed."""
+        found = []
+        for name in list(self._nodes.changed)[:most]:
+            del self._nodes.changed[name]
+            node = self._nodes.get(name)
+            patches = node.patches() if node is not None else None
+            if node is not None and patches is not None:
+                self._note_conflicts(node, patches)
+                if patches:
+                    found.append((name, patches))
+        return found
+
+    def _note_conflicts(self, node: ClusterNode, patches: NodePatches) -> None:
+        for text in patches.conflicts:
+            if node.told.add_new("NotWritten", text):
+                self._report(of_node(node.name, node.uid, "NotWritten", text))
+
+    def again(self, name: str) -> None:
+        """Compare a node with what is wanted once more."""
+        if self._nodes.get(name) is not None:
+            self._nodes.changed[name] = None
+
+    def take_work(self, is_there: Callable[[str], bool], most: int) -> list[WorkChange]:
+        """Changes of the fleet's work, of at most so many pods: what ends first.
+
+        :param is_there: whether the fleet has a node by now; pods of others wait.
+        """
+        ends: list[WorkChange] = []
+        starts: list[WorkChange] = []
+        ready = []
+        for key in self._changed_pods:
+            node = self._nodes.get(self._pods[key].pod.node)
+            if self._pods[key].is_gone or node is None or is_there(node.name):
+                ready.append((key, node))
+                if len(ready) == most:
+                    break
+        for key, node in ready:
+            del self._changed_pods[key]
+            record = self._pods[key]
+            before, record.running = record.running, self._wanted(record, node)
+            ends += [WorkChange((*key, name), None) for name in before if before[name] != record.running.get(name)]
+            starts += [
+                WorkChange((*key, name), spec) for name, spec in record.running.items() if before.get(name) != spec
+            ]
+            if record.is_gone:
+                del self._pods[key]
+        return [*ends, *starts]
+
+    def _wanted(self, record: PodRecord, node: ClusterNode | None) -> dict[str, WorkloadSpec]:
+        if record.is_gone or node is None or record.work is None:
+            return {}
+        specs = workloads_of(record.pod, node.name, node.allocation.slots_of(record.pod.uid), record.work)
+        return {spec.container: record.allowed(spec) for spec in specs}
+
+    def take_evictions(self) -> list[Pod]:
+        """The pods that are to be evicted."""
+        taken = [self._pods[key].pod for key in self._evictions]
+        self._evictions.clear()
+        return taken
+
+    def take_reports(self) -> list[Report]:
+        """What is to be said of nodes and pods."""
+        taken, self._reports = self._reports, []
+        return taken
+
+    def take_views(self) -> list[str]:
+        """The nodes whose view has changed, for their fakedev-node."""
+        taken = list(self._nodes.viewed)
+        self._nodes.viewed.clear()
+        return taken
+
+    # -- questions --------------------------------------------------------------------------------
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there may be something to be taken."""
+        nodes = self._nodes
+        return any((self._changed_pods, self._reports, self._evictions, nodes.changed, nodes.viewed, nodes.renewed))
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Why nodes with the label are not simulated, by their names."""
+        return self._nodes.problems
+
+    def view(self, name: str) -> NodeView | None:
+        """What the fakedev-node of a node offers to its kubelet; None: the node is not simulated."""
+        node = self._nodes.get(name)
+        return None if node is None else node.view()
+
+    def devices(self, name: str) -> NodeDevices | None:
+        """The devices of a simulated node."""
+        node = self._nodes.get(name)
+        return None if node is None else node.devices
+
+    def nodes(self) -> Iterable[ClusterNode]:
+        """The simulated nodes."""
+        return iter(self._nodes)
+
+    def pods(self) -> Iterable[tuple[Pod, ClusterNode]]:
+        """The pods on simulated nodes."""
+        for record in self._pods.values():
+            node = self._nodes.get(record.pod.node)
+            if node is not None and not record.is_gone:
+                yield record.pod, node
+
+    def _report(self, report: Report) -> None:
+        if len(self._reports) >= _MAX_REPORTS:
+            del self._reports[0]
+        self._reports.append(report)
+
+    def _report_pod(self, record: PodRecord, reason: str, message: str) -> None:
+        if record.told.add_new(reason, message):
+            self._report(of_pod(record.pod.namespace, record.pod.name, record.pod.uid, reason, message))

@@ -1,0 +1,135 @@
+"""A simulated node of a cluster: its object of the API, its devices, and what they are to look like there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from fakedev.kube.allocation import NodeAllocation
+from fakedev.kube.devices import NodeDevices
+from fakedev.kube.health import NodeHealth
+from fakedev.kube.labels import node_labels
+from fakedev.kube.node_status import (
+    DOWN,
+    DOWN_TAINT,
+    KWOK_NODE,
+    NOT_READY,
+    READY,
+    Condition,
+    NodePatches,
+    NodeWanted,
+    node_patches,
+)
+from fakedev.kube.node_view import NodeView, ViewedSlot
+from fakedev.kube.pod_record import Told
+from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, KubernetesSettings, Resources
+
+#: What is kept of the metadata of a node.
+_METADATA: Final = ("name", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations")
+
+
+class ClusterNode:
+    """A node with the label.
+
+    :param item: as the API has it.
+    :param seed: of the fleet.
+    :ivar health: of its devices, as the cluster sees it.
+    :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
+    :ivar told: what was said of it.
+    """
+
+    def __init__(self, item: Mapping[str, Any], pool: PoolSpec, seed: int, settings: KubernetesSettings) -> None:
+        metadata = item["metadata"]
+        self.item = item
+        self.pool = pool
+        self.name: str = metadata["name"]
+        self.uid: str = metadata.get("uid", "")
+        self.health = NodeHealth()
+        self.told = Told()
+        self._settings = settings
+        self.devices = NodeDevices.of(seed, pool, NodeSpec(self.name))
+        self.allocation = NodeAllocation(self.devices)
+        self._slots = self.devices.slots
+        # The time of the discovery is that of the node: so it stays when fakedev starts again.
+        self._labels = node_labels(self.devices, _seconds_of(metadata.get("creationTimestamp", "")))
+
+    @property
+    def has_kubelet(self) -> bool:
+        """Whether the node has a kubelet: nodes of KWOK have none."""
+        return KWOK_NODE not in (self.item["metadata"].get("annotations") or {})
+
+    def update(self, item: Mapping[str, Any]) -> bool:
+        """The node has changed at the API; whether that is news."""
+        known = self.item["metadata"].get("resourceVersion")
+        self.item = item
+        self.uid = item["metadata"].get("uid", "")
+        return known is None or known != item["metadata"].get("resourceVersion")
+
+    def is_like(self, before: PoolSpec | None, now: PoolSpec) -> bool:
+        """Whether the node has the same devices in a pool that was read again."""
+        return before is not None and replace(before, nodes=()) == replace(now, nodes=())
+
+    def patches(self) -> NodePatches:
+        """What is to be changed at the API; false: nothing. A kubelet counts the devices of its node itself."""
+        if self.has_kubelet:
+            return node_patches(self.item, NodeWanted(self._labels))
+        capacity: Counter[str] = Counter()
+        allocatable: Counter[str] = Counter()
+        for slot in self._slots if self._settings.resources is not Resources.DRA else ():
+            is_well = slot.device_id not in self.health.unhealthy and not self.health.plugin_is_down
+            capacity[slot.resource] += 1
+            allocatable[slot.resource] += is_well
+        taints = (DOWN_TAINT,) if self.health.is_down else ()
+        return node_patches(self.item, NodeWanted(self._labels, capacity, allocatable, taints, self._condition))
+
+    @property
+    def _condition(self) -> Condition:
+        if self.health.is_down:
+            return DOWN
+        return NOT_READY if self.health.kubelet_is_down else READY
+
+    def view(self) -> NodeView:
+        """What its fakedev-node offers to the kubelet."""
+        resources: dict[str, list[ViewedSlot]] = {}
+        for slot in self._slots if self._settings.resources is not Resources.DRA else ():
+            why = self.health.unhealthy.get(slot.device_id, "")
+            resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, why))
+        return NodeView(self.name, resources, self.health.plugin_is_down)
+
+
+def slim_node(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a node's object: without its images, addresses and managed fields, which are long."""
+    metadata, spec, status = (item.get(each) or {} for each in ("metadata", "spec", "status"))
+    return {
+        "metadata": {key: metadata[key] for key in _METADATA if metadata.get(key)},
+        "spec": {"taints": spec.get("taints") or []},
+        "status": {key: status[key] for key in ("capacity", "allocatable", "conditions") if status.get(key)},
+    }
+
+
+def pool_label(item: Mapping[str, Any], label: str) -> tuple[str, str, str]:
+    """The label that names a node's pool, its value, and what is wrong with it.
+
+    :param label: the name of ours; that of fake-gpu-operator is taken too.
+    """
+    labels = item["metadata"].get("labels") or {}
+    found = {name: labels[name] for name in (label, OPERATOR_NODE_LABEL) if labels.get(name)}
+    if not found:
+        return label, "", ""
+    if len(set(found.values())) > 1:
+        both = " and ".join(f"{name}={value}" for name, value in found.items())
+        return label, "", f"two pools: {both}: remove one of the labels"
+    name, value = next(iter(found.items()))
+    return name, value, ""
+
+
+def _seconds_of(time: str) -> float:
+    """Seconds since 1970 of a time of the API; 0 for none."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return 0.0

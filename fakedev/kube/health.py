@@ -1,0 +1,272 @@
+"""What a cluster sees of devices and nodes: from the fleet's state and its faults, tick by tick.
+
+A device is unhealthy while it is lost or hangs, and after an XID; but for those that NVIDIA's device plugin takes for
+errors of applications (NVIDIA/k8s-device-plugin, internal/rm/health.go). With the recovery ``auto`` it is healthy again
+when its XID is cleared: by a reset, or when the lasting fault that reported it is over, as a link that is up again.
+With ``vendor`` it stays unhealthy until its plugin is started again, as NVIDIA's plugin does not recover devices.
+
+A plugin that is started does not know of older XIDs. It is started with its node, after ``plugin-down``, and when its
+kubelet starts again: NVIDIA's starts anew when the kubelet's socket appears (cmd/nvidia-device-plugin/main.go).
+
+An XID on a board concerns all its instances; one on an instance that instance, and the board where that is offered as
+a whole. While a node is down, what is known of its devices stays as it was: nobody reports anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fakedev.kube.devices import NodeDevices
+from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.sim.entities.state import Mask, Positions
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.levels import UNIT
+from fakedev.spec.kubernetes import Recovery
+
+#: XIDs that leave a device healthy: errors of applications, by default of NVIDIA's device plugin.
+HARMLESS_XIDS: Final = (13, 31, 43, 45, 68, 109)
+#: Kinds of faults that concern what a cluster sees of a whole node.
+NODE_DOWN: Final = "node-down"
+PLUGIN_DOWN: Final = "plugin-down"
+KUBELET_RESTART: Final = "kubelet-restart"
+_OF_NODES: Final = (NODE_DOWN, PLUGIN_DOWN, KUBELET_RESTART)
+#: In the place of an XID.
+_WELL, _HANGS, _IS_LOST = 0, -1, -2
+_MOST_XID: Final = 1000
+#: Kinds of faults that report an XID; the last two may last.
+_REPORTING: Final = ("lost", "ecc-double", "xid", "link-down")
+#: Changes of a fault that strike devices, and that release them.
+_STRIKES: Final = ("began", "struck")
+_ENDS: Final = ("eased", "over")
+
+
+@dataclass(frozen=True)
+class NodeHealth:
+    """What a cluster sees of a node.
+
+    :param unhealthy: device id (of slots) to the reason: ``XID 79``, ``hangs``, ``lost``.
+    :param is_down: whether the node is down.
+    :param plugin_is_down: whether its device plugin is gone.
+    :param kubelet_is_down: whether its kubelet is being started again.
+    :param kubelet_restarts: how often that has happened since the start.
+    """
+
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    is_down: bool = False
+    plugin_is_down: bool = False
+    kubelet_is_down: bool = False
+    kubelet_restarts: int = 0
+
+
+_HEALTHY: Final = NodeHealth()
+
+
+class HealthWatch:
+    """Follows the health of a fleet's nodes; to be asked once after each tick.
+
+    A tick in which nothing changes costs a few operations on arrays of all devices.
+
+    :param devices_of: the devices of a node; None for nodes that are not in the cluster.
+    """
+
+    def __init__(self, devices_of: Callable[[str], NodeDevices | None], recovery: Recovery = Recovery.AUTO) -> None:
+        self._devices_of = devices_of
+        self._recovery = recovery
+        self._roster: Roster | None = None
+        self._nodes: dict[str, NodeHealth] = {}
+        # One for each unit: what it suffers from; that without XIDs; the XID it reports, and whether that is over.
+        self._codes: Positions = np.zeros(0, np.int64)
+        self._states: Positions = self._codes
+        self._xids: Positions = self._codes
+        self._is_past: Mask = np.zeros(0, np.bool_)
+        # The nodes with each of the faults of whole nodes.
+        self._faulty: Mapping[str, frozenset[str]] = {kind: frozenset() for kind in _OF_NODES}
+        self._harmful = np.ones(_MOST_XID, np.bool_)
+        self._harmful[[_WELL, *HARMLESS_XIDS]] = False
+
+    def of(self, node: str) -> NodeHealth:
+        """The health of a node, as of the last tick."""
+        return self._nodes.get(node, _HEALTHY)
+
+    @property
+    def ill(self) -> Mapping[str, NodeHealth]:
+        """The nodes with anything to tell."""
+        return self._nodes
+
+    def observe(self, fleet: Fleet) -> dict[str, NodeHealth]:
+        """The nodes whose health has changed since the last call, after a tick or a reload."""
+        roster = fleet.roster
+        concerned: set[str] = set()
+        if roster is not self._roster:
+            concerned |= self._follow(fleet, roster)
+        restarted = self._note_faults(fleet.faults, roster)
+        before = self._codes
+        self._codes = self._codes_of(fleet)
+        changed = np.flatnonzero(self._codes != before)
+        if len(changed):
+            places = np.unique(roster.node_positions(changed)).tolist()
+            concerned |= {roster.nodes[place].name for place in places}
+        faulty, before_it = _faulty(fleet.faults, roster), self._faulty
+        back = {name for kind in _OF_NODES for name in before_it[kind] - faulty[kind]}
+        concerned |= {name for kind in _OF_NODES for name in before_it[kind] ^ faulty[kind]} | set(restarted)
+        self._faulty = faulty
+        for name in back:  # its plugin has been started with it
+            self._forget(name)
+        found = {}
+        for name in sorted(concerned):
+            health = self._changed(name, restarts=restarted.get(name, 0), is_fresh=name in back)
+            if health is not None:
+                found[name] = health
+        return found
+
+    def restart_plugin(self, node: str) -> NodeHealth | None:
+        """Start the device plugin of a node again: it knows of no older XID.
+
+        :returns: the node's health, if that changes it.
+        """
+        self._forget(node)
+        return self._changed(node, is_fresh=True)
+
+    def refresh(self, node: str) -> NodeHealth | None:
+        """Look at a node again whose devices are others, as one that has joined the cluster.
+
+        :returns: the node's health, if that changes it.
+        """
+        return self._changed(node)
+
+    def _forget(self, node: str) -> None:
+        """Forget the XIDs of a node's devices."""
+        at = None if self._roster is None else self._roster.simulated(node)
+        if at is not None:
+            units = self._units(at)
+            self._is_past[units] = True
+            self._codes[units] = self._states[units]
+
+    def _follow(self, fleet: Fleet, roster: Roster) -> set[str]:
+        """Use the positions after a reload; what was known of nodes that are gone is forgotten.
+
+        :returns: the nodes to look at.
+        """
+        moves, count = fleet.moves, roster.parts.unit_count
+        zeros, nothing = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        if moves is not None and moves.before is self._roster:
+            self._codes = moves.units.carried(self._codes, zeros)
+            self._xids = moves.units.carried(self._xids, zeros)
+            self._is_past = moves.units.carried(self._is_past, nothing)
+        else:
+            self._codes, self._xids, self._is_past = zeros, zeros, nothing
+        self._roster = roster
+        known = {name for name in self._nodes if roster.simulated(name) is not None}
+        self._nodes = {name: health for name, health in self._nodes.items() if name in known}
+        return known
+
+    def _codes_of(self, fleet: Fleet) -> Positions:
+        """What each unit suffers from: an XID, or one of the numbers below 0."""
+        level = fleet.state.levels[UNIT]
+        arrays = level.arrays
+        if "xid" in arrays:
+            xids = np.clip(arrays["xid"], 0, _MOST_XID - 1).astype(np.int64)
+            is_new = xids != self._xids
+            self._is_past &= ~is_new
+            # A harmless XID after a harmful one does not heal the device.
+            healed = (xids == _WELL) | self._is_past
+            codes = np.where(self._harmful[xids], xids, np.maximum(self._codes, _WELL))
+            codes[healed] = _WELL
+            self._xids = xids
+        else:
+            codes = np.zeros(level.count, np.int64)
+        self._states = np.zeros(level.count, np.int64)
+        for quantity, code in (("hung", _HANGS), ("lost", _IS_LOST)):
+            if quantity in arrays:
+                self._states[arrays[quantity] > 0] = code
+        # An XID tells more than that the device is lost.
+        return np.where(codes == _WELL, self._states, codes)
+
+    def _note_faults(self, faults: Faults, roster: Roster) -> dict[str, int]:
+        """Note the changes of faults in the tick: which XIDs are over, and which come again.
+
+        :returns: the nodes whose kubelets were started again, with how often.
+        """
+        restarted: dict[str, int] = {}
+        for fault, what, units in faults.changes:
+            if fault.kind.name == KUBELET_RESTART and what in _STRIKES:
+                for name in _names(roster, units):
+                    restarted[name] = restarted.get(name, 0) + 1
+            elif fault.kind.name in _REPORTING and len(units) and (what in _STRIKES or fault.lasts):
+                self._is_past[roster.parts.with_parts(units)] = what in _ENDS
+        return restarted
+
+    def _changed(self, name: str, *, restarts: int = 0, is_fresh: bool = False) -> NodeHealth | None:
+        """The health of a node now; None if it is as before.
+
+        :param is_fresh: its plugin was started again.
+        """
+        before = self.of(name)
+        devices = self._devices_of(name)
+        node = None if self._roster is None else self._roster.simulated(name)
+        if devices is None or node is None:
+            self._nodes.pop(name, None)
+            return None
+        down, plugin_down, kubelet_down = (name in self._faulty[kind] for kind in _OF_NODES)
+        unhealthy = before.unhealthy if down else self._unhealthy(node, devices, before.unhealthy, is_fresh=is_fresh)
+        count = before.kubelet_restarts + restarts
+        health = NodeHealth(unhealthy, down, plugin_down, kubelet_down, count)
+        if health == before:
+            return None
+        self._nodes[name] = health
+        if health == _HEALTHY:
+            del self._nodes[name]
+        return health
+
+    def _unhealthy(
+        self, node: RosterNode, devices: NodeDevices, before: Mapping[str, str], *, is_fresh: bool
+    ) -> dict[str, str]:
+        """The unhealthy devices of a node, with the reasons."""
+        found = {}
+        kept: Mapping[str, str] = {} if is_fresh or self._recovery is Recovery.AUTO else before
+        for slot in devices.slots:
+            if slot.device_id not in found:
+                reason = self._reason(node, slot.index, slot.part) or kept.get(slot.device_id, "")
+                if reason:
+                    found[slot.device_id] = reason
+        return found
+
+    def _reason(self, node: RosterNode, index: int, part: int | None) -> str:
+        """Why a board or a part is unhealthy; empty if it is not."""
+        board = node.first + index
+        parts = self._parts_of(board)
+        units = [board, *parts] if part is None else [board, *parts[part : part + 1]]
+        codes = self._codes[units]
+        if part is not None and codes[0] > _WELL:
+            codes = codes[1:]  # a part shows its board's XID too, until it is reset by itself
+        worst = int(codes[np.argmax(np.abs(codes) * (codes != _WELL))]) if len(codes) else _WELL
+        if worst == _WELL:
+            return ""
+        return {_HANGS: "hangs", _IS_LOST: "lost"}.get(worst, f"XID {worst}")
+
+    def _parts_of(self, board: int) -> Sequence[int]:
+        return () if self._roster is None else self._roster.parts.of(board)
+
+    def _units(self, node: RosterNode) -> Positions:
+        """The devices of a node, then their parts."""
+        parts = [part for device in node.devices for part in self._parts_of(device)]
+        return np.array([*node.devices, *parts], dtype=np.int64)
+
+
+def _faulty(faults: Faults, roster: Roster) -> Mapping[str, frozenset[str]]:
+    """The nodes with each of the faults of whole nodes."""
+    found: dict[str, set[str]] = {kind: set() for kind in _OF_NODES}
+    for fault in faults.by_id.values():
+        if fault.kind.name in found and len(fault.concerned):
+            found[fault.kind.name] |= _names(roster, fault.concerned)
+    return {kind: frozenset(names) for kind, names in found.items()}
+
+
+def _names(roster: Roster, units: Positions) -> set[str]:
+    """The names of the nodes of some units."""
+    return {roster.nodes[place].name for place in np.unique(roster.node_positions(units)).tolist()}

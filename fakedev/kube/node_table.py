@@ -1,0 +1,110 @@
+"""Which nodes of a cluster are simulated, and why others with the label are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fakedev.kube.cluster_node import ClusterNode, pool_label
+from fakedev.spec.errors import did_you_mean
+from fakedev.spec.fleet import FleetSpec, PoolSpec
+from fakedev.spec.kubernetes import KubernetesSettings
+
+
+class NodeTable:
+    """The simulated nodes, by name.
+
+    :param spec: of the fleet, whose pools with ``nodes: cluster`` the label's values name.
+    :param has: whether a node is simulated by this process: others are those of other shards.
+    :ivar changed: the nodes whose objects of the API are to be compared with what is wanted.
+    :ivar renewed: the nodes that are new, or have other devices; their pods get devices anew.
+    :ivar viewed: the nodes whose view for fakedev-node may have changed.
+    :ivar problems: why nodes with the label are not simulated, by their names.
+    """
+
+    def __init__(self, settings: KubernetesSettings, spec: FleetSpec, has: Callable[[str], bool]) -> None:
+        self._settings = settings
+        self._spec = spec
+        self._has = has
+        self._nodes: dict[str, ClusterNode] = {}
+        self.changed: dict[str, None] = {}
+        self.renewed: dict[str, None] = {}
+        self.viewed: dict[str, None] = {}
+        self.problems: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[ClusterNode]:
+        return iter(self._nodes.values())
+
+    def get(self, name: str) -> ClusterNode | None:
+        """The simulated node of that name, or None."""
+        return self._nodes.get(name)
+
+    def names(self) -> list[str]:
+        """The nodes that are simulated, and those with problems."""
+        return [*self._nodes, *self.problems]
+
+    def put(self, item: Mapping[str, Any]) -> bool:
+        """A node of the cluster is new, or has changed.
+
+        :returns: whether it is not simulated any more.
+        """
+        name = item["metadata"]["name"]
+        pool, problem = self._pool_of(item)
+        self.problems.pop(name, None)
+        if pool is None:
+            if problem:
+                self.problems[name] = problem
+            return self._forget(name)
+        known = self._nodes.get(name)
+        if known is not None and known.pool is pool:
+            if known.update(item):
+                self.changed[name] = None
+            return False
+        self._nodes[name] = ClusterNode(item, pool, self._spec.seed, self._settings)
+        self.changed[name] = self.renewed[name] = self.viewed[name] = None
+        return False
+
+    def remove(self, name: str) -> bool:
+        """A node is not in the cluster any more; whether it was simulated."""
+        self.problems.pop(name, None)
+        return self._forget(name)
+
+    def use(self, spec: FleetSpec) -> list[str]:
+        """The fleet has another configuration: nodes of pools that have changed get their devices anew.
+
+        :returns: the nodes that are not simulated any more.
+        """
+        before = {pool.name: pool for pool in self._spec.pools}
+        self._spec = spec
+        gone = []
+        for name, node in list(self._nodes.items()):
+            pool, _ = self._pool_of(node.item)
+            if pool is not None and node.is_like(before.get(pool.name), pool):
+                node.pool = pool
+            elif self.put(node.item):
+                gone.append(name)
+        return gone
+
+    def _pool_of(self, item: Mapping[str, Any]) -> tuple[PoolSpec | None, str]:
+        """The pool of a node; None when it is not simulated, with the reason if that is a mistake."""
+        name = item["metadata"]["name"]
+        label, value, problem = pool_label(item, self._settings.node_label)
+        if not value or problem or not self._has(name):
+            return None, problem
+        pools = {pool.name: pool for pool in self._spec.pools if pool.has_cluster_nodes}
+        if value not in pools:
+            hint = did_you_mean(value, pools, f"; there are {', '.join(pools)}")
+            return None, f"label {label}: there is no pool {value!r} with nodes: cluster{hint}"
+        for pool in self._spec.pools:
+            if not pool.has_cluster_nodes and any(node.name == name for node in pool.nodes):
+                text = f"the pool {pool.name} of the configuration has a node {name} already: rename one of them"
+                return None, text
+        return pools[value], ""
+
+    def _forget(self, name: str) -> bool:
+        if self._nodes.pop(name, None) is None:
+            return False
+        self.changed.pop(name, None)
+        self.renewed.pop(name, None)
+        self.viewed[name] = None
+        return True

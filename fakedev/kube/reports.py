@@ -1,0 +1,90 @@
+"""Events of the API, by which people see with ``kubectl describe`` what fakedev has to say of a node or a pod."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fakedev.kube.health import NodeHealth
+
+#: Characters of a message, at most (Kubernetes: validation of events).
+_LONGEST: Final = 1024
+#: Where Events of nodes are, which have no namespace.
+_OF_NODES: Final = "default"
+COMPONENT: Final = "fakedev"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Something to be said of one node or pod.
+
+    :param kind: ``Node`` or ``Pod``.
+    :param namespace: of a pod.
+    :param reason: a word in CamelCase.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+    reason: str
+    message: str
+    is_warning: bool = True
+
+    def event(self, time: str) -> dict[str, Any]:
+        """The Event of core/v1.
+
+        :param time: now, as the API writes times: ``2026-11-22T10:00:00Z``.
+        """
+        namespace = self.namespace or _OF_NODES
+        words = "\0".join((self.kind, self.uid, self.reason, self.message, time))
+        digest = hashlib.blake2b(words.encode(), digest_size=8).hexdigest()
+        involved: Mapping[str, str] = {
+            "apiVersion": "v1", "kind": self.kind, "name": self.name, "uid": self.uid or self.name,
+            **({"namespace": self.namespace} if self.namespace else {}),
+        }  # fmt: skip
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{self.name[:230]}.{digest}", "namespace": namespace},
+            "involvedObject": involved,
+            "reason": self.reason,
+            "message": self.message[:_LONGEST],
+            "type": "Warning" if self.is_warning else "Normal",
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+        }
+
+
+def of_node(name: str, uid: str, reason: str, message: str, *, is_warning: bool = True) -> Report:
+    """Something to be said of a node."""
+    return Report("Node", name, "", uid, reason, message, is_warning)
+
+
+def of_pod(namespace: str, name: str, uid: str, reason: str, message: str, *, is_warning: bool = True) -> Report:
+    """Something to be said of a pod."""
+    return Report("Pod", name, namespace, uid, reason, message, is_warning)
+
+
+def reports_of_health(name: str, uid: str, before: NodeHealth, now: NodeHealth) -> Iterator[Report]:
+    """What has become better or worse at a node."""
+    for device, why in now.unhealthy.items():
+        if before.unhealthy.get(device) != why:
+            yield of_node(name, uid, "DeviceUnhealthy", f"{device}: {why}")
+    for device in before.unhealthy:
+        if device not in now.unhealthy:
+            yield of_node(name, uid, "DeviceHealthy", f"{device} is healthy again", is_warning=False)
+    for was, is_now, what, words in (
+        (before.plugin_is_down, now.plugin_is_down, "DevicePlugin", "the device plugin"),
+        (before.is_down, now.is_down, "Node", "the node"),
+    ):
+        if was != is_now:
+            reason, message = (f"{what}Down", f"{words} is down") if is_now else (f"{what}Up", f"{words} is back")
+            yield of_node(name, uid, reason, message, is_warning=is_now)
+    if now.kubelet_restarts > before.kubelet_restarts:
+        yield of_node(name, uid, "KubeletRestarted", "the kubelet has started again", is_warning=False)

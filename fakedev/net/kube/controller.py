@@ -1,0 +1,153 @@
+"""Follows a cluster: its nodes become those of the fleet, its pods the fleet's work, faults of the fleet its troubles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from fakedev.kube.cluster import Cluster
+from fakedev.kube.health import HealthWatch
+from fakedev.net.kube.fleet_nodes import FleetNodes
+from fakedev.net.kube.node_service import ClusterNodes
+from fakedev.net.kube.pod_work import PodWork
+from fakedev.net.kube.writer import ClusterWriter
+from fakedev.sim.fleet import Fleet
+
+#: Pods whose work is changed in one turn of the reactor: some milliseconds.
+_PODS_AT_ONCE: Final = 50
+#: Work that the fleet refused is tried again after this time: there may be room by then.
+_AGAIN_SECONDS: Final = 10.0
+
+
+class Controller:
+    """Passes what is new between a cluster, the fleet and the API, in turns that leave the reactor free.
+
+    :ivar writer, work, nodes, service: see :meth:`connect`.
+    """
+
+    log = Logger()
+
+    def __init__(self, cluster: Cluster, fleet: Fleet, health: HealthWatch, clock: IReactorTime) -> None:
+        self.cluster = cluster
+        self._fleet = fleet
+        self._health = health
+        self._clock = clock
+        self._turn: IDelayedCall | None = None
+        self._has_nodes = False
+        self._spec = fleet.spec
+        self._refused: dict[tuple[str, str], IDelayedCall] = {}
+        self._problems: Mapping[str, str] = {}
+        self._is_stopped = False
+        self._is_paused = True
+
+    def connect(self, writer: ClusterWriter, work: PodWork, nodes: FleetNodes, service: ClusterNodes) -> None:
+        """Connect it with its parts, which call it; to be done once.
+
+        :param service: the nodes for their fakedev-node.
+        """
+        self.writer, self.work, self.nodes, self.service = writer, work, nodes, service
+
+    # -- what comes -------------------------------------------------------------------------------
+
+    def nodes_listed(self, items: list[Mapping[str, Any]]) -> None:
+        """These are all nodes of the cluster; from now on the fleet follows them."""
+        self.cluster.nodes_listed(items)
+        self._has_nodes = True
+        self.changed()
+
+    def ticked(self) -> None:
+        """A tick has ended: devices may have become unhealthy, nodes may have joined."""
+        if self._fleet.source is not None and self._fleet.spec is not self._spec:
+            self.cluster.use(self._fleet.spec)
+        self._spec = self._fleet.spec
+        for name, health in self._health.observe(self._fleet).items():
+            self.cluster.health_changed(name, health)
+        self.nodes.ticked()
+        if self.cluster.is_changed:
+            self.changed()
+
+    def plugin_restarted(self, node: str) -> None:
+        """The device plugin of a node was started: with the vendor's recovery its devices are healthy again."""
+        health = self._health.restart_plugin(node)
+        if health is not None:
+            self.cluster.health_changed(node, health)
+
+    def work_ended(self, key: tuple[str, str, str], code: int) -> None:
+        """The work of a container has ended by itself."""
+        self.cluster.ended(key, code)
+        self.changed()
+
+    def changed(self) -> None:
+        """Something is new: pass it on in the next turn of the reactor."""
+        if self._turn is None and not self._is_stopped:
+            self._turn = self._clock.callLater(0, self._take_turn)
+
+    def pause(self) -> None:
+        """Write nothing to the cluster until :meth:`resume`: another fakedev may do so now."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Write to the cluster (again)."""
+        self._is_paused = False
+        self.changed()
+
+    def stop(self) -> None:
+        """Pass nothing on any more. The fleet keeps its nodes and its work, and the cluster what was written."""
+        self._is_stopped = True
+        self.nodes.stop()
+        self.writer.stop()
+        for call in (self._turn, *self._refused.values()):
+            if call is not None and call.active():
+                call.cancel()
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether the cluster's nodes are known."""
+        return self._has_nodes
+
+    # -- what follows -----------------------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        if self._has_nodes:
+            self.nodes.want(self.cluster.fleet_nodes())
+        self._note_problems()
+        for name in self.cluster.take_joined():
+            health = self._health.refresh(name)
+            if health is not None:
+                self.cluster.health_changed(name, health)
+        changes = self.cluster.take_work(self._is_there, _PODS_AT_ONCE)
+        if changes:
+            for key, reason in self.work.change(changes):
+                self._refuse(key, reason)
+            self.changed()
+        if not self._is_paused:
+            self.writer.write()
+        self.service.tell_changes(self.cluster.take_views())
+
+    def _is_there(self, node: str) -> bool:
+        return self._fleet.roster.node(node) is not None
+
+    def _refuse(self, key: tuple[str, str, str], reason: str) -> None:
+        pod = key[:2]
+        self.cluster.refused(key, reason)
+        if pod not in self._refused:
+            self._refused[pod] = self._clock.callLater(_AGAIN_SECONDS, self._try_again, pod)
+
+    def _try_again(self, pod: tuple[str, str]) -> None:
+        del self._refused[pod]
+        self.cluster.again_pod(*pod)
+        self.changed()
+
+    def _note_problems(self) -> None:
+        """Log each node that is not simulated although it has the label, once."""
+        problems = self.cluster.problems
+        if problems == self._problems:
+            return
+        for name, text in problems.items():
+            if self._problems.get(name) != text:
+                self.log.error("node {name} is not simulated: {text}", name=name, text=text)
+        self._problems = dict(problems)

@@ -1,0 +1,144 @@
+"""The service that follows a cluster: holds the lease, watches nodes and pods, and stops in good order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+
+from fakedev.kube.cluster import Cluster
+from fakedev.kube.cluster_node import slim_node
+from fakedev.kube.pods import Pod, read_pod
+from fakedev.net.kube.api_client import ApiClient
+from fakedev.net.kube.controller import Controller
+from fakedev.net.kube.lease import Lease
+from fakedev.net.kube.watch import Watch
+
+
+class NodeWatcher:
+    """Tells a controller the nodes of a cluster."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def listed(self, items: list[Mapping[str, Any]]) -> None:
+        """See WatchHandler."""
+        self._controller.nodes_listed(items)
+
+    def changed(self, item: Mapping[str, Any]) -> None:
+        """See WatchHandler."""
+        self._controller.cluster.node_changed(item)
+        self._controller.changed()
+
+    def deleted(self, item: Mapping[str, Any]) -> None:
+        """See WatchHandler."""
+        self._controller.cluster.node_deleted(item["metadata"]["name"])
+        self._controller.changed()
+
+    def lost(self, reason: str) -> None:
+        """Nothing: the fleet keeps its nodes until there is a new list."""
+
+
+class PodWatcher:
+    """Tells a controller the pods that are bound and want devices."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._cluster: Cluster = controller.cluster
+
+    def listed(self, pods: list[Pod]) -> None:
+        """See WatchHandler."""
+        self._cluster.pods_listed(pods)
+        self._controller.changed()
+
+    def changed(self, pod: Pod) -> None:
+        """See WatchHandler."""
+        self._cluster.pod_changed(pod)
+        self._controller.changed()
+
+    def deleted(self, pod: Pod) -> None:
+        """See WatchHandler."""
+        self._cluster.pod_deleted(pod.namespace, pod.name)
+        self._controller.changed()
+
+    def lost(self, reason: str) -> None:
+        """Nothing: pods stay as they were until there is a new list."""
+
+
+def pod_with_devices(item: Mapping[str, Any]) -> Pod | None:
+    """What is kept of a pod's object; None when it concerns no device."""
+    pod = read_pod(item)
+    return pod if pod.node and pod.wants_devices else None
+
+
+class ClusterFollower(Service):
+    """Follows a cluster while it holds the lease.
+
+    :param make_lease: makes the lease from what is called when it is acquired, when it is lost, and while another one
+        holds it.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        controller: Controller,
+        make_lease: Callable[[Callable[[], None], Callable[[str], None], Callable[[str], None]], Lease],
+        watches: Sequence[Watch] = (),
+    ) -> None:
+        self.client = client
+        self.controller = controller
+        nodes, pods = NodeWatcher(controller), PodWatcher(controller)
+        self._watches = [
+            Watch(client, "/api/v1/nodes", nodes, client.clock, read=slim_node),
+            Watch(
+                client, "/api/v1/pods", pods, client.clock, field_selector="spec.nodeName!=", read=pod_with_devices
+            ),
+            *watches,
+        ]
+        self._lease = make_lease(self._acquired, self._lost, self._waits)
+        self._reason = "the lease is not held yet"
+
+    def startService(self) -> None:
+        """Begin to acquire the lease."""
+        super().startService()
+        self._lease.start()
+
+    def stopService(self) -> Deferred[Any]:
+        """End the streams and give the lease back; nothing in the cluster is undone."""
+        super().stopService()
+        self.controller.stop()
+        for watch in self._watches:
+            watch.stop()
+        return self._lease.stop().addBoth(lambda _: self.client.stop())
+
+    def trouble(self) -> str | None:
+        """Why fakedev does not follow the cluster now; None when it does."""
+        if self._reason:
+            return self._reason
+        if self.client.troubles.texts:
+            return self.client.troubles.texts[0]
+        if not all(watch.is_current for watch in self._watches):
+            return "the nodes and pods of the cluster are not known yet"
+        return self.controller.nodes.problem or None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process holds the lease."""
+        return self._lease.is_held
+
+    def _acquired(self) -> None:
+        self._reason = ""
+        self.controller.resume()
+        for watch in self._watches:
+            watch.start()
+
+    def _lost(self, reason: str) -> None:
+        self._reason = reason
+        self.controller.pause()
+        for watch in self._watches:
+            watch.stop()
+
+    def _waits(self, reason: str) -> None:
+        self._reason = reason

@@ -1,0 +1,209 @@
+"""The program's own thread: what the service, the kubelet and the clock say becomes steps of the plugins."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Final
+
+from fakedev.kube.node_view import Allocation, NodeView, to_fields
+from fakedev.node.backoff import Trouble
+from fakedev.node.conversation import ViewChanged
+from fakedev.node.device_plugin import DevicePlugin
+from fakedev.node.dra_plugin import DraRunner
+from fakedev.node.last_view import LastView
+from fakedev.node.options import Settings
+from fakedev.node.plugin_runner import PluginRunner
+from fakedev.node.plugin_steps import SocketFile
+from fakedev.node.pod_resources import PodResources
+from fakedev.node.service_link import LinkDown, LinkHeard, LinkNews, RefusedByService, ServiceLink, Unanswered
+from fakedev.wire.node_messages import report_parts
+
+#: Seconds between two looks at the kubelet's folder.
+_TURN_SECONDS: Final = 0.25
+#: Seconds that a kubelet waits for a choice of devices.
+_PREFER_SECONDS: Final = 1.0
+
+_log = logging.getLogger("fakedev.node")
+
+
+class Agent:
+    """Runs until :meth:`stop`. All its state belongs to the thread of :meth:`run`; others post calls to it."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._is_stopping = False
+        self._view = LastView()
+        self._was_stale = self._was_down = False
+        self._plugins: dict[str, PluginRunner] = {}
+        self._dra = DraRunner(settings.kubelet_root, self._prepare, self._dra_restarted)
+        self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
+        self._link = ServiceLink(
+            settings.host, settings.port, settings.node, settings.read_token, self._heard_by_link
+        )  # fmt: skip
+        self._service_trouble = Trouble(_log, f"service {settings.host}:{settings.port}")
+        self._report_trouble = Trouble(_log, "report")
+        self._is_attached = False
+        self._must_tell_restart = True
+        self._allocations: list[Allocation] | None = None
+        self._kubelet: SocketFile | None = None
+
+    def run(self) -> None:
+        """Serve until :meth:`stop`; then close all sockets."""
+        self._link.start()
+        try:
+            while not self._is_stopping:
+                self._turn(self._clock())
+                self._wait()
+        finally:
+            self._link.stop()
+            for plugin in self._plugins.values():
+                plugin.stop()
+            self._dra.stop()
+            self._reader.close()
+
+    def stop(self) -> None:
+        """End :meth:`run`; may be called from a signal handler."""
+        self._is_stopping = True
+        self._calls.put(lambda: None)
+
+    def _wait(self) -> None:
+        """Run the calls that others post, at least until the next turn is due."""
+        try:
+            call = self._calls.get(timeout=_TURN_SECONDS)
+            while True:
+                call()
+                call = self._calls.get_nowait()
+        except queue.Empty:
+            return
+
+    def _turn(self, now: float) -> None:
+        view = self._view.at(now)
+        if self._view.is_stale(now) and not self._was_stale:
+            self._was_stale = True
+            _log.warning("the service is gone for too long: all devices are Unhealthy until it is back")
+        if view is None:
+            return
+        self._follow(now, view)
+        drivers = [view.driver] if view.driver else []
+        self._reader.turn(now, {*view.resources, *self._plugins, *drivers})
+
+    def _follow(self, now: float, view: NodeView) -> None:
+        """Offer what the view has. A resource that it has no more stays registered, without devices."""
+        if self._was_down and not view.is_plugin_down:
+            self._tell_restart()
+        self._was_down = view.is_plugin_down
+        if self._settings.has_device_plugin:
+            for resource in view.resources:
+                if resource not in self._plugins:
+                    self._plugins[resource] = self._make_plugin(resource)
+            for resource, plugin in self._plugins.items():
+                plugin.turn(now, view.resources.get(resource, ()), is_wanted=not view.is_plugin_down)
+        if self._settings.has_dra:
+            self._dra.turn(now, "" if view.is_plugin_down else view.driver)
+
+    def _make_plugin(self, resource: str) -> PluginRunner:
+        plugin = DevicePlugin(
+            resource, self._settings.node, self._prefer, lambda ids: self._calls.put(partial(self._allocated, ids))
+        )
+        return PluginRunner(plugin, self._settings.kubelet_folder, self._clock, self._calls.put, self._registered)
+
+    # From the kubelet
+
+    def _allocated(self, ids: Collection[str]) -> None:
+        self._reader.allocated(ids)
+
+    def _registered(self, kubelet: SocketFile) -> None:
+        """A kubelet has taken a plugin. The plugins count as restarted when it is another kubelet."""
+        if self._kubelet not in (None, kubelet):
+            _log.info("the kubelet was restarted")
+            self._tell_restart()
+        self._kubelet = kubelet
+
+    def _dra_restarted(self) -> None:
+        _log.info("the DRA plugin was taken by the kubelet")
+
+    def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
+        """Ask the service which devices are best connected; called in threads of gRPC.
+
+        :raises LookupError: when it does not say.
+        """
+        arguments = {"resource": resource, "count": count, "available": [*available], "must": [*must]}
+        try:
+            ids = self._link.ask("prefer", arguments, _PREFER_SECONDS).get("ids")
+        except Unanswered as error:
+            _log.info("%s: devices are preferred in their order: %s", resource, error)
+            raise LookupError(str(error)) from None
+        if not isinstance(ids, list) or len(ids) != count or not {*must} <= {*ids} <= {*available, *must}:
+            _log.warning("%s: the service prefers devices that do not fit: %s", resource, ids)
+            raise LookupError("the choice does not fit")
+        return [str(each) for each in ids]
+
+    def _prepare(self, namespace: str, claim: str, uid: str) -> object:
+        """Ask the service for the devices of a claim; called in threads of gRPC.
+
+        :raises Unanswered: when it does not say.
+        """
+        arguments = {"namespace": namespace, "claim": claim, "uid": uid}
+        return self._link.ask("prepare", arguments, _PREFER_SECONDS).get("devices")
+
+    # From the service
+
+    def _heard_by_link(self, news: LinkNews) -> None:
+        self._calls.put(partial(self._heard, news))
+
+    def _heard(self, news: LinkNews) -> None:
+        now = self._clock()
+        match news:
+            case LinkHeard():
+                self._view.heard(now)
+            case LinkDown(reason):
+                self._is_attached = False
+                self._service_trouble.met(f"{reason}; tries again, and devices keep their health for a while")
+            case ViewChanged(view):
+                self._view.changed(view, now)
+                self._was_stale = False
+                if not self._is_attached:
+                    self._attached(view)
+
+    def _attached(self, view: NodeView) -> None:
+        self._is_attached = True
+        self._service_trouble.over("connected again")
+        counts = ", ".join(f"{len(slots)} {resource}" for resource, slots in view.resources.items())
+        _log.info("node %s has %s", view.node, counts or "no devices")
+        if self._must_tell_restart:
+            self._tell_restart()
+        if self._allocations is not None:
+            self._send_report(self._allocations)
+
+    # To the service
+
+    def _tell_restart(self) -> None:
+        """The plugins were started anew; told when the service is there."""
+        self._must_tell_restart = not self._is_attached
+        if self._is_attached:
+            self._link.send("restarted", {})
+
+    def _report(self, allocations: list[Allocation]) -> None:
+        """Tell the service, if this is new."""
+        if allocations != self._allocations:
+            self._allocations = allocations
+            if self._is_attached:
+                self._send_report(allocations)
+
+    def _send_report(self, allocations: list[Allocation]) -> None:
+        for part in report_parts([to_fields(each) for each in allocations]):
+            self._link.send("report", part).add_done_callback(self._reported)
+
+    def _reported(self, answer: Future[Mapping[str, object]]) -> None:
+        error = answer.exception()
+        if isinstance(error, RefusedByService):
+            self._calls.put(partial(self._report_trouble.met, str(error)))
+        elif error is None:  # else it is sent again with the next connection
+            self._calls.put(partial(self._report_trouble.over, "taken again"))

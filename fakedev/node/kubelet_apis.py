@@ -1,0 +1,182 @@
+"""The gRPC APIs between the kubelet and its plugins: messages, methods, and how they are served and called.
+
+Field numbers: api.proto of k8s.io/kubelet, packages deviceplugin/v1beta1, podresources/v1, pluginregistration/v1 and
+dra/v1 (Kubernetes 1.36). Only the fields that fakedev-node needs are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+
+from fakedev.node.messages import make_messages
+
+#: The largest message that is read or written, in bytes.
+MAX_MESSAGE_BYTES: Final = 4 << 20
+
+_DEVICE_PLUGIN: Final = """
+    Empty:
+    DevicePluginOptions: pre_start_required=1 bool, get_preferred_allocation_available=2 bool
+    RegisterRequest: version=1 string, endpoint=2 string, resource_name=3 string, options=4 DevicePluginOptions
+    NUMANode: ID=1 int64
+    TopologyInfo: nodes=1 *NUMANode
+    Device: ID=1 string, health=2 string, topology=3 TopologyInfo
+    ListAndWatchResponse: devices=1 *Device
+    ContainerPreferredRequest: available=1 *string, must_include=2 *string, size=3 int32
+    PreferredAllocationRequest: containers=1 *ContainerPreferredRequest
+    ContainerPreferredResponse: ids=1 *string
+    PreferredAllocationResponse: containers=1 *ContainerPreferredResponse
+    ContainerAllocateRequest: ids=1 *string
+    AllocateRequest: containers=1 *ContainerAllocateRequest
+    ContainerAllocateResponse: envs=1 map, annotations=4 map
+    AllocateResponse: containers=1 *ContainerAllocateResponse
+    PreStartContainerRequest: ids=1 *string
+    PreStartContainerResponse:
+"""
+
+_POD_RESOURCES: Final = """
+    ListPodResourcesRequest:
+    ContainerDevices: resource_name=1 string, device_ids=2 *string
+    ClaimResource: driver_name=2 string, pool_name=3 string, device_name=4 string
+    DynamicResource: claim_name=2 string, claim_namespace=3 string, claim_resources=4 *ClaimResource
+    ContainerResources: name=1 string, devices=2 *ContainerDevices, dynamic_resources=5 *DynamicResource
+    PodResources: name=1 string, namespace=2 string, containers=3 *ContainerResources
+    ListPodResourcesResponse: pod_resources=1 *PodResources
+"""
+
+_PLUGIN_REGISTRATION: Final = """
+    InfoRequest:
+    PluginInfo: type=1 string, name=2 string, endpoint=3 string, supported_versions=4 *string
+    RegistrationStatus: plugin_registered=1 bool, error=2 string
+    RegistrationStatusResponse:
+"""
+
+_DRA: Final = """
+    Claim: namespace=1 string, uid=2 string, name=3 string
+    NodePrepareResourcesRequest: claims=1 *Claim
+    Device: request_names=1 *string, pool_name=2 string, device_name=3 string, cdi_device_ids=4 *string
+    NodePrepareResourceResponse: devices=1 *Device, error=2 string
+    NodePrepareResourcesResponse: claims=1 map:NodePrepareResourceResponse
+    NodeUnprepareResourcesRequest: claims=1 *Claim
+    NodeUnprepareResourceResponse: error=1 string
+    NodeUnprepareResourcesResponse: claims=1 map:NodeUnprepareResourceResponse
+"""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: the names of its messages, and whether the answer is a stream."""
+
+    request: str
+    answer: str
+    is_stream: bool = False
+
+
+@dataclass(frozen=True)
+class Api:
+    """A gRPC service.
+
+    :param service: its full name.
+    :param messages: the classes by name.
+    """
+
+    service: str
+    messages: Mapping[str, Any]
+    methods: Mapping[str, Method]
+
+    def handler(self, implementation: object) -> grpc.GenericRpcHandler:
+        """Serves all methods by the object's methods of the same names in snake case."""
+        handlers = {}
+        for name, method in self.methods.items():
+            make = grpc.unary_stream_rpc_method_handler if method.is_stream else grpc.unary_unary_rpc_method_handler
+            handlers[name] = make(
+                getattr(implementation, _snake_case(name)),
+                request_deserializer=self.messages[method.request].FromString,
+                response_serializer=self.messages[method.answer].SerializeToString,
+            )
+        return grpc.method_handlers_generic_handler(self.service, handlers)
+
+    def call(self, channel: grpc.Channel, name: str) -> Any:
+        """The callable of a method over a channel, as gRPC makes it."""
+        method = self.methods[name]
+        make = channel.unary_stream if method.is_stream else channel.unary_unary
+        return make(
+            f"/{self.service}/{name}",
+            request_serializer=self.messages[method.request].SerializeToString,
+            response_deserializer=self.messages[method.answer].FromString,
+        )
+
+
+_PLUGIN_MESSAGES: Final = make_messages("v1beta1", _DEVICE_PLUGIN)
+
+#: Served by the kubelet in kubelet.sock, called by device plugins.
+REGISTRATION: Final = Api("v1beta1.Registration", _PLUGIN_MESSAGES, {"Register": Method("RegisterRequest", "Empty")})
+#: Served by a device plugin.
+DEVICE_PLUGIN: Final = Api(
+    "v1beta1.DevicePlugin",
+    _PLUGIN_MESSAGES,
+    {
+        "GetDevicePluginOptions": Method("Empty", "DevicePluginOptions"),
+        "ListAndWatch": Method("Empty", "ListAndWatchResponse", is_stream=True),
+        "GetPreferredAllocation": Method("PreferredAllocationRequest", "PreferredAllocationResponse"),
+        "Allocate": Method("AllocateRequest", "AllocateResponse"),
+        "PreStartContainer": Method("PreStartContainerRequest", "PreStartContainerResponse"),
+    },
+)
+#: Served by the kubelet: who has what.
+POD_RESOURCES: Final = Api(
+    "v1.PodResourcesLister",
+    make_messages("v1", _POD_RESOURCES),
+    {"List": Method("ListPodResourcesRequest", "ListPodResourcesResponse")},
+)
+#: Served by a plugin in the folder that the kubelet watches.
+PLUGIN_REGISTRATION: Final = Api(
+    "pluginregistration.Registration",
+    make_messages("pluginregistration", _PLUGIN_REGISTRATION),
+    {
+        "GetInfo": Method("InfoRequest", "PluginInfo"),
+        "NotifyRegistrationStatus": Method("RegistrationStatus", "RegistrationStatusResponse"),
+    },
+)
+#: Served by a DRA plugin.
+DRA: Final = Api(
+    "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin",
+    make_messages("k8s.io.kubelet.pkg.apis.dra.v1", _DRA),
+    {
+        "NodePrepareResources": Method("NodePrepareResourcesRequest", "NodePrepareResourcesResponse"),
+        "NodeUnprepareResources": Method("NodeUnprepareResourcesRequest", "NodeUnprepareResourcesResponse"),
+    },
+)
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+def server_options() -> list[tuple[str, Any]]:
+    """Options of a server: bounded messages."""
+    return [*_OPTIONS, ("grpc.so_reuseport", 0)]
+
+
+def open_channel(path: str) -> grpc.Channel:
+    """A new channel to a UNIX socket.
+
+    It shares no connection with other channels: gRPC would wait longer and longer after the kubelet has restarted.
+    """
+    options = [*_OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.default_authority", "localhost")]
+    return grpc.insecure_channel(f"unix:{path}", options=options)
+
+
+def why(error: grpc.RpcError) -> str:
+    """The reason of a call that failed, on one line."""
+    code, details = error.code(), error.details()
+    return f"{code.name}: {details}" if details else str(code.name)
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")

@@ -1,0 +1,115 @@
+"""The options of fakedev-node."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev import __version__
+from fakedev.spec.kubernetes import Resources
+from fakedev.spec.os_errors import plain_reason
+
+#: Bytes of a file with a token.
+_MAX_TOKEN_BYTES: Final = 4000
+_LEVELS: Final = ("debug", "info", "warn", "error")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the program was told.
+
+    :param host, port: of the service.
+    :param token_file: empty: the port asks for no token.
+    :param kubelet_folder: of the sockets of device plugins.
+    :param pod_resources: the kubelet's socket.
+    """
+
+    node: str
+    host: str
+    port: int
+    token_file: str
+    kubelet_folder: str
+    pod_resources: str
+    resources: Resources
+    log_level: str
+
+    @property
+    def has_device_plugin(self) -> bool:
+        """Whether devices are offered by device plugins."""
+        return self.resources is not Resources.DRA
+
+    @property
+    def has_dra(self) -> bool:
+        """Whether devices are offered by DRA."""
+        return self.resources is not Resources.DEVICE_PLUGIN
+
+    @property
+    def kubelet_root(self) -> str:
+        """The folder with all of the kubelet's folders."""
+        return os.path.dirname(self.kubelet_folder.rstrip("/"))
+
+    def read_token(self) -> str:
+        """The token, as the file has it now; empty without a file.
+
+        :raises ValueError: when the file cannot be used.
+        """
+        if not self.token_file:
+            return ""
+        try:
+            with open(self.token_file, encoding="utf-8") as file:
+                token = file.read(_MAX_TOKEN_BYTES + 1).strip()
+        except OSError as error:
+            raise ValueError(f"no token from {self.token_file}: {plain_reason(error)}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"no token from {self.token_file}: it is not UTF-8") from None
+        if not token or len(token) > _MAX_TOKEN_BYTES:
+            raise ValueError(f"no token from {self.token_file}: it must have 1 to {_MAX_TOKEN_BYTES} characters")
+        return token
+
+
+def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Settings:
+    """The settings. A wrong option ends the program with 2, and a line that says what is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="fakedev-node",
+        description="Offers the simulated devices of one node to its kubelet, and reports which container has which.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"fakedev-node {__version__}")
+    parser.add_argument(
+        "--node", metavar="NAME", default=environment.get("NODE_NAME", ""), help="default: the variable NODE_NAME"
+    )
+    parser.add_argument("--service", metavar="HOST:PORT", required=True, help="the service's node port")
+    parser.add_argument("--token-file", metavar="FILE", default="", help="the token of that port")
+    parser.add_argument(
+        "--kubelet-folder", metavar="FOLDER", default="/var/lib/kubelet/device-plugins",
+        help="where device plugins have their sockets; default: %(default)s",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pod-resources", metavar="SOCKET", default="/var/lib/kubelet/pod-resources/kubelet.sock",
+        help="where the kubelet says who has what; default: %(default)s",
+    )  # fmt: skip
+    parser.add_argument(
+        "--resources", choices=[each.value for each in Resources], default=Resources.DEVICE_PLUGIN.value,
+        help="how devices are offered; default: %(default)s",
+    )  # fmt: skip
+    parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: %(default)s")
+    given = parser.parse_args(arguments)
+    if not given.node:
+        parser.error("--node: missing; name the node, or set NODE_NAME")
+    host, _, port = given.service.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
+        parser.error(f"--service: must be HOST:PORT, as fakedev.monitoring:9510, not {given.service[:200]!r}")
+    return Settings(
+        node=given.node,
+        host=host,
+        port=int(port),
+        token_file=given.token_file,
+        kubelet_folder=given.kubelet_folder,
+        pod_resources=given.pod_resources,
+        resources=Resources(given.resources),
+        log_level=given.log_level,
+    )

@@ -1,0 +1,119 @@
+"""Asks the kubelet which container has which devices (v1.PodResourcesLister)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+import grpc
+
+from fakedev.kube.node_view import Allocation
+from fakedev.node.backoff import Trouble
+from fakedev.node.kubelet_apis import POD_RESOURCES, open_channel, why
+from fakedev.node.read_schedule import ReadSchedule
+
+_ANSWER_SECONDS: Final = 10.0
+#: Devices of one allocation; a container with more has several, so that each fits into a line of the node port.
+_MAX_IDS: Final = 500
+
+_log = logging.getLogger("fakedev.node")
+
+
+class PodResources:
+    """Asks when it is time to.
+
+    :param clock: the seconds that :meth:`turn` gets.
+    :param post: runs a call in the program's thread.
+    :param read: called with each answer: all allocations of our resources.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        clock: Callable[[], float],
+        post: Callable[[Callable[[], None]], None],
+        read: Callable[[list[Allocation]], None],
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._post = post
+        self._read = read
+        self._schedule = ReadSchedule()
+        self._channel: grpc.Channel | None = None
+        self._ours: Collection[str] = ()
+        self._trouble = Trouble(_log, "PodResources")
+
+    def turn(self, now: float, ours: Collection[str]) -> None:
+        """Ask, if it is time to.
+
+        :param ours: the resources and drivers whose allocations matter.
+        """
+        self._ours = ours
+        if not self._schedule.is_due(now):
+            return
+        self._schedule.asked(now)
+        if not os.path.exists(self._path):
+            self._failed(f"{self._path} is not there; the kubelet makes it")
+            return
+        if self._channel is None:
+            self._channel = open_channel(self._path)
+        ask = POD_RESOURCES.call(self._channel, "List")
+        call = ask.future(POD_RESOURCES.messages["ListPodResourcesRequest"](), timeout=_ANSWER_SECONDS)
+        call.add_done_callback(lambda done: self._post(partial(self._answered, done)))
+
+    def allocated(self, ids: Collection[str]) -> None:
+        """The kubelet has allocated these devices."""
+        self._schedule.allocated(ids, self._clock())
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _answered(self, call: Any) -> None:
+        error = call.exception()
+        if error is not None:
+            self.close()  # a kubelet that was restarted is found by a new one
+            self._failed(why(error))
+            return
+        allocations = list(allocations_of(call.result(), self._ours))
+        self._schedule.answered({each for found in allocations for each in found.ids}, self._clock())
+        self._trouble.over("answers again")
+        self._read(allocations)
+
+    def _failed(self, reason: str) -> None:
+        self._schedule.failed(self._clock())
+        self._trouble.met(f"{reason}; asks again, and allocations stay as they are")
+
+
+def allocations_of(answer: Any, ours: Collection[str]) -> Iterator[Allocation]:
+    """The allocations of the answer to ``List``, in its order.
+
+    :param ours: the resources and drivers that matter.
+    """
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            for key, ids in _devices(container, ours).items():
+                rest = iter(ids)
+                while part := tuple(islice(rest, _MAX_IDS)):
+                    resource, claim, pool = key
+                    yield Allocation(pod.namespace, pod.name, container.name, resource, part, claim, pool)
+
+
+def _devices(container: Any, ours: Collection[str]) -> dict[tuple[str, str, str], list[str]]:
+    """What a container has: by resource, or by driver, claim and pool. The kubelet has an entry for each device."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for each in container.devices:
+        if each.resource_name in ours:
+            found.setdefault((each.resource_name, "", ""), []).extend(each.device_ids)
+    for dynamic in container.dynamic_resources:
+        for device in dynamic.claim_resources:
+            if device.driver_name in ours:
+                key = device.driver_name, dynamic.claim_name, device.pool_name
+                found.setdefault(key, []).append(device.device_name)
+    return found

@@ -1,0 +1,217 @@
+"""The connection with the service, in a thread of its own: it connects again and again, and passes on what it hears."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerInTime
+from typing import Final, NamedTuple
+
+from fakedev.node.backoff import Backoff
+from fakedev.node.conversation import Conversation, ConversationOver, ViewChanged
+from fakedev.spec.os_errors import plain_reason
+from fakedev.wire.node_messages import Answer, Refusal
+
+#: Seconds for one attempt to connect.
+_CONNECT_SECONDS: Final = 5.0
+#: Seconds of silence until a ping is sent, and until its answer must be there.
+_SILENT_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 10.0
+#: Bytes that may wait to be sent: a report of 64 full lines.
+_MAX_UNSENT_BYTES: Final = 64 * 65536
+_RECEIVE_BYTES: Final = 65536
+#: A connection that lasted for so long has worked.
+_LONG_SECONDS: Final = 5.0
+_FIRST_WAIT_SECONDS: Final = 0.1
+_LAST_WAIT_SECONDS: Final = 30.0
+
+
+class LinkHeard(NamedTuple):
+    """The service, which has taken the node, has sent something."""
+
+
+class LinkDown(NamedTuple):
+    """The service cannot be reached, or the connection is closed."""
+
+    reason: str
+
+
+LinkNews = ViewChanged | LinkHeard | LinkDown
+
+
+class Unanswered(Exception):
+    """A request has no good answer: the text says why."""
+
+
+class RefusedByService(Unanswered):
+    """The service answers with an error."""
+
+
+class ServiceLink:
+    """Holds a connection to the service.
+
+    :param read_token: gives the token, empty for none; raises ValueError.
+    :param post: called in this link's thread with all news; it must not wait.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        node: str,
+        read_token: Callable[[], str],
+        post: Callable[[LinkNews], None],
+    ) -> None:
+        self._address = host, port
+        self._node = node
+        self._read_token = read_token
+        self._post = post
+        self._backoff = Backoff(_FIRST_WAIT_SECONDS, _LAST_WAIT_SECONDS, random.random)
+        self._lock = threading.Lock()
+        self._conversation: Conversation | None = None
+        self._unsent = bytearray()
+        self._waiting: dict[int, Future[Mapping[str, object]]] = {}
+        self._is_stopping = threading.Event()
+        self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="service", daemon=True)
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the connection; requests that wait are unanswered."""
+        self._is_stopping.set()
+        self._wake()
+
+    def ask(self, verb: str, arguments: Mapping[str, object], seconds: float) -> Mapping[str, object]:
+        """The fields of the answer to a request; waits for it.
+
+        :raises Unanswered: without the service, when it refuses, and when the time is over.
+        """
+        try:
+            return self.send(verb, arguments).result(seconds)
+        except NoAnswerInTime:
+            raise Unanswered(f"the service did not answer within {seconds:g} s") from None
+
+    def send(self, verb: str, arguments: Mapping[str, object]) -> Future[Mapping[str, object]]:
+        """Send a request; the result has the fields of its answer, or fails with :class:`Unanswered`."""
+        answer: Future[Mapping[str, object]] = Future()
+        with self._lock:
+            conversation = self._conversation
+            if conversation is None or not conversation.is_attached:
+                answer.set_exception(Unanswered("the service is not connected"))
+                return answer
+            number, line = conversation.request(verb, arguments)
+            if len(self._unsent) + len(line) > _MAX_UNSENT_BYTES:
+                answer.set_exception(Unanswered("the service does not read"))
+                return answer
+            self._unsent += line
+            self._waiting[number] = answer
+        self._wake()
+        return answer
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # it is full: the thread wakes anyway
+            self._waker.send(b"\0")
+
+    def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            began_seconds = time.monotonic()
+            try:
+                self._connect()
+            except (OSError, ValueError, ConversationOver) as error:
+                reason = plain_reason(error)
+            conversation = self._forget()
+            if self._is_stopping.is_set():
+                return
+            # A service that takes the node and fails at once gets no rest otherwise.
+            is_long = time.monotonic() - began_seconds >= _LONG_SECONDS
+            if conversation is not None and conversation.is_attached and is_long:
+                self._backoff.worked()
+            self._post(LinkDown(reason))
+            self._is_stopping.wait(self._backoff.failed())
+
+    def _forget(self) -> Conversation | None:
+        """The connection is closed: fail what waits for it."""
+        with self._lock:
+            conversation, self._conversation = self._conversation, None
+            waiting, self._waiting = self._waiting, {}
+            self._unsent.clear()
+        for answer in waiting.values():
+            answer.set_exception(Unanswered("the connection with the service was lost"))
+        return conversation
+
+    def _connect(self) -> None:
+        """Serve one connection.
+
+        :raises OSError: or ConversationOver, ValueError: at its end.
+        """
+        token = self._read_token()
+        with socket.create_connection(self._address, _CONNECT_SECONDS) as connection:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            conversation = Conversation(self._node, token)
+            with self._lock:
+                self._conversation = conversation
+                self._unsent[:] = conversation.opening()
+            self._converse(connection, conversation)
+
+    def _converse(self, connection: socket.socket, conversation: Conversation) -> None:
+        heard_seconds, pinged_seconds = time.monotonic(), None
+        while not self._is_stopping.is_set():
+            now = time.monotonic()
+            if pinged_seconds is None and now - heard_seconds >= _SILENT_SECONDS:
+                pinged_seconds = now
+                self._ping(conversation)
+            until = heard_seconds + _SILENT_SECONDS if pinged_seconds is None else pinged_seconds + _ANSWER_SECONDS
+            if now >= until:
+                raise ConversationOver("it does not answer")
+            writers = [connection] if self._unsent else []
+            readable, writable, _ = select.select([connection, self._woken], writers, [], until - now)
+            if self._woken in readable:
+                self._woken.recv(_RECEIVE_BYTES)
+            if writable:
+                self._write(connection)
+            if connection in readable:
+                self._read(connection, conversation)
+                heard_seconds, pinged_seconds = time.monotonic(), None
+
+    def _ping(self, conversation: Conversation) -> None:
+        with self._lock:
+            if conversation.is_attached:
+                self._unsent += conversation.request("ping", {})[1]
+
+    def _write(self, connection: socket.socket) -> None:
+        with self._lock:
+            sent = connection.send(self._unsent)
+            del self._unsent[:sent]
+
+    def _read(self, connection: socket.socket, conversation: Conversation) -> None:
+        data = connection.recv(_RECEIVE_BYTES)
+        if not data:
+            raise ConversationOver("it has closed the connection")
+        heard_now = conversation.feed(data)
+        if conversation.is_attached:
+            self._post(LinkHeard())
+        for heard in heard_now:
+            match heard:
+                case ViewChanged():
+                    self._post(heard)
+                case Answer(request, fields):
+                    if (answer := self._answered(request)) is not None:
+                        answer.set_result(fields)
+                case Refusal(request, code, text):
+                    if (answer := self._answered(request)) is not None:
+                        answer.set_exception(RefusedByService(f"the service refuses: {code}: {text}"))
+
+    def _answered(self, request: int | None) -> Future[Mapping[str, object]] | None:
+        with self._lock:
+            return None if request is None else self._waiting.pop(request, None)

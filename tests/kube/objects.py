@@ -1,0 +1,72 @@
+"""Nodes with devices, and pods, for the tests of fakedev/kube."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fakedev.kube.devices import NodeDevices
+from fakedev.kube.pods import Container, ContainerKind, Pod
+from fakedev.spec.device_types import DeviceType
+from fakedev.spec.fleet import PoolSpec
+from fakedev.spec.kubernetes import InCluster, MigStrategy
+from tests.support.calibration import catalog_type
+from tests.support.divided_devices import parts_of
+from tests.support.fleets import pool_of
+
+GPU = "nvidia.com/gpu"
+
+
+def pool(device: str | DeviceType = "h100", count: int = 8, *mig: str, **more: Any) -> PoolSpec:
+    """A pool of one node ``dgx-0``.
+
+    :param mig: the profiles of the instances of each board, which is an A100 then.
+    :param more: further fields of the pool; ``replicas``, ``is_renamed`` and ``strategy`` are those in the cluster.
+    """
+    strategy = more.pop("strategy", MigStrategy.NONE)
+    shown = InCluster(more.pop("replicas", 1), more.pop("is_renamed", False), strategy)
+    board = catalog_type(device) if isinstance(device, str) else device
+    return pool_of(device_type=board, devices_per_node=count, parts=parts_of(*mig), in_cluster=shown, **more)
+
+
+def node_of(spec: PoolSpec) -> NodeDevices:
+    """The devices of the pool's first node."""
+    return NodeDevices.of(1, spec, spec.nodes[0])
+
+
+def node(device: str = "h100", count: int = 8, *mig: str, **more: Any) -> NodeDevices:
+    """The devices of a node; arguments as of :func:`pool`."""
+    return node_of(pool(device, count, *mig, **more))
+
+
+def typed(name: str, **facts: str) -> DeviceType:
+    """A device type of the catalog with other facts."""
+    found = catalog_type(name)
+    return replace(found, facts={**found.facts, **facts})
+
+
+def container(name: str, count: int, kind: ContainerKind = ContainerKind.MAIN, resource: str = GPU) -> Container:
+    """A container that wants so many GPUs."""
+    return Container(name, kind, {resource: count} if count else {})
+
+
+def init(name: str, count: int) -> Container:
+    """An init container."""
+    return container(name, count, ContainerKind.INIT)
+
+
+def sidecar(name: str, count: int) -> Container:
+    """A sidecar."""
+    return container(name, count, ContainerKind.SIDECAR)
+
+
+def pod(*containers: Container, name: str = "train", phase: str = "Running", **more: Any) -> Pod:
+    """A pod of dgx-0 in the namespace ml; without containers, one that wants a GPU."""
+    fields: dict[str, Any] = {"labels": {}, "annotations": {}, "uid": f"uid-{name}", **more}
+    return Pod("ml", name, fields.pop("uid"), "dgx-0", phase, containers or (container("main", 1),), **fields)
+
+
+def annotated(annotations: Mapping[str, str], **more: Any) -> Pod:
+    """A pod with annotations."""
+    return pod(annotations=annotations, **more)

@@ -1,0 +1,157 @@
+"""Nodes that come and go with a cluster: each change is an event, and what stays is undisturbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakedev.sim.cluster_nodes import prepare
+from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.events import ChangeNodes, Reload, Stamped
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.record import Replay, event_line, head_line, read_record
+from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import FleetSpec, PoolSpec
+from fakedev.spec.record_head import RecordHead
+from tests.support.examples import examples
+from tests.support.fleets import BOARD, advance, make_fleet, pool_of, start
+
+HEAD = RecordHead("1", 0.0)
+
+
+def cluster_pool(name: str = "gpu", **more: object) -> PoolSpec:
+    """A pool whose nodes come from the cluster; none is there yet."""
+    return PoolSpec(name, (), BOARD, 2, has_cluster_nodes=True, **more)  # type: ignore[arg-type]
+
+
+def change(fleet: Fleet, *joined: str, left: tuple[str, ...] = ()) -> Stamped:
+    """Nodes ``NAME`` or ``NAME@POOL`` join, others leave, and a tick passes."""
+    pairs = [each.partition("@") for each in joined]
+    stamped = fleet.apply(ChangeNodes(tuple((name, pool or "gpu") for name, _, pool in pairs), left))
+    fleet.advance()
+    return stamped
+
+
+def nodes(fleet: Fleet) -> list[str]:
+    """The names of the nodes, in page order."""
+    return [node.name for node in fleet.roster.shown]
+
+
+def test_nodes_join_and_leave_in_the_order_of_their_names() -> None:
+    """The order of arrival does not matter: the same nodes make the same fleet."""
+    fleet = make_fleet(cluster_pool())
+    change(fleet, "b", "a")
+    change(fleet, "ab")
+    assert nodes(fleet) == ["a", "ab", "b"]
+    change(fleet, left=("a",))
+    assert nodes(fleet) == ["ab", "b"]
+    other = make_fleet(cluster_pool())
+    change(other, "ab", "b")
+    assert [other.facts(node) for node in other.roster.shown] == [fleet.facts(node) for node in fleet.roster.shown]
+
+
+def test_what_stays_is_undisturbed() -> None:
+    """A workload goes on while neighbours come and go; it ends with its own node."""
+    fleet = make_fleet(cluster_pool())
+    change(fleet, "m")
+    running = start(fleet, "m/1", "70:0:0")
+    advance(fleet, 3)
+    change(fleet, "a", "z")
+    fleet.advance()
+    device = fleet.roster.nodes[1].first + 1
+    assert fleet.usage_ratio[device] == pytest.approx(0.7)
+    fleet.apply(ChangeNodes((), ("m",)))
+    (verdict,) = fleet.advance()
+    assert verdict.workload_id == running
+    assert "no longer in the fleet" in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("joined", "left", "text"),
+    [
+        (("a@none",), (), "no pool 'none' has nodes of the cluster (nodes: cluster); there are: gpu"),
+        (("a@dgx",), (), "no pool 'dgx' has nodes"),
+        (("dgx-0",), (), "node dgx-0 is in the pool dgx already"),
+        (("a", "a"), (), "node a is in the pool gpu already"),
+        ((), ("dgx-0",), "dgx-0 is not a node of the cluster"),
+        ((), ("x",), "x is not a node of the cluster"),
+    ],
+)
+def test_impossible_changes_change_nothing(joined: tuple[str, ...], left: tuple[str, ...], text: str) -> None:
+    """The reason names the node and the pool."""
+    records: list[Stamped] = []
+    fleet = make_fleet(cluster_pool(), pool_of(), record=records.append)
+    with pytest.raises(Refused) as refused:
+        change(fleet, *joined, left=left)
+    assert text in refused.value.text
+    assert records == []
+
+
+def test_a_reload_keeps_the_nodes_of_the_cluster() -> None:
+    """Also those that join in the tick of the reload; nodes of a pool that is gone leave."""
+    fleet = make_fleet(cluster_pool(), cluster_pool("old"))
+    change(fleet, "a", "o@old")
+    fleet.apply(ChangeNodes((("b", "gpu"),)))
+    fleet.apply(Reload(CompiledFleet(replace(fleet.spec, pools=(cluster_pool(), pool_of()))), HEAD))
+    fleet.advance()
+    assert nodes(fleet) == ["a", "b", "dgx-0"]
+    assert fleet.source is HEAD
+
+
+def test_a_preparation_for_another_fleet_is_void() -> None:
+    """What was compiled in a thread is used for the very fleet that it was made from, and else made again."""
+    fleet = make_fleet(cluster_pool())
+    stale = prepare(fleet.compiled, [("a", "gpu")], [])
+    change(fleet, "b")
+    fleet.apply(ChangeNodes((("a", "gpu"),), (), stale))
+    fleet.advance()
+    assert nodes(fleet) == ["a", "b"]
+    good = prepare(fleet.compiled, [], ["a"])
+    fleet.apply(ChangeNodes((), ("a",), good))
+    fleet.advance()
+    assert fleet.compiled is good.compiled
+
+
+names = st.sampled_from(["a", "b", "c", "d"])
+steps = st.lists(st.tuples(st.sets(names), st.booleans()), max_size=8)
+
+
+@settings(max_examples=examples(30))
+@given(steps)
+def test_a_record_replays_without_a_cluster(wanted: list[tuple[set[str], bool]]) -> None:
+    """Nodes, workloads on them and reloads between: the replay has the same states, tick by tick."""
+    pools = (cluster_pool(), pool_of())
+    spec = FleetSpec(pools)
+    records: list[Stamped] = []
+    fleet = Fleet(spec, records.append)
+    states = []
+    for names_now, is_reload in wanted:
+        present = {node.name for node in fleet.roster.nodes} - {"dgx-0"}
+        joined = tuple((name, "gpu") for name in sorted(names_now - present))
+        fleet.apply(ChangeNodes(joined, tuple(sorted(present - names_now))))
+        if is_reload:
+            fleet.apply(Reload(CompiledFleet(spec), HEAD))
+        if names_now & present:
+            start(fleet, f"{min(names_now & present)}/*", "60:5:0")
+        fleet.advance()
+        states.append([fleet.shown.levels["device"].arrays[name].tobytes() for name in sorted(fleet.quantity_names())])
+    text = head_line(HEAD) + b"".join(map(event_line, records))
+    _, events = read_record(text, lambda _: CompiledFleet(spec))
+    replay, again = Replay(events), Fleet(spec)
+    for state in states:
+        replay.advance(again)
+        assert [
+            again.shown.levels["device"].arrays[name].tobytes() for name in sorted(again.quantity_names())
+        ] == state
+    assert nodes(again) == nodes(fleet)
+
+
+@pytest.mark.parametrize("line", [b'"joined":[["a"]],"left":[]', b'"joined":[],"left":"a"', b'"joined":3,"left":[]'])
+def test_a_wrong_line_of_a_record_is_refused(line: bytes) -> None:
+    """With its number and the field."""
+    text = head_line(HEAD) + b'{"tick":0,"seq":1,"event":"nodes",' + line + b"}\n"
+    with pytest.raises(Refused, match=r"line 2: (joined|left): must be a list"):
+        read_record(text)

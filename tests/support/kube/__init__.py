@@ -1,0 +1,1 @@
+"""A Kubernetes API server in memory, and what tests of the cluster's side share."""
