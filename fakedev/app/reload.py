@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from fakedev.app.ports import Reloadable
 from fakedev.app.run import Run
-from fakedev.config.configuration import Configuration
+from fakedev.config.configuration import Configuration, Kubernetes
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors
 from fakedev.net.system.listening import CannotListen, Listeners
@@ -229,6 +229,7 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
         "log": (now.logging, after.logging),
         "tester": ((now.plans, now.reports), (after.plans, after.reports)),
         "journal": (now.journal, after.journal),
+        "kubernetes": (_without_ports(now.kubernetes), _without_ports(after.kubernetes)),
     }
     if now.queues is not None and after.queues is not None:
         simple |= {
@@ -254,6 +255,10 @@ def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:
     yield from [listen.listen for listen in configuration.workloads.listen]
     if configuration.queues is not None:
         yield from [entry.listen for entry in (*configuration.queues.clients, *configuration.queues.backends)]
+
+
+def _without_ports(kubernetes: Kubernetes | None) -> object:
+    return None if kubernetes is None else replace(kubernetes, listen=())
 
 
 def _files(head: RecordHead) -> list[str]:

@@ -13,6 +13,7 @@ from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
+from fakedev.app.kubernetes import make_kubernetes
 from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.queues import WorkQueues
@@ -28,6 +29,7 @@ from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
+from fakedev.net.kube.metrics import cluster_metrics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
@@ -110,6 +112,8 @@ def make_application(
         reloader.ticked()
         if fleet.compiled is not shown[0]:  # the nodes of a cluster have changed
             applied(reloader.configuration)
+        if cluster is not None:
+            cluster.controller.ticked()
         pages.keep()
         history.note(fleet.state)
 
@@ -130,9 +134,17 @@ def make_application(
     )
     own.add("files", partial(file_metrics, file_problems))
 
+    cluster = None
+    if configuration.kubernetes is not None:
+        closed_nodes: Counter[str] = Counter()
+        by_port["nodes"] = closed_nodes
+        cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies)
+        own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
+
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
-        return ticker.trouble() or (queues.trouble() if queues else None) or lack
+        of_parts = (queues.trouble() if queues else None), (cluster.follower.trouble() if cluster else None)
+        return ticker.trouble() or next(filter(None, of_parts), None) or lack
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
@@ -153,11 +165,12 @@ def make_application(
         live.renew()
 
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
-    parts: list[Reloadable] = [web, workloads, *([queues] if queues else [])]
+    parts: list[Reloadable] = [web, workloads, *([queues] if queues else []), *([cluster.ports] if cluster else [])]
     reloader.connect(parts, applied, announcement.tell, lambda: ticker.speed)
 
     # All services, in the order in which they start.
-    for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services]:
+    node_ports = cluster.ports.services if cluster else ()
+    for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services, *node_ports]:
         service.setServiceParent(listeners)
     is_watching = configuration.watch and reloader.files()
     return Application(
@@ -175,6 +188,7 @@ def make_application(
             HangupService(reactor, reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             stalls,
+            cluster.follower if cluster else None,
             announcement,
         ],
         recorder=recorder,

@@ -137,14 +137,8 @@ KUBERNETES = Section(
         Key(
             "namespace",
             Text("name", object_name),
-            "Where fakedev keeps its Lease, and ConfigMaps.",
-            default_words="that of its own pod, else fakedev",
-        ),
-        Key(
-            "name",
-            Text("name", object_name),
-            "Of the fleet, in the names of its Leases: fakedev-0-of-1.",
-            default="fakedev",
+            "Where fakedev keeps its Lease, and ConfigMaps. Each fleet has one of its own.",
+            default_words="that of its own pod, or of the kubeconfig's context",
         ),
         Key(
             "listen",

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fakedev.kube.allocation import NotEnough
+from fakedev.kube.claim_table import ClaimTable
 from fakedev.kube.cluster_node import ClusterNode
 from fakedev.kube.devices import NodeDevices
+from fakedev.kube.dra_claims import Claim
 from fakedev.kube.health import NodeHealth
 from fakedev.kube.node_status import NodePatches
 from fakedev.kube.node_table import NodeTable
-from fakedev.kube.node_view import Allocation, NodeView
+from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice
 from fakedev.kube.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kube.pods import Pod
 from fakedev.kube.reports import Report, of_node, of_pod, reports_of_health
-from fakedev.kube.work import work_of, workloads_of
+from fakedev.kube.work import work_of
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 from fakedev.spec.kubernetes import KubernetesSettings, Struck
 
@@ -51,6 +53,7 @@ class Cluster:
     ) -> None:
         self._settings = settings
         self._nodes = NodeTable(settings, spec, has)
+        self._claims = ClaimTable()
         self._pods: dict[PodKey, PodRecord] = {}
         #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
         self._bound: dict[str, dict[PodKey, None]] = {}
@@ -114,8 +117,8 @@ class Cluster:
         elif not known.update(pod):
             return
         self._bound.setdefault(pod.node, {})[key] = None
-        self._changed_pods[key] = None
-        self._place(key)
+        self._claims.note_pod(pod)
+        self._place_again([key])
 
     def pod_deleted(self, namespace: str, name: str) -> None:
         """A pod is there no more."""
@@ -134,6 +137,7 @@ class Cluster:
         if not bound:
             self._bound.pop(record.pod.node, None)
         self._evictions.pop(key, None)
+        self._claims.forget_pod(record.pod)
         node = self._nodes.get(record.pod.node)
         if node is not None:
             node.allocation.release(record.pod.uid)
@@ -141,12 +145,32 @@ class Cluster:
     def reported(self, node: str, allocations: Sequence[Allocation]) -> None:
         """What the kubelet of a node says of its containers' devices."""
         self._reported[node] = allocations
-        self._place_all(node)
+        self._place_again(self._bound.get(node, ()))
 
-    def _place_all(self, name: str) -> None:
-        for key in self._bound.get(name, ()):
-            self._changed_pods[key] = None
-            self._place(key)
+    def claims_listed(self, claims: Iterable[Claim]) -> None:
+        """These are all resource claims."""
+        self._place_again(self._claims.listed(claims))
+
+    def claim_changed(self, claim: Claim) -> None:
+        """A resource claim is new, or has changed."""
+        self._place_again(self._claims.put(claim))
+
+    def claim_deleted(self, namespace: str, name: str) -> None:
+        """A resource claim is there no more."""
+        self._place_again(self._claims.remove(namespace, name))
+
+    def prepared(self, node: str, namespace: str, claim: str) -> Sequence[PreparedDevice]:
+        """The devices of a node that a claim has.
+
+        :raises Refused: ``unknown-name``, when its allocation is not known (yet).
+        """
+        return self._claims.prepared(node, namespace, claim)
+
+    def _place_again(self, keys: Iterable[PodKey]) -> None:
+        for key in keys:
+            if key in self._pods:
+                self._changed_pods[key] = None
+                self._place(key)
 
     def _place(self, key: PodKey) -> None:
         """Give a pod its devices, or find out which it was given."""
@@ -161,6 +185,10 @@ class Cluster:
             record.work, record.worked_for = work_of(record.pod, self._settings, node.pool), node.pool
             for problem in record.work.problems:
                 self._report_pod(record, "UnreadableAnnotation", problem)
+        if record.pod.claims:
+            record.claimed = self._claims.devices_of(record.pod, node)
+            for problem in record.claimed.problems:
+                self._report_pod(record, "UnknownDevice", problem)
         if node.has_kubelet:
             self._adopt(record, node)
             return
@@ -188,19 +216,18 @@ class Cluster:
         if node is None or node.health == health:
             return
         before, node.health = node.health, health
-        self._nodes.changed[name] = self._nodes.viewed[name] = None
+        self._nodes.changed[name] = self._nodes.viewed[name] = self._nodes.sliced[name] = None
         for report in reports_of_health(node.name, node.uid, before, health):
             self._report(report)
         became = [each for each in health.unhealthy if each not in before.unhealthy]
         healed = [each for each in before.unhealthy if each not in health.unhealthy]
-        concerned = set(node.allocation.pods_on([*became, *healed]))
-        struck = set(node.allocation.pods_on(became)) if self._settings.struck is Struck.EVICT else set()
         for key in self._bound.get(name, ()):
             record = self._pods[key]
-            if record.pod.uid in concerned:
-                record.struck.difference_update(record.struck if healed else ())
+            if healed and record.has_any(node, healed):
+                record.struck.clear()
                 self._changed_pods[key] = None
-            if record.pod.uid in struck and not record.pod.is_leaving:
+            is_struck = bool(became) and not record.pod.is_leaving and record.has_any(node, became)
+            if is_struck and self._settings.struck is Struck.EVICT:
                 self._evictions[key] = None
 
     def ended(self, key: WorkKey, code: int) -> None:
@@ -234,7 +261,7 @@ class Cluster:
         taken = list(self._nodes.renewed)
         self._nodes.renewed.clear()
         for name in taken:
-            self._place_all(name)
+            self._place_again(self._bound.get(name, ()))
         return taken
 
     def take_patches(self, most: int) -> list[tuple[str, NodePatches]]:
@@ -277,7 +304,7 @@ class Cluster:
         for key, node in ready:
             del self._changed_pods[key]
             record = self._pods[key]
-            before, record.running = record.running, self._wanted(record, node)
+            before, record.running = record.running, record.work_on(node) if node is not None else {}
             ends += [WorkChange((*key, name), None) for name in before if before[name] != record.running.get(name)]
             starts += [
                 WorkChange((*key, name), spec) for name, spec in record.running.items() if before.get(name) != spec
@@ -285,12 +312,6 @@ class Cluster:
             if record.is_gone:
                 del self._pods[key]
         return [*ends, *starts]
-
-    def _wanted(self, record: PodRecord, node: ClusterNode | None) -> dict[str, WorkloadSpec]:
-        if record.is_gone or node is None or record.work is None:
-            return {}
-        specs = workloads_of(record.pod, node.name, node.allocation.slots_of(record.pod.uid), record.work)
-        return {spec.container: record.allowed(spec) for spec in specs}
 
     def take_evictions(self) -> list[Pod]:
         """The pods that are to be evicted."""
@@ -309,13 +330,21 @@ class Cluster:
         self._nodes.viewed.clear()
         return taken
 
+    def take_slices(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The nodes whose ResourceSlices may have changed, each with those that are wanted."""
+        taken = list(self._nodes.sliced)
+        self._nodes.sliced.clear()
+        found = [(name, self._nodes.get(name)) for name in taken]
+        return [(name, node.slices() if node is not None else []) for name, node in found]
+
     # -- questions --------------------------------------------------------------------------------
 
     @property
     def is_changed(self) -> bool:
         """Whether there may be something to be taken."""
         nodes = self._nodes
-        return any((self._changed_pods, self._reports, self._evictions, nodes.changed, nodes.viewed, nodes.renewed))
+        of_nodes = nodes.changed, nodes.viewed, nodes.sliced, nodes.renewed
+        return any((self._changed_pods, self._reports, self._evictions, *of_nodes))
 
     @property
     def problems(self) -> Mapping[str, str]:

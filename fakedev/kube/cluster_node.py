@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from fakedev.kube.allocation import NodeAllocation
 from fakedev.kube.devices import NodeDevices
+from fakedev.kube.dra_devices import DRIVER, dra_devices
+from fakedev.kube.dra_slices import resource_slices
 from fakedev.kube.health import NodeHealth
 from fakedev.kube.labels import node_labels
 from fakedev.kube.node_status import (
@@ -24,7 +26,7 @@ from fakedev.kube.node_status import (
     node_patches,
 )
 from fakedev.kube.node_view import NodeView, ViewedSlot
-from fakedev.kube.pod_record import Told
+from fakedev.kube.reports import Told
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, KubernetesSettings, Resources
 
@@ -40,6 +42,7 @@ class ClusterNode:
     :ivar health: of its devices, as the cluster sees it.
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
     :ivar told: what was said of it.
+    :ivar dra_devices: its devices as a driver of DRA names them; empty when that is not used.
     """
 
     def __init__(self, item: Mapping[str, Any], pool: PoolSpec, seed: int, settings: KubernetesSettings) -> None:
@@ -54,6 +57,8 @@ class ClusterNode:
         self.devices = NodeDevices.of(seed, pool, NodeSpec(self.name))
         self.allocation = NodeAllocation(self.devices)
         self._slots = self.devices.slots
+        uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
+        self.dra_devices = dra_devices(self.devices) if uses_dra else ()
         # The time of the discovery is that of the node: so it stays when fakedev starts again.
         self._labels = node_labels(self.devices, _seconds_of(metadata.get("creationTimestamp", "")))
 
@@ -92,13 +97,20 @@ class ClusterNode:
             return DOWN
         return NOT_READY if self.health.kubelet_is_down else READY
 
+    def slices(self) -> list[dict[str, Any]]:
+        """The ResourceSlices that are wanted: none while the driver is down."""
+        if not self.dra_devices or self.health.plugin_is_down:
+            return []
+        return resource_slices(self.devices, self.health.unhealthy, self.uid)
+
     def view(self) -> NodeView:
         """What its fakedev-node offers to the kubelet."""
         resources: dict[str, list[ViewedSlot]] = {}
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
             why = self.health.unhealthy.get(slot.device_id, "")
             resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, why))
-        return NodeView(self.name, resources, self.health.plugin_is_down)
+        driver = DRIVER if self.dra_devices else ""
+        return NodeView(self.name, resources, self.health.plugin_is_down, driver)
 
 
 def slim_node(item: Mapping[str, Any]) -> dict[str, Any]:

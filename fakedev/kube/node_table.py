@@ -19,6 +19,7 @@ class NodeTable:
     :ivar changed: the nodes whose objects of the API are to be compared with what is wanted.
     :ivar renewed: the nodes that are new, or have other devices; their pods get devices anew.
     :ivar viewed: the nodes whose view for fakedev-node may have changed.
+    :ivar sliced: the nodes whose ResourceSlices may have changed.
     :ivar problems: why nodes with the label are not simulated, by their names.
     """
 
@@ -30,6 +31,7 @@ class NodeTable:
         self.changed: dict[str, None] = {}
         self.renewed: dict[str, None] = {}
         self.viewed: dict[str, None] = {}
+        self.sliced: dict[str, None] = {}
         self.problems: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[ClusterNode]:
@@ -61,7 +63,7 @@ class NodeTable:
                 self.changed[name] = None
             return False
         self._nodes[name] = ClusterNode(item, pool, self._spec.seed, self._settings)
-        self.changed[name] = self.renewed[name] = self.viewed[name] = None
+        self.changed[name] = self.renewed[name] = self.viewed[name] = self.sliced[name] = None
         return False
 
     def remove(self, name: str) -> bool:
@@ -106,5 +108,5 @@ class NodeTable:
             return False
         self.changed.pop(name, None)
         self.renewed.pop(name, None)
-        self.viewed[name] = None
+        self.viewed[name] = self.sliced[name] = None
         return True

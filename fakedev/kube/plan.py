@@ -52,7 +52,7 @@ def plan(
                     for container, slots in node.allocation.slots_of(pod.uid).items()
                 },
                 "workloads": [
-                    fields_of_workload(workload) for key, workload in work.items() if key[:2] == (pod.namespace, pod.name)
+                    fields_of_workload(each) for key, each in work.items() if key[:2] == (pod.namespace, pod.name)
                 ],
             }
             for pod, node in cluster.pods()

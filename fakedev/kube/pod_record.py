@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
+from fakedev.kube.cluster_node import ClusterNode
+from fakedev.kube.devices import Slot
+from fakedev.kube.dra_claims import ClaimedDevices, with_labels
 from fakedev.kube.pods import Pod
-from fakedev.kube.work import PodWork
+from fakedev.kube.reports import Told
+from fakedev.kube.work import PodWork, workloads_of
 from fakedev.spec.fleet import Activities, Activity, PoolSpec, WorkloadSpec
 
 #: Namespace and name.
 PodKey = tuple[str, str]
-#: Namespace and name of a pod, and the name of its container.
+#: Namespace and name of a pod, and the name of its container, or of a piece of its work.
 WorkKey = tuple[str, str, str]
-#: Different messages about one pod that are remembered.
-_MAX_TOLD: Final = 100
 _IDLE: Final = Activities((Activity(0.0),))
-
-
-class Told:
-    """The messages about a pod that were reported: each is reported once."""
-
-    def __init__(self) -> None:
-        self._messages: dict[tuple[str, str], None] = {}
-
-    def add_new(self, reason: str, message: str) -> bool:
-        """Remember a message; whether it is new."""
-        if (reason, message) in self._messages:
-            return False
-        if len(self._messages) >= _MAX_TOLD:
-            self._messages.clear()
-        self._messages[reason, message] = None
-        return True
 
 
 class PodRecord:
@@ -39,9 +26,10 @@ class PodRecord:
 
     :ivar work: what its annotations say; None: it is on no simulated node yet.
     :ivar worked_for: the pool that the work was read for.
-    :ivar running: container to what the fleet runs for it.
-    :ivar struck: containers whose work a fault has ended; they idle until their devices are healthy.
-    :ivar done: containers whose work is over; they idle.
+    :ivar claimed: what it has by resource claims; None: it has no claims.
+    :ivar running: what the fleet runs for it: a piece of work for each container, and for each claimed device.
+    :ivar struck: pieces of work that a fault has ended; they idle until their devices are healthy.
+    :ivar done: pieces of work that are over; they idle.
     :ivar is_gone: it was deleted; the record stays until its work is taken away.
     """
 
@@ -49,6 +37,7 @@ class PodRecord:
         self.pod = pod
         self.work: PodWork | None = None
         self.worked_for: PoolSpec | None = None
+        self.claimed: ClaimedDevices | None = None
         self.running: dict[str, WorkloadSpec] = {}
         self.struck: set[str] = set()
         self.done: set[str] = set()
@@ -65,14 +54,38 @@ class PodRecord:
         self.pod = pod
         return True
 
+    def work_on(self, node: ClusterNode) -> dict[str, WorkloadSpec]:
+        """What the fleet is to run for the pod on its node, by the names of the pieces of work."""
+        if self.is_gone or self.work is None:
+            return {}
+        slots, labels = self.slots_on(node), self.claimed.labels if self.claimed is not None else {}
+        found = {}
+        for whole in workloads_of(self.pod, node.name, slots, self.work):
+            pieces = with_labels(whole, node.name, labels.get(whole.container, {}))
+            for piece in pieces:
+                name = whole.container if len(pieces) == 1 else f"{whole.container} on {','.join(piece.devices)}"
+                found[name] = self.allowed(name, piece)
+        return found
+
+    def slots_on(self, node: ClusterNode) -> dict[str, tuple[Slot, ...]]:
+        """The devices of each container: those that the node gave it, and those of its claims."""
+        slots = dict(node.allocation.slots_of(self.pod.uid))
+        for container, claimed in (self.claimed.slots if self.claimed is not None else {}).items():
+            slots[container] = tuple(dict.fromkeys((*slots.get(container, ()), *claimed)))
+        return slots
+
+    def has_any(self, node: ClusterNode, device_ids: Collection[str]) -> bool:
+        """Whether the pod has any of some devices."""
+        return any(slot.device_id in device_ids for slots in self.slots_on(node).values() for slot in slots)
+
     def successor(self, pod: Pod) -> PodRecord:
         """The record of another pod of the same name: what the fleet runs for this one is then of that one."""
         record = PodRecord(pod)
         record.running = self.running
         return record
 
-    def allowed(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The work of a container, or idleness where its work has ended."""
-        if spec.container not in self.struck | self.done:
+    def allowed(self, name: str, spec: WorkloadSpec) -> WorkloadSpec:
+        """A piece of work, or idleness where it has ended."""
+        if name not in self.struck | self.done:
             return spec
         return replace(spec, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)

@@ -13,6 +13,8 @@ from fakedev.kube.health import NodeHealth
 _LONGEST: Final = 1024
 #: Where Events of nodes are, which have no namespace.
 _OF_NODES: Final = "default"
+#: Different messages about one object that are remembered.
+_MAX_TOLD: Final = 100
 COMPONENT: Final = "fakedev"
 
 
@@ -59,6 +61,22 @@ class Report:
             "lastTimestamp": time,
             "count": 1,
         }
+
+
+class Told:
+    """The messages about one object that were reported: each is reported once."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, str], None] = {}
+
+    def add_new(self, reason: str, message: str) -> bool:
+        """Remember a message; whether it is new."""
+        if (reason, message) in self._messages:
+            return False
+        if len(self._messages) >= _MAX_TOLD:
+            self._messages.clear()
+        self._messages[reason, message] = None
+        return True
 
 
 def of_node(name: str, uid: str, reason: str, message: str, *, is_warning: bool = True) -> Report:

@@ -65,8 +65,7 @@ class KubernetesSettings:
     :param is_compatible: whether the ConfigMaps and the topology server of fake-gpu-operator are there too.
     :param kubeconfig: the file that names the API server; empty: the service account of the pod.
     :param context: of the kubeconfig; empty: its current one.
-    :param namespace: of Leases and ConfigMaps; empty: that of fakedev's own pod.
-    :param name: of the fleet, in the names of its Leases.
+    :param namespace: of Leases and ConfigMaps; empty: that of fakedev's own pod, or of the context.
     """
 
     node_label: str = NODE_LABEL
@@ -79,4 +78,3 @@ class KubernetesSettings:
     kubeconfig: str = ""
     context: str = ""
     namespace: str = ""
-    name: str = "fakedev"

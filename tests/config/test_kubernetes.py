@@ -52,7 +52,6 @@ kubernetes:
   kubeconfig: /home/me/.kube/config
   context: kind
   namespace: gpu-operator
-  name: blue
   listen: [{listen: "*:9998", tokens: [a-long-secret]}]
 """
     )
@@ -64,7 +63,7 @@ kubernetes:
     assert (settings.struck, settings.resources, settings.recovery) == (Struck.EVICT, Resources.BOTH, Recovery.VENDOR)
     assert (settings.requests_per_second, settings.is_compatible) == (5.0, True)
     assert (settings.kubeconfig, settings.context) == ("/home/me/.kube/config", "kind")
-    assert (settings.namespace, settings.name) == ("gpu-operator", "blue")
+    assert settings.namespace == "gpu-operator"
     assert configuration.kubernetes.listen[0].tokens == ("a-long-secret",)
 
 
@@ -79,7 +78,7 @@ kubernetes:
         (POOL % "" + "kubernetes: {nodes: {label: a b}}\n", "'a b' is no name of a label, as fakedev/pool"),
         (POOL % "" + "kubernetes: {pods: {utilization: 100-80}}\n", "'100-80' is no range of percentages"),
         (POOL % "" + "kubernetes: {pods: {utilization: 50-101}}\n", "is no range of percentages"),
-        (POOL % "" + "kubernetes: {name: Blue}\n", "'Blue' is no name in Kubernetes"),
+        (POOL % "" + "kubernetes: {namespace: Blue}\n", "'Blue' is no name in Kubernetes"),
         (POOL % "" + "kubernetes: {listen: ['*:9998']}\n", "lets other machines report the devices of pods"),
         (POOL % "" + "kubernetes: {}\nweb: [{per-node: 127.64.0.0/16:9400}]\n", "have no addresses here"),
         (POOL % ", sharing: {replicas: 0}" + "kubernetes: {}\n", "replicas: 0 is not within 1 to 100"),

@@ -9,12 +9,13 @@ import pytest
 from fakedev.kube.devices import NodeDevices
 from fakedev.kube.health import HARMLESS_XIDS, HealthWatch, NodeHealth
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.events import Reload
+from fakedev.sim.events import ChangeNodes, Reload
 from fakedev.sim.fleet import Fleet
-from fakedev.spec.fleet import FleetSpec, PoolSpec
+from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec
 from fakedev.spec.kubernetes import MigStrategy, Recovery
 from fakedev.spec.record_head import RecordHead
 from tests.kube.objects import node_of, pool
+from tests.support.calibration import catalog_type
 from tests.support.faulty_fleets import boards_of, cleared, inject
 from tests.support.fleets import advance, make_fleet
 
@@ -266,6 +267,30 @@ def test_reload() -> None:
     reload(watched.fleet, pool("t4", 3, name="aaa"), watched.fleet.spec.pools[0])
     assert watched.tick() == {}
     assert watched.reasons() == {"dgx-1/1": "XID 48"}
+
+
+def test_nodes_come_and_go() -> None:
+    """From an empty fleet on: what is known moves with its node, and a node that returns is as new."""
+    spec = PoolSpec("gpu", (), catalog_type("h100"), 2, has_cluster_nodes=True)
+    fleet = make_fleet(spec)
+    watch = HealthWatch(lambda name: NodeDevices.of(1, spec, NodeSpec(name)), Recovery.VENDOR)
+
+    def change(*joined: str, left: tuple[str, ...] = ()) -> dict[str, NodeHealth]:
+        if joined or left:
+            fleet.apply(ChangeNodes(tuple((name, "gpu") for name in joined), left))
+        fleet.advance()
+        return watch.observe(fleet)
+
+    assert change() == {}
+    assert change("m") == {}
+    inject(fleet, kind="xid", code=48, devices="m/1")
+    assert list(change()) == ["m"]
+    assert change("a", "z") == {}
+    assert list(watch.of("m").unhealthy.values()) == ["XID 48"]
+    assert change(left=("m",)) == {}
+    assert watch.ill == {}
+    assert change("m") == {}
+    assert watch.ill == {}
 
 
 def test_ten_thousand() -> None:

@@ -168,6 +168,14 @@ def read_token(path: str) -> str:
         raise ValueError(f"{path}: {error}") from None
 
 
+def read_file(path: str) -> str:
+    """The text of a file that is no part of the configuration, as one with secrets; it is not remembered.
+
+    :raises Unreadable: with the reason.
+    """
+    return _decoded(_bytes(path))
+
+
 def absolute(path: str, folder: str) -> str:
     """A path as an absolute one: relative ones start at ``folder``, ``~`` is not expanded."""
     return os.path.normpath(os.path.join(os.path.abspath(folder), path))

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.web.client import FileBodyProducer
 from twisted.web.http_headers import Headers
@@ -201,7 +202,7 @@ class ApiClient:
             finally:
                 self.queue.leave()
             if seconds:
-                await self._pause(seconds)
+                await deferLater(self.clock, seconds)
 
     async def _exchange(self, call: _Call) -> tuple[int, bytes]:
         """One attempt: code and body of a good answer."""
@@ -268,11 +269,6 @@ class ApiClient:
             if is_cancelled(error):
                 raise CancelledError from None
             raise no_answer(error, self.server.url) from None
-
-    def _pause(self, seconds: float) -> Deferred[None]:
-        paused: Deferred[None] = Deferred(lambda _: call.cancel())
-        call = self.clock.callLater(seconds, paused.callback, None)
-        return paused
 
     def _worked(self, call: _Call) -> None:
         self._answered()

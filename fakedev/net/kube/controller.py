@@ -1,4 +1,4 @@
-"""Follows a cluster: its nodes become those of the fleet, its pods the fleet's work, faults of the fleet its troubles."""
+"""Follows a cluster: its nodes become those of the fleet, its pods the fleet's work, faults its unhealthy devices."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fakedev.kube.health import HealthWatch
 from fakedev.net.kube.fleet_nodes import FleetNodes
 from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.pod_work import PodWork
+from fakedev.net.kube.slice_writer import SliceWriter
 from fakedev.net.kube.writer import ClusterWriter
 from fakedev.sim.fleet import Fleet
 
@@ -37,18 +38,27 @@ class Controller:
         self._clock = clock
         self._turn: IDelayedCall | None = None
         self._has_nodes = False
-        self._spec = fleet.spec
+        self._source = fleet.source
         self._refused: dict[tuple[str, str], IDelayedCall] = {}
         self._problems: Mapping[str, str] = {}
         self._is_stopped = False
         self._is_paused = True
 
-    def connect(self, writer: ClusterWriter, work: PodWork, nodes: FleetNodes, service: ClusterNodes) -> None:
+    def connect(
+        self,
+        writer: ClusterWriter,
+        work: PodWork,
+        nodes: FleetNodes,
+        service: ClusterNodes,
+        slices: SliceWriter | None = None,
+    ) -> None:
         """Connect it with its parts, which call it; to be done once.
 
         :param service: the nodes for their fakedev-node.
+        :param slices: None: devices are not offered by ResourceSlices.
         """
         self.writer, self.work, self.nodes, self.service = writer, work, nodes, service
+        self._slices = slices
 
     # -- what comes -------------------------------------------------------------------------------
 
@@ -60,9 +70,9 @@ class Controller:
 
     def ticked(self) -> None:
         """A tick has ended: devices may have become unhealthy, nodes may have joined."""
-        if self._fleet.source is not None and self._fleet.spec is not self._spec:
+        if self._fleet.source is not self._source:
+            self._source = self._fleet.source
             self.cluster.use(self._fleet.spec)
-        self._spec = self._fleet.spec
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
         self.nodes.ticked()
@@ -99,6 +109,8 @@ class Controller:
         self._is_stopped = True
         self.nodes.stop()
         self.writer.stop()
+        if self._slices is not None:
+            self._slices.stop()
         for call in (self._turn, *self._refused.values()):
             if call is not None and call.active():
                 call.cancel()
@@ -126,6 +138,8 @@ class Controller:
             self.changed()
         if not self._is_paused:
             self.writer.write()
+            for name, slices in self.cluster.take_slices() if self._slices is not None else ():
+                self._slices.want(name, slices)
         self.service.tell_changes(self.cluster.take_views())
 
     def _is_there(self, node: str) -> bool:

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.cluster_node import slim_node
+from fakedev.kube.dra_claims import Claim
 from fakedev.kube.pods import Pod, read_pod
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.controller import Controller
@@ -67,6 +68,32 @@ class PodWatcher:
         """Nothing: pods stay as they were until there is a new list."""
 
 
+class ClaimWatcher:
+    """Tells a controller the resource claims."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._cluster: Cluster = controller.cluster
+
+    def listed(self, claims: list[Claim]) -> None:
+        """See WatchHandler."""
+        self._cluster.claims_listed(claims)
+        self._controller.changed()
+
+    def changed(self, claim: Claim) -> None:
+        """See WatchHandler."""
+        self._cluster.claim_changed(claim)
+        self._controller.changed()
+
+    def deleted(self, claim: Claim) -> None:
+        """See WatchHandler."""
+        self._cluster.claim_deleted(claim.namespace, claim.name)
+        self._controller.changed()
+
+    def lost(self, reason: str) -> None:
+        """Nothing: claims stay as they were until there is a new list."""
+
+
 def pod_with_devices(item: Mapping[str, Any]) -> Pod | None:
     """What is kept of a pod's object; None when it concerns no device."""
     pod = read_pod(item)
@@ -111,7 +138,8 @@ class ClusterFollower(Service):
         self.controller.stop()
         for watch in self._watches:
             watch.stop()
-        return self._lease.stop().addBoth(lambda _: self.client.stop())
+        stopped: Deferred[Any] = self._lease.stop().addBoth(lambda _: self.client.stop())
+        return stopped
 
     def trouble(self) -> str | None:
         """Why fakedev does not follow the cluster now; None when it does."""

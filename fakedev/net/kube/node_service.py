@@ -67,6 +67,7 @@ class ClusterNodes:
         """See NodeService."""
         self._view(node)
         devices = self._cluster.devices(node)
+        assert devices is not None
         slots = {slot.id: slot for slot in devices.slots if slot.resource == resource}
         for each in (*available, *must):
             if each not in slots:
@@ -77,7 +78,7 @@ class ClusterNodes:
     def prepare(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """See NodeService."""
         self._view(node)
-        return self._cluster.prepared(node, namespace, claim, uid)
+        return self._cluster.prepared(node, namespace, claim)
 
     def _view(self, node: str) -> NodeView:
         view = self._cluster.view(node)

@@ -27,7 +27,7 @@ def tls_options(server: ApiServer, host: str) -> Any:
     """
     try:
         import service_identity  # noqa: F401, PLC0415 - Twisted needs it to compare names
-        from OpenSSL import SSL  # noqa: PLC0415 - an optional package
+        from OpenSSL import SSL, crypto  # noqa: PLC0415 - an optional package
         from twisted.internet import ssl  # noqa: PLC0415 - needs pyOpenSSL
     except ImportError:
         raise CannotConnect(_MISSING) from None
@@ -36,7 +36,7 @@ def tls_options(server: ApiServer, host: str) -> Any:
     if server.certificate_pem:
         try:
             own = ssl.PrivateCertificate.loadPEM(f"{server.certificate_pem}\n{server.key_pem}")
-        except (SSL.Error, ValueError):
+        except (SSL.Error, crypto.Error, ValueError):
             raise CannotConnect(f"{source}: the client certificate or its key is no PEM, or one has no match") from None
     if server.is_insecure:
         return _any_certificate((own.options() if own is not None else ssl.CertificateOptions()).getContext())
@@ -44,7 +44,7 @@ def tls_options(server: ApiServer, host: str) -> Any:
     if server.ca_pem:
         try:
             trust = ssl.trustRootFromCertificates(_certificates(ssl, server.ca_pem))
-        except (SSL.Error, ValueError):
+        except (SSL.Error, crypto.Error, ValueError):
             raise CannotConnect(f"{source}: the certificate authority is no certificate in PEM") from None
     return ssl.optionsForClientTLS(server.server_name or host, trustRoot=trust, clientCertificate=own)
 

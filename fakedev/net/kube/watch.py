@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from fakedev.net.kube.api_client import ApiClient
@@ -175,10 +176,7 @@ class Watch:
             self._tell(self._handler.lost, reason)
 
     async def _pause(self, least_seconds: float = 0.0) -> None:
-        paused: Deferred[None] = Deferred(lambda _: call.cancel())
-        seconds = max(least_seconds, self._backoff.next_seconds())
-        call = self._clock.callLater(seconds, paused.callback, None)
-        await paused
+        await deferLater(self._clock, max(least_seconds, self._backoff.next_seconds()))
 
     def _received(self, line: bytes) -> None:
         """One event."""

@@ -1,0 +1,182 @@
+"""Composition of the connection with a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from socket import gethostname
+from typing import Any, NoReturn, cast
+
+from fakedev.app.ports import Ports, Remedies
+from fakedev.config.configuration import Configuration, Kubernetes, QueueListen
+from fakedev.config.kubeconfig import in_cluster, read_kubeconfig
+from fakedev.config.schema.files import Unreadable, read_file
+from fakedev.config.schema.nodes import ConfigurationError, Problem
+from fakedev.kube.cluster import Cluster
+from fakedev.kube.dra_claims import read_claim
+from fakedev.kube.health import HealthWatch
+from fakedev.net.fleet.workloads import WorkloadHub
+from fakedev.net.kube.api_client import ApiClient
+from fakedev.net.kube.controller import Controller
+from fakedev.net.kube.fleet_nodes import FleetNodes
+from fakedev.net.kube.follower import ClaimWatcher, ClusterFollower
+from fakedev.net.kube.lease import Lease
+from fakedev.net.kube.node_port import NodePortFactory
+from fakedev.net.kube.node_service import ClusterNodes
+from fakedev.net.kube.pod_work import PodWork
+from fakedev.net.kube.slice_writer import CLAIMS_PATH, SLICES_PATH, SliceWriter, our_slice
+from fakedev.net.kube.tls import CannotConnect
+from fakedev.net.kube.watch import Watch
+from fakedev.net.kube.writer import ClusterWriter
+from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.system.listening import ListeningService
+from fakedev.spec.api_server import ApiServer
+from fakedev.spec.kubernetes import KubernetesSettings, Resources
+from fakedev.spec.shards import Shard
+
+
+@dataclass(frozen=True)
+class ClusterParts:
+    """The parts of the program that follow a cluster.
+
+    :param ports: where fakedev-node connects.
+    """
+
+    controller: Controller
+    follower: ClusterFollower
+    ports: Ports[QueueListen]
+
+
+def api_server(settings: KubernetesSettings, environ: Mapping[str, str]) -> ApiServer:
+    """How the API server of the configuration is reached.
+
+    :raises ConfigurationError: naming the file and what it lacks.
+    """
+    path = settings.kubeconfig
+    if not path:
+        server = in_cluster(environ, read_file)
+    else:
+        try:
+            text = read_file(path)
+        except Unreadable as error:
+            raise ConfigurationError([Problem(path, error.line, f"kubernetes.kubeconfig: {error}")]) from None
+        server = read_kubeconfig(text, settings.context, os.path.dirname(path), read_file, path)
+    return replace(server, namespace=settings.namespace or server.namespace)
+
+
+def make_client(settings: KubernetesSettings, reactor: Any) -> ApiClient:
+    """The client of the configuration's API server.
+
+    :raises SystemExit: 2, after a line for each problem, when it cannot be made.
+    """
+    try:
+        server = api_server(settings, os.environ)
+        return ApiClient(
+            server, reactor, random=random.random, requests_per_second=settings.requests_per_second
+        )
+    except (ConfigurationError, CannotConnect) as reason:
+        _give_up(reason)
+
+
+def _give_up(reason: Exception) -> NoReturn:
+    sys.stderr.write(f"{reason}\n")
+    raise SystemExit(2) from None
+
+
+def make_kubernetes(
+    kubernetes: Kubernetes,
+    hub: WorkloadHub,
+    reactor: Any,
+    fair_share: FairShare,
+    closed: Counter[str],
+    remedies: Remedies,
+) -> ClusterParts:
+    """The parts that follow the cluster of a configuration.
+
+    :param closed: counts the connections that the node ports close, by reason.
+    :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
+    """
+    fleet, settings = hub.fleet, kubernetes.settings
+    client = make_client(settings, reactor)
+    shard = fleet.spec.shard or Shard(0, 1)
+    cluster = Cluster(settings, fleet.spec, shard.has)
+    health = HealthWatch(cluster.devices, settings.recovery)
+    controller = Controller(cluster, fleet, health, reactor)
+    nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted)
+    uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
+    slices = SliceWriter(client) if uses_dra else None
+    controller.connect(
+        ClusterWriter(client, cluster, reactor, controller.changed),
+        PodWork(hub, controller.work_ended),
+        FleetNodes(fleet, reactor),
+        nodes,
+        slices,
+    )
+    watches = []
+    if slices is not None:
+        watches = [
+            Watch(client, CLAIMS_PATH, ClaimWatcher(controller), reactor, read=read_claim),
+            Watch(client, SLICES_PATH, slices, reactor, read=our_slice),
+        ]
+    lease = partial(_lease, client, shard, reactor)
+    follower = ClusterFollower(client, controller, lease, watches)
+    return ClusterParts(
+        controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies)
+    )
+
+
+def _lease(
+    client: ApiClient,
+    shard: Shard,
+    reactor: Any,
+    acquired: Callable[[], None],
+    lost: Callable[[str], None],
+    waiting: Callable[[str], None],
+) -> Lease:
+    return Lease(
+        client,
+        shard=shard.number,
+        shards=shard.count,
+        # A container that is started again in its pod is the same holder.
+        holder=f"{gethostname()}-{os.getpid()}",
+        seconds=reactor.seconds,
+        acquired=acquired,
+        lost=lost,
+        waiting=waiting,
+    )
+
+
+def _node_ports(
+    kubernetes: Kubernetes,
+    nodes: ClusterNodes,
+    reactor: Any,
+    fair_share: FairShare,
+    closed: Counter[str],
+    remedies: Remedies,
+) -> Ports[QueueListen]:
+    def entries(configuration: Configuration) -> tuple[QueueListen, ...]:
+        return configuration.kubernetes.listen if configuration.kubernetes is not None else ()
+
+    def listen(entry: QueueListen) -> ListeningService:
+        factory = NodePortFactory(
+            nodes,
+            reactor,
+            max_connections=kubernetes.max_connections,
+            message_seconds=kubernetes.message_seconds,
+            tokens=entry.tokens,
+            fair_share=fair_share,
+            closed=closed,
+        )
+        return ListeningService(entry.listen, factory, reactor, make_folder=True)
+
+    def change(service: ListeningService, entry: QueueListen, configuration: Configuration) -> None:
+        cast(NodePortFactory, service.factory).gate.change(entry.tokens)
+
+    return Ports(
+        kubernetes.listen, entries, lambda entry: entry.listen, listen, change, "kubernetes.listen", remedies
+    )
