@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,19 +12,8 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from tests.support.cluster import KUBECONFIG, Cluster
-from tests.support.paths import ROOT
+from tests.support.kube.api_server import ClusterApi
 from tests.support.programs.processes import StartAsync
-
-SCHEMA = json.loads((ROOT / "fakedev" / "config" / "fakedev.schema.json").read_text(encoding="utf-8"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """None of these can pass before the program has the section kubernetes."""
-    if "kubernetes" in SCHEMA["properties"]:
-        return
-    for item in items:
-        if "tests/cluster" in item.nodeid and "test_apply" not in item.nodeid:
-            item.add_marker(pytest.mark.xfail(reason="there is no section kubernetes yet", run=False))
 
 
 def real_kubeconfig() -> Path:
@@ -38,7 +26,7 @@ def real_kubeconfig() -> Path:
 @asynccontextmanager
 async def memory(start_async: StartAsync, folder: Path) -> AsyncIterator[Cluster]:
     """The API server of the tests, on a port of the loopback interface."""
-    api = pytest.importorskip("tests.support.kube.api_server").ClusterApi(reactor)
+    api = ClusterApi(reactor)
     api.start()
     file = folder / "kubeconfig"
     file.write_text(api.kubeconfig, encoding="utf-8")

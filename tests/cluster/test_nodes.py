@@ -21,7 +21,7 @@ GPU = "nvidia.com/gpu"
 CONFIGURATION = """
 version: 1
 fleet: {pools: [{name: fakedev-test, nodes: cluster, device: h100, devices-per-node: 8, identity: dcgm@4.8.2}]}
-kubernetes: {nodes: {label: fakedev/pool}, pods: {utilization: "80-100"}}
+kubernetes: {kubeconfig: "KUBECONFIG", namespace: default, nodes: {label: fakedev/pool}, pods: {utilization: "80-100"}}
 web: [{listen: "127.0.0.1:0"}]
 workloads: {listen: []}
 """
@@ -34,8 +34,9 @@ class Mock:
         self._start_async = start_async
         self._folder = folder
         self._cluster = cluster
-        self._options = ["--config", str(folder / "fakedev.yaml"), "--kubeconfig", str(cluster.kubeconfig)]
-        (folder / "fakedev.yaml").write_text(CONFIGURATION, encoding="utf-8")
+        self._options = ["--config", str(folder / "fakedev.yaml")]
+        text = CONFIGURATION.replace("KUBECONFIG", str(cluster.kubeconfig))
+        (folder / "fakedev.yaml").write_text(text, encoding="utf-8")
 
     async def serve(self) -> AsyncService:
         """Start it."""
@@ -66,6 +67,13 @@ async def rows_of(service: AsyncService, node: str, pod: str) -> set[str]:
     rows = [row for row in page.splitlines() if row.startswith("DCGM_FI_DEV_GPU_UTIL{") and f'pod="{pod}"' in row]
     assert all('namespace="default"' in row and 'container="main"' in row for row in rows)
     return {found[1] for row in rows if (found := re.search(r'UUID="([^"]+)"', row))}
+
+
+async def has_page(service: AsyncService, node: str) -> bool:
+    """Whether the fleet has a node."""
+    status = (await service.fetch(f"/nodes/{node}/metrics")).status
+    assert status in (200, 404)
+    return status == 200
 
 
 @pytest_twisted.ensureDeferred
@@ -112,6 +120,7 @@ async def test_a_fault(cluster: Cluster, mock: Mock) -> None:
     node = await cluster.add_node("fakedev-test")
     service = await mock.serve()
     await cluster.until(node_path(node), gpus("allocatable", 8), "the GPUs are there")
+    await eventually(lambda: has_page(service, node), "the node has a page", PATIENCE_SECONDS)
     injected = await service.fetch("/api/v1/faults", {"kind": "xid", "code": 79, "devices": [f"{node}/3"]})
     assert injected.status == 201, injected
     failed = await cluster.until(node_path(node), gpus("allocatable", 7), "a GPU is unhealthy")
@@ -128,20 +137,15 @@ async def test_a_node_that_is_removed(cluster: Cluster, mock: Mock) -> None:
     node = await cluster.add_node("fakedev-test")
     service = await mock.serve()
 
-    async def status() -> int:
-        return (await service.fetch(f"/nodes/{node}/metrics")).status
-
-    async def is_there() -> bool:
-        return await status() == 200
-
     async def is_gone() -> bool:
-        return await status() == 404
+        return not await has_page(service, node)
 
-    await eventually(is_there, "the node has a page", PATIENCE_SECONDS)
+    await eventually(lambda: has_page(service, node), "the node has a page", PATIENCE_SECONDS)
     await cluster.delete(node_path(node))
     await eventually(is_gone, "the node has no page", PATIENCE_SECONDS)
 
 
+@pytest.mark.xfail(reason="there is no subcommand `fakedev kube clean` yet", strict=True)
 @pytest_twisted.ensureDeferred
 async def test_clean_removes_all(cluster: Cluster, mock: Mock) -> None:
     """A stop removes nothing; ``fakedev kube clean`` removes capacity, labels and annotations, and only those."""

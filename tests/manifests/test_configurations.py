@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.support.configurations import problems
 from tests.support.manifests import MANIFESTS, Object, objects_of, of_kind, pod_spec, yaml_text
-from tests.support.paths import ROOT
-
-#: Until the program has the section, each of these tests must fail.
-SCHEMA = json.loads((ROOT / "fakedev" / "config" / "fakedev.schema.json").read_text(encoding="utf-8"))
-pytestmark = pytest.mark.xfail(
-    "kubernetes" not in SCHEMA["properties"], reason="there is no section kubernetes yet", strict=True
-)
 
 
 def configuration(*path: str) -> str:

@@ -14,6 +14,7 @@ from yamllint.config import YamlLintConfig
 
 from fakedev.commands.sample_page import sample_page
 from fakedev.kube.pods import read_pod
+from fakedev.kube.work import work_of
 from fakedev.spec.kubernetes import KubernetesSettings
 from tests.support.configurations import loaded
 from tests.support.configurations import pool as pool_text
@@ -208,7 +209,6 @@ def installed() -> set[str]:
     return {line.partition("=")[0].strip() for line in parser["options.entry_points"]["console_scripts"].split("\n")}
 
 
-@pytest.mark.xfail("fakedev-node" not in installed(), reason="fakedev-node is not a program yet", strict=True)
 def test_the_pods_start_programs_that_the_image_has() -> None:
     """Each command of the manifests is a console program, or one of the system."""
     specs = [pod_spec(each) for each in ALL if each["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "Job", "Pod")]
@@ -220,7 +220,6 @@ def test_the_pods_start_programs_that_the_image_has() -> None:
 
 def test_what_the_examples_say_of_their_load_is_understood() -> None:
     """The annotations and labels of their pods have no problem."""
-    work = pytest.importorskip("fakedev.kube.work")
     pool = loaded(pool_text(nodes="1", device="h100", devices_per_node="8")).fleet.pools[0]
     templates = [each["spec"]["template"] for each in ALL if each["kind"] in ("Deployment", "Job")]
     templates += [each for each in ALL if each["kind"] == "Pod"]
@@ -228,7 +227,7 @@ def test_what_the_examples_say_of_their_load_is_understood() -> None:
     assert len(said) >= 4
     for each in said:
         pod = read_pod({**each, "metadata": {**each["metadata"], "name": "example", "uid": "1"}})
-        assert work.work_of(pod, KubernetesSettings(), pool).problems == ()
+        assert work_of(pod, KubernetesSettings(), pool).problems == ()
 
 
 def test_the_autoscalers_ask_for_series_that_fakedev_has() -> None:

@@ -45,13 +45,13 @@ def test_a_script_is_one_that_bash_reads(name: str, script: str) -> None:
 
 
 def test_it_gives_the_tests_a_cluster() -> None:
-    """The variable of the tests is the file of the cluster that was created, and both files of tests are run."""
+    """The variable of the tests is the file of the cluster that was created, and the tests are run."""
     path = WORKFLOW["env"]["FAKEDEV_TEST_KUBECONFIG"]
     created = [step["with"] for _, step in STEPS if step.get("uses", "").startswith("helm/kind-action")]
     assert [each["kubeconfig"] for each in created] == [path, path] == [WORKFLOW["env"]["KUBECONFIG"]] * 2
     scripts = "\n".join(script for _, script in SCRIPTS)
-    for file in (ROOT / "tests" / "cluster").glob("test_*.py"):
-        assert f"tests/cluster/{file.name}" in scripts
+    assert "pytest -rsfE tests/cluster\n" in f"{scripts}\n"
+    assert "pytest -rsfE tests/cluster/test_kubelets.py\n" in f"{scripts}\n"
 
 
 def test_the_token_is_made_as_the_document_says() -> None:
