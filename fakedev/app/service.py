@@ -6,14 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.kubernetes import make_kubernetes
+from fakedev.app.fleet_views import FleetViews
 from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Reloadable, Remedies
 from fakedev.app.queues import WorkQueues
@@ -23,13 +23,12 @@ from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
-from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, Journal, Kubernetes, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
-from fakedev.net.kube.metrics import cluster_metrics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
@@ -63,6 +62,8 @@ from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet
 
+if TYPE_CHECKING:
+    from fakedev.app.kubernetes import ClusterParts
 
 def makeService(options: Options, reactor: Any = None) -> Application:
     """The service of ``twistd fakedev`` (called by twistd)."""
@@ -110,41 +111,34 @@ def make_application(
 
     def ticked() -> None:
         reloader.ticked()
-        if fleet.compiled is not shown[0]:  # the nodes of a cluster have changed
-            applied(reloader.configuration)
         if cluster is not None:
             cluster.controller.ticked()
-        pages.keep()
-        history.note(fleet.state)
+        views.ticked(reloader.configuration)
 
     ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying)
 
     # The ports.
     scrapes = ScrapeStatistics()
     closed: Counter[str] = Counter()
+    by_port: dict[str, Mapping[str, int]] = {"workloads": closed}
     remedies = Remedies(run.option_of)
     workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, closed, remedies)
     queues = WorkQueues(configuration.queues, fair_share, reactor, remedies) if configuration.queues else None
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
-    by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
+    by_port |= queues.closed if queues is not None else {}
     stalls = StallWatch(reactor)
     own = _own_metrics(
         fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls
     )
     own.add("files", partial(file_metrics, file_problems))
 
-    cluster = None
-    if configuration.kubernetes is not None:
-        closed_nodes: Counter[str] = Counter()
-        by_port["nodes"] = closed_nodes
-        cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies)
-        own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
+    cluster = _cluster(configuration.kubernetes, hub, reactor, fair_share, by_port, own, remedies)
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
-        of_parts = (queues.trouble() if queues else None), (cluster.follower.trouble() if cluster else None)
-        return ticker.trouble() or next(filter(None, of_parts), None) or lack
+        of_cluster = cluster.follower.trouble() if cluster else None
+        return ticker.trouble() or (queues.trouble() if queues else None) or of_cluster or lack
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
@@ -154,23 +148,15 @@ def make_application(
     web = make_web(configuration, program, fair_share, reactor, remedies)
     web.finish(configuration)
 
-    # What a reload changes, or a change of nodes.
-    shown = [fleet.compiled]
-
-    def applied(configuration: Configuration) -> None:
-        shown[0] = fleet.compiled
-        pages.follow(configuration.identities)
-        if fleet.moves is not None:
-            history.move(fleet.moves, fleet.state)
-        live.renew()
-
+    # What a reload changes.
+    views = FleetViews(fleet, pages, history, live)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
-    parts: list[Reloadable] = [web, workloads, *([queues] if queues else []), *([cluster.ports] if cluster else [])]
-    reloader.connect(parts, applied, announcement.tell, lambda: ticker.speed)
+    parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
+    reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
 
     # All services, in the order in which they start.
-    node_ports = cluster.ports.services if cluster else ()
-    for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services, *node_ports]:
+    of_nodes = cluster.ports.services if cluster else ()
+    for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services, *of_nodes]:
         service.setServiceParent(listeners)
     is_watching = configuration.watch and reloader.files()
     return Application(
@@ -196,6 +182,29 @@ def make_application(
         drain=partial(_drain, queues, tester),
         hurry=queues.hurry if queues else None,
     )
+
+
+def _cluster(
+    kubernetes: Kubernetes | None,
+    hub: WorkloadHub,
+    reactor: Any,
+    fair_share: FairShare,
+    closed: dict[str, Mapping[str, int]],
+    own: OwnMetrics,
+    remedies: Remedies,
+) -> ClusterParts | None:
+    """The parts that follow a cluster, with their metrics; None without a cluster."""
+    if kubernetes is None:
+        return None
+    # Only with a cluster: these modules are many.
+    from fakedev.app.kubernetes import make_kubernetes  # noqa: PLC0415
+    from fakedev.net.kube.metrics import cluster_metrics  # noqa: PLC0415
+
+    closed_nodes: Counter[str] = Counter()
+    closed["nodes"] = closed_nodes
+    cluster = make_kubernetes(kubernetes, hub, reactor, fair_share, closed_nodes, remedies)
+    own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
+    return cluster
 
 
 def _addresses(

@@ -44,7 +44,6 @@ class DevicePlugin:
         self._list = _MESSAGES["ListAndWatchResponse"]()
         self._version = 0
         self._watchers = 0
-        self._streams = 0  # raised when all streams must end
 
     @property
     def is_watched(self) -> bool:
@@ -62,29 +61,23 @@ class DevicePlugin:
             self._version += 1
             self._condition.notify_all()
 
-    def end_streams(self) -> None:
-        """End the lists that are being watched: the socket will be closed."""
-        with self._condition:
-            self._streams += 1
-            self._condition.notify_all()
-
     def get_device_plugin_options(self, request: Any, context: grpc.ServicerContext) -> Any:
         """What the kubelet may call."""
         return _MESSAGES["DevicePluginOptions"](get_preferred_allocation_available=True)
 
     def list_and_watch(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """The whole list now, and after each change."""
+        """The whole list now, and after each change, until the kubelet or the server ends it."""
+        seen = -1
         with self._condition:
-            stream, seen = self._streams, -1
             self._watchers += 1
         try:
             if not context.add_callback(self._wake):
                 return  # it was cancelled meanwhile
             while True:
                 with self._condition:
-                    while self._version == seen and self._streams == stream and context.is_active():
+                    while self._version == seen and context.is_active():
                         self._condition.wait()
-                    if self._streams != stream or not context.is_active():
+                    if not context.is_active():
                         return
                     seen, shown = self._version, self._list
                 yield shown

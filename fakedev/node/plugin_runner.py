@@ -80,7 +80,6 @@ class PluginRunner:
     def stop(self) -> None:
         """Close the socket."""
         if self._server is not None:
-            self._plugin.end_streams()
             self._server.stop()
             self._server = None
         self._steps.stopped()

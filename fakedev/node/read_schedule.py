@@ -12,7 +12,7 @@ IDLE_SECONDS: Final = 10.0
 LEAST_SECONDS: Final = 0.1
 #: Seconds from an allocation to the first question, and how often a kubelet may not show it yet.
 _FIRST_SECONDS: Final = 0.1
-_MAX_QUESTIONS: Final = 6
+_MAX_QUESTIONS: Final = 5
 
 
 class ReadSchedule:

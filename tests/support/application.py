@@ -255,14 +255,15 @@ class MemoryApplication:
     """An application that runs in memory."""
 
     def __init__(
-        self, text: str = SMALL, record: str = "", drop_in: bool = False, ready_file: str = "", files: Any = None
-    ) -> None:
+        self, text: str = SMALL, record: str = "", drop_in: bool = False, ready_file: str = "", files: Any = None,
+        reactor: AppReactor | None = None,
+    ) -> None:  # fmt: skip
         files = files or Files(environ={})
         self.configuration = load(None, files, text=text)
         head = record_head(self.configuration, files, text=text)
         if self.configuration.epoch_is_start:
             head = replace(head, epoch_seconds=BEGIN)
-        self.reactor = AppReactor()
+        self.reactor = reactor or AppReactor()
         #: What a reload reads.
         self.text = text
         self.service: Application = (

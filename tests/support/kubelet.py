@@ -1,4 +1,4 @@
-"""The kubelet's half of the plugin APIs, with grpcio over real UNIX sockets: what device manager and PodResources do."""
+"""The kubelet's half of the plugin APIs with grpcio over real UNIX sockets: its device manager, and PodResources."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class KnownPlugin:
     @property
     def allocatable(self) -> int:
         """How many devices can be given to pods."""
-        return sum(health == "Healthy" for health, _ in self.lists[-1].values()) if self.is_watched and self.lists else 0
+        shown = self.lists[-1] if self.is_watched and self.lists else {}
+        return sum(health == "Healthy" for health, _ in shown.values())
 
 
 class Kubelet:
@@ -100,10 +101,11 @@ class Kubelet:
 
     def register(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Take a plugin: call it before the answer, watch its list after it."""
-        if self.refusal:
+        refusal = self.refusal  # a test may change it meanwhile
+        if refusal:
             self.refused += 1
             self._changed()
-            context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
+            context.abort(grpc.StatusCode.UNKNOWN, refusal)
         channel = open_channel(str(self.folder / request.endpoint))
         empty = DEVICE_PLUGIN.messages["Empty"]()
         options = DEVICE_PLUGIN.call(channel, "GetDevicePluginOptions")(empty, timeout=_SECONDS)

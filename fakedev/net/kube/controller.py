@@ -138,8 +138,9 @@ class Controller:
             self.changed()
         if not self._is_paused:
             self.writer.write()
-            for name, slices in self.cluster.take_slices() if self._slices is not None else ():
-                self._slices.want(name, slices)
+            if self._slices is not None:
+                for name, slices in self.cluster.take_slices():
+                    self._slices.want(name, slices)
         self.service.tell_changes(self.cluster.take_views())
 
     def _is_there(self, node: str) -> bool:

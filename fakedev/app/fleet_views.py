@@ -1,0 +1,38 @@
+"""What shows a fleet and is kept from tick to tick: pages, charts, the live view."""
+
+from __future__ import annotations
+
+from fakedev.config.configuration import Configuration
+from fakedev.net.web.live import LiveView
+from fakedev.net.web.page_cache import Pages
+from fakedev.sim.charts import History
+from fakedev.sim.fleet import Fleet
+
+
+class FleetViews:
+    """Follows the fleet through ticks, reloads and changes of its nodes."""
+
+    def __init__(self, fleet: Fleet, pages: Pages, history: History, live: LiveView) -> None:
+        self._fleet = fleet
+        self._pages = pages
+        self._history = history
+        self._live = live
+        self._shown = fleet.compiled
+
+    def follow(self, configuration: Configuration) -> None:
+        """The fleet has another configuration, or other nodes: take over what is still valid."""
+        self._shown = self._fleet.compiled
+        self._pages.follow(configuration.identities)
+        if self._fleet.moves is not None:
+            self._history.move(self._fleet.moves, self._fleet.state)
+        self._live.renew()
+
+    def ticked(self, configuration: Configuration) -> None:
+        """A tick has ended.
+
+        :param configuration: the one in use.
+        """
+        if self._fleet.compiled is not self._shown:  # the nodes of a cluster have changed
+            self.follow(configuration)
+        self._pages.keep()
+        self._history.note(self._fleet.state)

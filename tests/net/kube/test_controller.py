@@ -1,0 +1,143 @@
+"""A cluster of simulated nodes, followed by the whole application: nodes, pods, faults, and what goes wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kube.api_server import node, pod
+from tests.support.kube.followed import LABEL, FollowedCluster
+
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[FollowedCluster]:
+    """A cluster with two nodes of the pool and one of others; the application runs."""
+    followed = FollowedCluster(tmp_path)
+    followed.api.add(node("a", {LABEL: "h100"}))
+    followed.api.add(node("b", {LABEL: "h100"}))
+    followed.api.add(node("other"))
+    followed.start()
+    followed.tick(2)
+    yield followed
+
+
+def pods_of(page: str) -> dict[str, tuple[str, str, str]]:
+    """The pod, namespace and container of each GPU that has one, by its index."""
+    rows = re.findall(r'^DCGM_FI_DEV_GPU_UTIL\{gpu="(\d+)",.*\} ', page, re.MULTILINE)
+    found = {}
+    for line in page.splitlines():
+        match = re.match(r'DCGM_FI_DEV_GPU_UTIL\{gpu="(\d+)"(.*)\} ', line)
+        if match and 'pod="' in match[2] and 'pod=""' not in match[2]:
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2]))
+            found[match[1]] = (labels["pod"], labels["namespace"], labels["container"])
+    assert len(rows) == 8
+    return found
+
+
+def test_nodes_get_gpus_and_labels(cluster: FollowedCluster) -> None:
+    """Nodes with the label have eight GPUs and the labels of GPU feature discovery; others are never touched."""
+    for name in ("a", "b"):
+        item = cluster.node(name)
+        assert item["status"]["capacity"][GPU] == item["status"]["allocatable"][GPU] == "8"
+        assert item["metadata"]["labels"]["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+    assert GPU not in cluster.node("other")["status"]["capacity"]
+    assert list(cluster.node("other")["metadata"]["labels"]) == ["kubernetes.io/hostname"]
+    assert [each.name for each in cluster.app.fleet.roster.shown] == ["a", "b"]
+    assert pods_of(cluster.page("a")) == {}
+
+
+def test_one_request_a_node_and_none_afterwards(cluster: FollowedCluster) -> None:
+    """A node takes one patch; while nothing changes, nothing is requested."""
+    assert cluster.api.requests["patch", "nodes/status", 200] == 2
+    before = cluster.api.requests.copy()
+    cluster.tick(60)
+    requested = cluster.api.requests_since(before)
+    assert {key for key in requested if key[1] != "leases"} == set()
+
+
+def test_a_pod_has_its_devices_and_its_load(cluster: FollowedCluster) -> None:
+    """From the next tick after it was bound its name is on two GPUs; they work once it is Running."""
+    cluster.api.add(pod("train", "a", {GPU: "2"}, phase="Pending"))
+    cluster.tick(2)
+    held = pods_of(cluster.page("a"))
+    assert set(held.values()) == {("train", "default", "main")}
+    assert len(held) == 2
+    first = cluster.app.fleet.roster.node("a").first  # type: ignore[union-attr]
+    units = [first + int(index) for index in held]
+    assert all(cluster.app.fleet.usage_ratio[unit] == 0 for unit in units)
+    cluster.api.modify("pods", "train", {"status": {"phase": "Running"}}, "default")
+    cluster.tick(3)
+    assert all(0.8 <= cluster.app.fleet.usage_ratio[unit] <= 1.0 for unit in units)
+    cluster.api.modify("pods", "train", {"status": {"phase": "Succeeded"}}, "default")
+    cluster.tick(2)
+    assert pods_of(cluster.page("a")) == {}
+
+
+def test_nodes_come_and_go(cluster: FollowedCluster) -> None:
+    """The fleet has the nodes that the cluster has."""
+    cluster.api.remove("nodes", "a")
+    cluster.api.add(node("c", {LABEL: "h100"}))
+    cluster.tick(3)
+    assert [each.name for each in cluster.app.fleet.roster.shown] == ["b", "c"]
+    assert cluster.node("c")["status"]["capacity"][GPU] == "8"
+    assert cluster.page("a") == "status 404"
+
+
+def test_a_fault_is_seen_by_the_scheduler_and_recovers(cluster: FollowedCluster) -> None:
+    """A lost GPU lowers allocatable in the next tick, capacity stays; an Event tells; clearing it brings it back."""
+    cluster.say("fault lost devices=a/3")
+    cluster.tick(1)
+    cluster.tick(1)
+    status = cluster.node("a")["status"]
+    assert (status["capacity"][GPU], status["allocatable"][GPU]) == ("8", "7")
+    reasons = [event["reason"] for event in cluster.api.items("events")]
+    assert "DeviceUnhealthy" in reasons
+    cluster.say("clear all")
+    cluster.tick(3)
+    assert cluster.node("a")["status"]["allocatable"][GPU] == "8"
+    assert "DeviceHealthy" in [event["reason"] for event in cluster.api.items("events")]
+
+
+def test_a_node_without_its_plugin(cluster: FollowedCluster) -> None:
+    """The cluster can give none of its devices; pods and pages go on."""
+    cluster.api.add(pod("train", "a", {GPU: "8"}))
+    cluster.tick(2)
+    cluster.say("fault plugin-down devices=a/*")
+    cluster.tick(2)
+    assert cluster.node("a")["status"]["allocatable"][GPU] == "0"
+    assert len(pods_of(cluster.page("a"))) == 8
+    cluster.say("clear all")
+    cluster.tick(2)
+    assert cluster.node("a")["status"]["allocatable"][GPU] == "8"
+
+
+def test_an_unknown_pool_is_told(cluster: FollowedCluster) -> None:
+    """In the log with the label and the pools that there are; other nodes are not disturbed."""
+    cluster.api.add(node("c", {LABEL: "h1000"}))
+    cluster.tick(2)
+    assert "fakedev_kubernetes_refused_nodes 1.0" in cluster.app.get("/-/metrics").body.decode()
+    assert [each.name for each in cluster.app.fleet.roster.shown] == ["a", "b"]
+
+
+def test_the_server_is_away_for_a_while(cluster: FollowedCluster) -> None:
+    """The fleet and its pages go on; afterwards all is as the cluster has it: nothing twice, nothing lost."""
+    cluster.api.add(pod("train", "a", {GPU: "2"}))
+    cluster.tick(2)
+    cluster.api.stop()
+    cluster.tick(40)
+    assert cluster.app.get("/readyz").status == 503
+    assert set(pods_of(cluster.page("a")).values()) == {("train", "default", "main")}
+    cluster.api.remove("pods", "train", "default")
+    cluster.api.add(pod("next", "a", {GPU: "3"}))
+    cluster.api.start()
+    cluster.tick(40)
+    assert cluster.app.get("/readyz").status == 200
+    held = pods_of(cluster.page("a"))
+    assert set(held.values()) == {("next", "default", "main")}
+    assert len(held) == 3
+    assert len(cluster.app.fleet.workloads.by_id) == 1

@@ -1,0 +1,162 @@
+"""The answers of a device plugin, without sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import grpc
+import pytest
+
+from fakedev.kube.node_view import ViewedSlot
+from fakedev.node.device_plugin import DevicePlugin, socket_name
+from fakedev.node.kubelet_apis import DEVICE_PLUGIN
+from tests.support.node_service import GPU, SLOTS
+
+
+class Aborted(Exception):
+    """What gRPC raises in a call that is refused."""
+
+
+class Context:
+    """The context of a call."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.called: list[Callable[[], None]] = []
+
+    def add_callback(self, call: Callable[[], None]) -> bool:
+        """See grpc.ServicerContext."""
+        self.called.append(call)
+        return self.is_open
+
+    def is_active(self) -> bool:
+        """See grpc.ServicerContext."""
+        return self.is_open
+
+    def abort(self, code: grpc.StatusCode, text: str) -> None:
+        """See grpc.ServicerContext."""
+        raise Aborted(f"{code.name} {text}")
+
+
+class Recorded:
+    """A plugin, and what it asks and tells."""
+
+    def __init__(self, resource: str = GPU, choice: Sequence[str] | None = None) -> None:
+        self.allocated: list[Collection[str]] = []
+        self.asked: list[tuple[str, list[str], list[str], int]] = []
+        self._choice = choice
+        self.plugin = DevicePlugin(resource, "a", self._prefer, self.allocated.append)
+        self.plugin.change(SLOTS)
+
+    def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
+        self.asked.append((resource, list(available), list(must), count))
+        if self._choice is None:
+            raise LookupError
+        return self._choice
+
+    def allocate(self, *containers: list[str]) -> list[dict[str, str]]:
+        """The environments."""
+        request = DEVICE_PLUGIN.messages["AllocateRequest"]()
+        for ids in containers:
+            request.containers.add(ids=ids)
+        return [dict(each.envs) for each in self.plugin.allocate(request, Context()).containers]
+
+    def preferred(self, available: list[str], must: list[str], size: int) -> list[str]:
+        """The choice."""
+        request = DEVICE_PLUGIN.messages["PreferredAllocationRequest"]()
+        request.containers.add(available=available, must_include=must, size=size)
+        return list(self.plugin.get_preferred_allocation(request, Context()).containers[0].ids)
+
+
+def shown(answer: Any) -> list[tuple[str, str, list[int]]]:
+    """A list of devices."""
+    return [(each.ID, each.health, [node.ID for node in each.topology.nodes]) for each in answer.devices]
+
+
+def test_the_list_comes_whole_with_each_change() -> None:
+    """And nothing comes when nothing has changed."""
+    recorded, context = Recorded(), Context()
+    lists = recorded.plugin.list_and_watch(None, context)
+    assert shown(next(lists)) == [(f"GPU-{n}", "Healthy", [n // 2]) for n in range(4)]
+    assert recorded.plugin.is_watched
+    recorded.plugin.change((ViewedSlot("GPU-0", None, "XID 79"), ViewedSlot("GPU-1")))
+    assert shown(next(lists)) == [("GPU-0", "Unhealthy", []), ("GPU-1", "Healthy", [])]
+    recorded.plugin.change([ViewedSlot("GPU-0", None, "XID 79"), ViewedSlot("GPU-1")])  # the same
+    context.is_open = False
+    assert list(lists) == []
+    assert not recorded.plugin.is_watched
+
+
+def test_a_list_that_waits_ends_with_its_call() -> None:
+    """The thread that waits for a change is woken."""
+    recorded, context = Recorded(), Context()
+    lists = recorded.plugin.list_and_watch(None, context)
+    next(lists)
+    waiting = threading.Thread(target=lambda: list(lists), daemon=True)
+    waiting.start()
+    context.is_open = False
+    (ended,) = context.called
+    ended()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert not recorded.plugin.is_watched
+
+
+def test_an_allocation() -> None:
+    """Each container has its environment; the number of a replica is not part of a device's id."""
+    recorded = Recorded()
+    recorded.plugin.change([ViewedSlot(f"GPU-{n}::{r}") for n in range(2) for r in range(2)])
+    first, second = recorded.allocate(["GPU-1::0", "GPU-0::1", "GPU-1::1"], ["GPU-0::0"])
+    assert first == {
+        "NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-0",
+        "FAKEDEV_DEVICES": "GPU-1,GPU-0",
+        "FAKEDEV_NODE": "a",
+        "NODE_NAME": "a",
+    }
+    assert second["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    assert recorded.allocated == [["GPU-1::0", "GPU-0::1", "GPU-1::1"], ["GPU-0::0"]]
+
+
+def test_other_vendors() -> None:
+    """Have no variable of NVIDIA's."""
+    (environment,) = Recorded("amd.com/gpu").allocate(["GPU-1"])
+    assert set(environment) == {"FAKEDEV_DEVICES", "FAKEDEV_NODE", "NODE_NAME"}
+
+
+def test_unknown_devices_are_refused() -> None:
+    """With their names, and nothing is allocated, not even for a container before."""
+    recorded = Recorded()
+    with pytest.raises(Aborted, match=r"^INVALID_ARGUMENT nvidia.com/gpu on a has no device GPU-9; it has 4 others$"):
+        recorded.allocate(["GPU-1"], ["GPU-2", "GPU-9"])
+    with pytest.raises(Aborted, match=r"no device x0, x1, x2, x3, x4 and 995 more; it has 4 others$"):
+        recorded.allocate([f"x{number}" for number in range(1000)])
+    assert recorded.allocated == []
+
+
+def test_the_service_chooses() -> None:
+    """The plugin knows no links."""
+    recorded = Recorded(choice=["GPU-2", "GPU-0"])
+    assert recorded.preferred(["GPU-0", "GPU-1", "GPU-2"], ["GPU-2"], 2) == ["GPU-2", "GPU-0"]
+    assert recorded.asked == [(GPU, ["GPU-0", "GPU-1", "GPU-2"], ["GPU-2"], 2)]
+
+
+def test_a_choice_without_the_service() -> None:
+    """In the order of the boards: those of a NUMA node are neighbours."""
+    assert Recorded().preferred(["GPU-3", "GPU-2", "GPU-1", "GPU-0"], ["GPU-2"], 3) == ["GPU-2", "GPU-0", "GPU-1"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        (GPU, "nvidia-gpu.sock"),
+        ("nvidia.com/mig-1g.10gb", "nvidia-mig-1g.10gb.sock"),
+        ("nvidia.com/gpu.shared", "nvidia-gpu.shared.sock"),
+        ("amd.com/gpu", "amd-gpu.sock"),
+        ("gpu.intel.com/xe", "gpu.intel-xe.sock"),
+    ],
+)
+def test_the_names_of_sockets(resource: str, name: str) -> None:
+    """One for each resource."""
+    assert socket_name(resource) == name

@@ -1,0 +1,49 @@
+"""The kubelet's answer becomes allocations."""
+
+from __future__ import annotations
+
+from fakedev.kube.node_view import Allocation
+from fakedev.node.kubelet_apis import POD_RESOURCES
+from fakedev.node.pod_resources import allocations_of
+from tests.support.node_service import GPU
+
+
+def test_containers_of_a_pod_stay_apart() -> None:
+    """An entry for each device becomes one allocation of each resource; other resources are left out."""
+    answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
+    pod = answer.pod_resources.add(name="train", namespace="ns")
+    main = pod.containers.add(name="main")
+    for resource, device in ((GPU, "GPU-1"), ("other.com/nic", "n0"), (GPU, "GPU-0"), ("nvidia.com/mig-1g", "MIG-1")):
+        main.devices.add(resource_name=resource, device_ids=[device])
+    pod.containers.add(name="sidecar").devices.add(resource_name=GPU, device_ids=["GPU-2"])
+    answer.pod_resources.add(name="web", namespace="ns").containers.add(name="main")
+    assert list(allocations_of(answer, {GPU, "nvidia.com/mig-1g"})) == [
+        Allocation("ns", "train", "main", GPU, ("GPU-1", "GPU-0")),
+        Allocation("ns", "train", "main", "nvidia.com/mig-1g", ("MIG-1",)),
+        Allocation("ns", "train", "sidecar", GPU, ("GPU-2",)),
+    ]
+
+
+def test_claims() -> None:
+    """Have the driver as their resource, and the devices' names as ids."""
+    answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
+    container = answer.pod_resources.add(name="train", namespace="ns").containers.add(name="main")
+    dynamic = container.dynamic_resources.add(claim_name="claim", claim_namespace="ns")
+    for device in ("gpu-0", "gpu-1"):
+        dynamic.claim_resources.add(driver_name="gpu.nvidia.com", pool_name="a", device_name=device)
+    dynamic.claim_resources.add(driver_name="other", pool_name="a", device_name="x")
+    assert list(allocations_of(answer, {"gpu.nvidia.com"})) == [
+        Allocation("ns", "train", "main", "gpu.nvidia.com", ("gpu-0", "gpu-1"), "claim", "a")
+    ]
+
+
+def test_very_many_devices_of_a_container() -> None:
+    """Are several allocations, each of which fits into a line."""
+    answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
+    container = answer.pod_resources.add(name="p", namespace="n").containers.add(name="c")
+    ids = [f"GPU-{number}" for number in range(1001)]
+    for each in ids:
+        container.devices.add(resource_name=GPU, device_ids=[each])
+    found = list(allocations_of(answer, {GPU}))
+    assert [len(each.ids) for each in found] == [500, 500, 1]
+    assert [device for each in found for device in each.ids] == ids
