@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fakedev.config.configuration import Configuration
+from fakedev.app.ports import Ports
+from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.charts import History
@@ -12,8 +13,11 @@ from fakedev.sim.fleet import Fleet
 class FleetViews:
     """Follows the fleet through ticks, reloads and changes of its nodes."""
 
-    def __init__(self, fleet: Fleet, pages: Pages, history: History, live: LiveView) -> None:
+    def __init__(
+        self, fleet: Fleet, pages: Pages, history: History, live: LiveView, web: Ports[WebEndpoint]
+    ) -> None:  # fmt: skip
         self._fleet = fleet
+        self._web = web
         self._pages = pages
         self._history = history
         self._live = live
@@ -34,5 +38,6 @@ class FleetViews:
         """
         if self._fleet.compiled is not self._shown:  # the nodes of a cluster have changed
             self.follow(configuration)
+            self._web.refresh(configuration)
         self._pages.keep()
         self._history.note(self._fleet.state)

@@ -109,6 +109,11 @@ class Ports(Reloadable, Generic[Entry]):
             if place not in self._by_place:
                 service.disownServiceParent()
 
+    def refresh(self, configuration: Configuration) -> None:
+        """Give all services in use their entries again, because the fleet has other nodes."""
+        for service, entry in self.services:
+            self._change(service, entry, configuration)
+
     def _make(self, entry: Entry, index: int) -> ListeningService:
         service = self._make_service(entry)
         service.remedy = self._remedies.of(f"{self._key}.{index}.listen")

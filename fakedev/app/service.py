@@ -149,7 +149,7 @@ def make_application(
     web.finish(configuration)
 
     # What a reload changes.
-    views = FleetViews(fleet, pages, history, live)
+    views = FleetViews(fleet, pages, history, live, web)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
     parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)

@@ -59,6 +59,7 @@ SUBCOMMANDS: Final = {
         "scale-test": (
             "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
         ),
+        "kube": ("fakedev.commands.kube:kube", "plan what a Kubernetes cluster would get, or clean it"),
     },
 }  # fmt: skip
 

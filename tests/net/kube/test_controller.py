@@ -49,6 +49,8 @@ def test_nodes_get_gpus_and_labels(cluster: FollowedCluster) -> None:
     assert list(cluster.node("other")["metadata"]["labels"]) == ["kubernetes.io/hostname"]
     assert [each.name for each in cluster.app.fleet.roster.shown] == ["a", "b"]
     assert pods_of(cluster.page("a")) == {}
+    whole = cluster.app.get("/metrics").body.decode()
+    assert whole.count("DCGM_FI_DEV_GPU_UTIL{") == 16
 
 
 def test_one_request_a_node_and_none_afterwards(cluster: FollowedCluster) -> None:
