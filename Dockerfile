@@ -3,7 +3,7 @@
 #   docker run IMAGE fakedev-exporter -count 2 ...     any other program, by its name
 FROM python:3.13-slim AS build
 COPY . /source
-RUN python -m venv /opt/fakedev && /opt/fakedev/bin/pip install --no-cache-dir "/source[fast]"
+RUN python -m venv /opt/fakedev && /opt/fakedev/bin/pip install --no-cache-dir "/source[fast,kubernetes,node]"
 
 FROM python:3.13-slim
 RUN useradd --system --uid 9400 --user-group --no-create-home fakedev \

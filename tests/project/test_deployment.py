@@ -102,6 +102,8 @@ def test_the_image() -> None:
     assert 'CMD ["fakedev", "serve", "--config", "/etc/fakedev/fakedev.yaml"]' in lines
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
     assert copied == [["."], ["etc/container.yaml"]]
+    (install,) = [line for line in lines if "/source[" in line]
+    assert install.endswith('"/source[fast,kubernetes,node]"')
 
 
 def test_what_is_sent_to_the_image_build_is_enough(tmp_path: Path) -> None:

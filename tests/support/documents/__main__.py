@@ -6,6 +6,8 @@ import runpy
 import shutil
 import sys
 
+from tests.support.manifests import program
+
 _WRITERS = ("configuration", "fault_table", "field_table", "identity_scores")
 
 for name in _WRITERS:
@@ -14,3 +16,7 @@ if shutil.which("promtool"):
     runpy.run_module("tests.support.documents.promtool_remarks", run_name="__main__")
 else:
     sys.stderr.write("promtool is not installed: its remarks in identities.md stay as they are\n")
+if program("kubectl"):
+    runpy.run_module("tests.support.documents.manifests", run_name="__main__")
+else:
+    sys.stderr.write("kubectl is not installed: etc/kubernetes/mock.yaml and mock-kubelets.yaml stay as they are\n")
