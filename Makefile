@@ -89,11 +89,11 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-for-tests: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,kubernetes,node]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-for-benchmarks: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,fast]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,kubernetes,node,fast]'
 	@touch $@ $(VENV)/installed
 
 $(BIN)/python:

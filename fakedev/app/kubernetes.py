@@ -18,7 +18,6 @@ from fakedev.config.kubeconfig import in_cluster, read_kubeconfig
 from fakedev.config.schema.files import Unreadable, read_file
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.kube.cluster import Cluster
-from fakedev.kube.dra_claims import read_claim
 from fakedev.kube.health import HealthWatch
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.workloads import WorkloadHub
@@ -26,14 +25,13 @@ from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.controller import Controller
 from fakedev.net.kube.fleet_nodes import FleetNodes
-from fakedev.net.kube.follower import ClaimWatcher, ClusterFollower
+from fakedev.net.kube.follower import ClusterFollower
 from fakedev.net.kube.lease import Lease
 from fakedev.net.kube.node_port import NodePortFactory
 from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.pod_work import PodWork
-from fakedev.net.kube.slice_writer import CLAIMS_PATH, SLICES_PATH, SliceWriter, our_slice
+from fakedev.net.kube.slice_writer import SliceWriter
 from fakedev.net.kube.tls import CannotConnect
-from fakedev.net.kube.watch import Watch
 from fakedev.net.kube.writer import ClusterWriter
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
@@ -125,14 +123,8 @@ def make_kubernetes(
         slices,
         ConfigMapWriter(client, topology, fleet) if settings.is_compatible else None,
     )
-    watches = []
-    if slices is not None:
-        watches = [
-            Watch(client, CLAIMS_PATH, ClaimWatcher(controller), reactor, read=read_claim),
-            Watch(client, SLICES_PATH, slices, reactor, read=our_slice),
-        ]
     lease = partial(_lease, client, shard, reactor)
-    follower = ClusterFollower(client, controller, lease, watches)
+    follower = ClusterFollower(client, controller, lease, slices)
     return ClusterParts(
         controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies)
     )

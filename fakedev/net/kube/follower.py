@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from twisted.application.service import Service
@@ -10,11 +10,12 @@ from twisted.internet.defer import Deferred
 
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.cluster_node import slim_node
-from fakedev.kube.dra_claims import Claim
+from fakedev.kube.dra_claims import Claim, read_claim
 from fakedev.kube.pods import Pod, read_pod
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.controller import Controller
 from fakedev.net.kube.lease import Lease
+from fakedev.net.kube.slice_writer import CLAIMS_PATH, SLICES_PATH, SliceWriter, our_slice
 from fakedev.net.kube.watch import Watch
 
 
@@ -105,6 +106,7 @@ class ClusterFollower(Service):
 
     :param make_lease: makes the lease from what is called when it is acquired, when it is lost, and while another one
         holds it.
+    :param slices: None: devices are not offered by ResourceSlices.
     """
 
     def __init__(
@@ -112,18 +114,12 @@ class ClusterFollower(Service):
         client: ApiClient,
         controller: Controller,
         make_lease: Callable[[Callable[[], None], Callable[[str], None], Callable[[str], None]], Lease],
-        watches: Sequence[Watch] = (),
+        slices: SliceWriter | None = None,
     ) -> None:
         self.client = client
         self.controller = controller
-        nodes, pods = NodeWatcher(controller), PodWatcher(controller)
-        self._watches = [
-            Watch(client, "/api/v1/nodes", nodes, client.clock, read=slim_node),
-            Watch(
-                client, "/api/v1/pods", pods, client.clock, field_selector="spec.nodeName!=", read=pod_with_devices
-            ),
-            *watches,
-        ]
+        self._slices = slices
+        self._watches: list[Watch] = []
         self._lease = make_lease(self._acquired, self._lost, self._waits)
         self._reason = "the lease is not held yet"
 
@@ -147,7 +143,7 @@ class ClusterFollower(Service):
             return self._reason
         if self.client.troubles.texts:
             return self.client.troubles.texts[0]
-        if not all(watch.is_current for watch in self._watches):
+        if not self._watches or not all(watch.is_current for watch in self._watches):
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None
 
@@ -159,14 +155,27 @@ class ClusterFollower(Service):
     def _acquired(self) -> None:
         self._reason = ""
         self.controller.resume()
+        self._watches = list(self._make_watches())
         for watch in self._watches:
             watch.start()
+
+    def _make_watches(self) -> Iterator[Watch]:
+        client, controller = self.client, self.controller
+        yield Watch(client, "/api/v1/nodes", NodeWatcher(controller), client.clock, read=slim_node)
+        yield Watch(
+            client, "/api/v1/pods", PodWatcher(controller), client.clock,
+            field_selector="spec.nodeName!=", read=pod_with_devices,
+        )  # fmt: skip
+        if self._slices is not None:
+            yield Watch(client, CLAIMS_PATH, ClaimWatcher(controller), client.clock, read=read_claim)
+            yield Watch(client, SLICES_PATH, self._slices, client.clock, read=our_slice)
 
     def _lost(self, reason: str) -> None:
         self._reason = reason
         self.controller.pause()
         for watch in self._watches:
             watch.stop()
+        self._watches = []
 
     def _waits(self, reason: str) -> None:
         self._reason = reason

@@ -53,7 +53,7 @@ PERMISSIONS: Final = (
     ),
     Permission("resource.k8s.io", "resourceclaims", ("list", "watch"), "follows which pod has which devices", Need.DRA),
     Permission(
-        "", "configmaps", ("list", "watch", "create", "patch", "delete"),
-        "follows the ConfigMap topology, keeps topology-NODE for each node", Need.COMPATIBILITY, is_namespaced=True,
+        "", "configmaps", ("create", "patch", "delete"),
+        "keeps topology-NODE for each node", Need.COMPATIBILITY, is_namespaced=True,
     ),
 )  # fmt: skip
