@@ -46,6 +46,9 @@ class NodeService(Protocol):
     def restarted(self, node: str) -> None:
         """The plugins of a node were started (anew)."""
 
+    def registered(self, node: str, resources: Sequence[str]) -> None:
+        """The kubelet has taken the plugins of these resources, and no others; a DRA plugin counts by its driver."""
+
     def report(self, node: str, allocations: Sequence[Allocation]) -> None:
         """What PodResources says now, whole."""
 
@@ -124,6 +127,11 @@ class NodeSession:
     def do_restarted(self, arguments: Mapping[str, object]) -> Reply:
         """The plugins were started."""
         self._service.restarted(self._attached())
+        return Reply()
+
+    def do_registered(self, arguments: Mapping[str, Any]) -> Reply:
+        """Some plugins are registered."""
+        self._service.registered(self._attached(), arguments.get("resources", []))
         return Reply()
 
     def do_report(self, arguments: Mapping[str, object]) -> Reply:
