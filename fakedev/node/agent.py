@@ -93,9 +93,12 @@ class Agent:
         if view is None:
             return
         self._follow(now, view)
-        drivers = [view.driver] if view.driver else []
         self._tell_registered()
-        self._reader.turn(now, {*view.resources, *self._plugins, *drivers})
+        # Others may offer devices by the way that is not ours.
+        ours = {*self._plugins}
+        if self._settings.has_dra and view.driver:
+            ours.add(view.driver)
+        self._reader.turn(now, ours)
 
     def _follow(self, now: float, view: NodeView) -> None:
         """Offer what the view has. A resource that it has no more stays registered, without devices."""

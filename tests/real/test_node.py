@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,9 @@ from twisted.internet.threads import deferToThread
 
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
 from fakedev.net.kube.node_port import NodePortFactory
+from fakedev.node.agent import Agent
+from fakedev.node.last_view import KEEP_SECONDS
+from fakedev.node.options import Settings, parse
 from tests.support.kubelet import Kubelet
 from tests.support.node_service import GPU, VIEW, MemoryNodeService, struck
 from tests.support.programs.processes import PATIENCE_SECONDS, AsyncProgram, Changes, StartAsync, console
@@ -50,6 +54,13 @@ class Node:
             ]
         )  # fmt: skip
         return self.program
+
+    def settings(self) -> Settings:
+        """The same for a program in this process."""
+        address = f"127.0.0.1:{self.port.getHost().port}"
+        folder, pod_resources = str(self.kubelet.folder), str(self.kubelet.pod_resources)
+        options = ["--kubelet-folder", folder, "--pod-resources", pod_resources]
+        return parse(["--node", "a", "--service", address, *options], {})
 
     async def until(self, is_so: Any, what: str) -> None:
         """Wait until something is so."""
@@ -248,6 +259,32 @@ async def test_the_service_goes_and_comes(node: Node) -> None:
     await node.until_allocatable(3)
     await node.until(lambda: node.service.reports == {"a": [[allocation]]}, "reported again")
     assert node.service.restarts == ["a"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_service_is_gone_for_too_long(node: Node) -> None:
+    """After a minute all devices are unhealthy; the plugin stays, and the service makes them healthy again."""
+    await deferToThread(node.kubelet.start)
+    later_seconds = 0.0
+    agent = Agent(node.settings(), lambda: time.monotonic() + later_seconds)
+    running = deferToThread(agent.run)
+    try:
+        await node.until_allocatable(4)
+        number = node.port.getHost().port
+        await node.stop_service()
+        later_seconds = KEEP_SECONDS - 30
+        (node.kubelet.folder / "nvidia-gpu.sock").unlink()
+        await node.until(lambda: node.kubelet.registrations == [GPU] * 2, "registered again")
+        await node.until_allocatable(4)
+        later_seconds = KEEP_SECONDS
+        await node.until_allocatable(0)
+        assert {health for health, _ in node.kubelet.plugins[GPU].lists[-1].values()} == {"Unhealthy"}
+        node.port = reactor.listenTCP(number, node.factory, interface="127.0.0.1")
+        await node.until_allocatable(4)
+    finally:
+        agent.stop()
+        await running
+    assert node.sockets == {"kubelet.sock"}
 
 
 @pytest_twisted.ensureDeferred
