@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-import orjson
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -202,8 +202,8 @@ class NodePortFactory(LineServerFactory):
 
 
 def _is_too_long(shown: Mapping[str, object]) -> bool:
-    # Six bytes for a character that is not ASCII, and the fields around the view.
-    return len(orjson.dumps(shown)) + 100 > MAX_VIEW_BYTES
+    # As it is sent: characters that are not ASCII have six bytes. There are other fields around the view.
+    return len(json.dumps(shown, separators=(",", ":"))) + 100 > MAX_VIEW_BYTES
 
 
 def _view_lines(view: NodeView) -> Iterator[str]:
