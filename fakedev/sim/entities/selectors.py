@@ -173,7 +173,7 @@ def no_node(name: str, roster: Roster, where: str) -> Refused:
         return _elsewhere(f"node {name!r}", [name], roster, where)
     known = [node.name for node in roster.nodes]
     if not known:
-        return Refused("unknown-name", "the fleet has no node: those of its cluster have not come yet, or are gone", where)
+        return Refused("unknown-name", "the fleet has no node: none of its cluster has come yet", where)
     return Refused("unknown-name", f"no node {name!r}{_nearest(name, known)}", where)
 
 
