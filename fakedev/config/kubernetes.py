@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.configuration import Kubernetes
-from fakedev.config.endpoint_keys import GROUP, LINE_TOKENS, LISTEN_DOC, MAX_CONNECTIONS, MESSAGE_TIMEOUT, MODE
+from fakedev.config.endpoint_keys import LINE_LISTEN, MAX_CONNECTIONS, MESSAGE_TIMEOUT
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
-from fakedev.config.schema.types import Boolean, Choice, ListOf, Number, Text
+from fakedev.config.schema.types import Choice, ListOf, Number, Text
 from fakedev.spec.kubernetes import NODE_LABEL, KubernetesSettings, Recovery, Resources, Struck
 
 _LABEL: Final = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -47,13 +47,7 @@ def object_name(text: str) -> str:
 
 NODE_LISTEN = Section(
     "kubernetes.listen",
-    (
-        Key("listen", Text("address"), LISTEN_DOC, required=True),
-        MODE,
-        GROUP,
-        LINE_TOKENS,
-        Key("open", Boolean(), "Allows other machines to connect.", default=False),
-    ),
+    LINE_LISTEN,
     doc="Ports for fakedev-node. An address alone is enough.",
     shorthand="listen",
 )
