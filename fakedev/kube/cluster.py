@@ -164,12 +164,12 @@ class Cluster:
         """A resource claim is there no more."""
         self._place_again(self._claims.remove(namespace, name))
 
-    def prepared(self, node: str, namespace: str, claim: str) -> Sequence[PreparedDevice]:
+    def prepared(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """The devices of a node that a claim has.
 
         :raises Refused: ``unknown-name``, when its allocation is not known (yet).
         """
-        return self._claims.prepared(node, namespace, claim)
+        return self._claims.prepared(node, namespace, claim, uid)
 
     def _place_again(self, keys: Iterable[PodKey]) -> None:
         for key in keys:
@@ -208,7 +208,8 @@ class Cluster:
         pod = record.pod
         containers: dict[str, list[str]] = {}
         for each in self._reported.get(node.name, ()):
-            if (each.namespace, each.pod) == (pod.namespace, pod.name):
+            # Devices of claims are known by the claims themselves, with their labels.
+            if (each.namespace, each.pod) == (pod.namespace, pod.name) and not each.claim:
                 containers.setdefault(each.container, []).extend(each.ids)
         for unknown in node.allocation.adopt(pod.uid, containers):
             self._report_pod(record, "UnknownDevice", f"the kubelet of {node.name} gave it {unknown}, which is unknown")
