@@ -153,7 +153,7 @@ def make_application(
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology)
-    announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
+    announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
 
@@ -221,6 +221,7 @@ def _addresses(
     web: Ports[WebEndpoint],
     workloads: Ports[WorkloadListen],
     queues: WorkQueues | None,
+    cluster: ClusterParts | None,
 ) -> AnnouncedAddresses:
     configuration = reloader.configuration
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
@@ -230,6 +231,7 @@ def _addresses(
         [(service, endpoint.serve) for service, endpoint in web.services],
         [service for service, _ in workloads.services],
         queues.ports if queues else [],
+        [service for service, _ in cluster.ports.services] if cluster else None,
     )
 
 
