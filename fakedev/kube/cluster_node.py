@@ -85,7 +85,6 @@ class ClusterNode:
         """The node has changed at the API; whether that is news."""
         known = self.item["metadata"].get("resourceVersion")
         self.item = item
-        self.uid = item["metadata"].get("uid", "")
         return known is None or known != item["metadata"].get("resourceVersion")
 
     def is_like(self, before: PoolSpec | None, now: PoolSpec) -> bool:

@@ -66,7 +66,8 @@ class NodeTable:
                 self.problems[name] = problem
             return self._forget(name)
         known = self._nodes.get(name)
-        if known is not None and known.pool is pool:
+        # A node that was deleted and made again has another UID; nobody may have seen it go.
+        if known is not None and known.pool is pool and known.uid == item["metadata"].get("uid", ""):
             if known.update(item):
                 self.changed[name] = None
             return False

@@ -135,9 +135,9 @@ class Controller:
             self.nodes.want(self.cluster.fleet_nodes())
         self._note_problems()
         for name in self.cluster.take_joined():
-            health = self._health.refresh(name)
-            if health is not None:
-                self.cluster.health_changed(name, health)
+            # Also when it is as before: the cluster's node is a new one, and healthy until it is told.
+            self._health.refresh(name)
+            self.cluster.health_changed(name, self._health.of(name))
         changes = self.cluster.take_work(self._is_there, _PODS_AT_ONCE)
         if changes:
             for key, reason in self.work.change(changes):
