@@ -45,6 +45,7 @@ ELSEWHERE: Final = {
     "helm install": "it needs a cluster; tests/manifests renders the chart",
     "etc/kubernetes/kwok-nodes.sh": "it needs a cluster; tests/manifests runs the script",
     "FAKEDEV_TEST_KUBECONFIG=": "it needs a cluster",
+    "KUBEBUILDER_ASSETS=": "it needs a real API server",
     "kill %1 %2": "it needs the jobs of an interactive shell",
     "python -": "it measures a library that is not installed",
     "nc localhost 9997                      $ nc": "two terminals side by side",
