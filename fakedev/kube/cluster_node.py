@@ -44,6 +44,7 @@ class ClusterNode:
     :ivar health: of its devices, as the cluster sees it.
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
     :ivar told: what was said of it.
+    :ivar lacking: namespace and name of the pods that it has not enough devices for, in order of arrival.
     :ivar dra_devices: its devices as a driver of DRA names them; empty when that is not used.
     """
 
@@ -62,6 +63,7 @@ class ClusterNode:
         self.uid: str = metadata.get("uid", "")
         self.health = NodeHealth()
         self.told = Told()
+        self.lacking: dict[tuple[str, str], None] = {}
         self._settings = settings
         self.devices = NodeDevices.of(seed, pool, NodeSpec(self.name))
         self.allocation = NodeAllocation(self.devices)
@@ -86,6 +88,25 @@ class ClusterNode:
         known = self.item["metadata"].get("resourceVersion")
         self.item = item
         return known is None or known != item["metadata"].get("resourceVersion")
+
+    def is_same(self, item: Mapping[str, Any]) -> bool:
+        """Whether an object of that name is this node, and no later one."""
+        return bool(self.uid == item["metadata"].get("uid", ""))
+
+    def is_newer_than(self, item: Mapping[str, Any]) -> bool:
+        """Whether a later state of the node is known: an answer to a patch may overtake the event of an earlier change.
+
+        Versions are numbers of one order (Kubernetes 1.35: KEP-5504; before it by etcd); others are not compared.
+        """
+        known, told = (each["metadata"].get("resourceVersion", "") for each in (self.item, item))
+        return known.isdecimal() and told.isdecimal() and int(known) > int(told)
+
+    def take_over(self, before: ClusterNode) -> None:
+        """Go on from the same node with other devices: what was said of it, and what is known of its health."""
+        self.told = before.told
+        ids = {slot.device_id for slot in self._slots}
+        unhealthy = {device: why for device, why in before.health.unhealthy.items() if device in ids}
+        self.health = replace(before.health, unhealthy=unhealthy)
 
     def is_like(self, before: PoolSpec | None, now: PoolSpec) -> bool:
         """Whether the node has the same devices in a pool that was read again."""

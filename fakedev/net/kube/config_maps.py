@@ -83,6 +83,9 @@ class ConfigMapWriter:
                 path = Target("", "v1", "configmaps", target.namespace).path
                 await self._client.request("POST", path, body=item, flow="configmaps")
             self._written[name] = item["data"]
+        except CancelledError:
+            self._versions.pop(name, None)  # to be compared again
+            raise
         except ApiError as error:
             self._versions.pop(name, None)  # to be compared again
             if error.code != 404 or item is not None:
