@@ -202,15 +202,11 @@ def _cluster(
         return None
     # Only with a cluster: these modules are many.
     from fakedev.app.kubernetes import make_kubernetes  # noqa: PLC0415
-    from fakedev.kube.topology import Topology  # noqa: PLC0415
     from fakedev.net.kube.metrics import cluster_metrics  # noqa: PLC0415
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
-    given = configuration.topology or Topology()
-    cluster = make_kubernetes(
-        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology, given.others
-    )
+    cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
 

@@ -349,6 +349,11 @@ class Cluster:
         node = self._nodes.get(name)
         return None if node is None else node.devices
 
+    def node_uid(self, name: str) -> str:
+        """The UID of a simulated node; empty when it is not known."""
+        node = self._nodes.get(name)
+        return node.uid if node is not None else ""
+
     def uid_of(self, namespace: str, name: str) -> str:
         """The UID of a pod; empty when it is not known."""
         record = self._pods.get((namespace, name))
