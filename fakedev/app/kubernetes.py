@@ -100,7 +100,7 @@ def make_kubernetes(
     """The parts that follow the cluster of a configuration.
 
     :param closed: counts the connections that the node ports close, by reason.
-    :param topology: of fake-gpu-operator, with further resources of nodes; its ConfigMaps are written if the settings say so.
+    :param topology: of fake-gpu-operator; its ConfigMaps are written if the settings say so.
     :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
     """
     fleet, settings = hub.fleet, kubernetes.settings
