@@ -145,7 +145,9 @@ class ClusterNode:
             why = self.health.unhealthy.get(slot.device_id, "")
             resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, why))
         driver = DRIVER if self.dra_devices else ""
-        return NodeView(self.name, resources, self.health.plugin_is_down, driver)
+        # A kubelet that starts again forgets its plugins. This one goes on, so that they go and come back.
+        is_down = self.health.plugin_is_down or self.health.kubelet_is_down
+        return NodeView(self.name, resources, is_down, driver)
 
 
 def slim_node(item: Mapping[str, Any]) -> dict[str, Any]:

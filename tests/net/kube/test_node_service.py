@@ -206,6 +206,42 @@ def test_the_fault_plugin_down(cluster: FollowedCluster) -> None:
     assert {"DevicePluginDown", "DevicePluginUp"} <= {*reasons(cluster)}
 
 
+def test_the_fault_kubelet_restart(cluster: FollowedCluster) -> None:
+    """The plugins register anew: they are told to stop while it lasts. Pods keep their devices."""
+    program = attached(cluster)
+    program.report(("train", "main", [program.ids[1]]))
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    cluster.tick(2)
+    cluster.say("fault kubelet-restart devices=worker/*")
+    cluster.tick(2)
+    program.hear()
+    assert program.view["plugin-down"] is True
+    cluster.say("clear all")
+    cluster.tick(2)
+    program.hear()
+    assert "plugin-down" not in program.view
+    assert holders(cluster) == {program.ids[1]: ("train", "main")}
+    assert "KubeletRestarted" in reasons(cluster)
+
+
+def test_claims_in_a_report(tmp_path: Path) -> None:
+    """PodResources shows devices of claims too: they are known by the claims, and no unknown ids."""
+    cluster = FollowedCluster(tmp_path, more=f"{LISTEN}, resources: both")
+    cluster.api.add(node("worker", {LABEL: "h100"}, has_kubelet=True))
+    cluster.start()
+    cluster.tick(2)
+    program = attached(cluster)
+    assert program.view["driver"] == "gpu.nvidia.com"
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    claimed = {"namespace": "default", "pod": "train", "container": "main", "resource": "gpu.nvidia.com"}
+    listed = [{**claimed, "ids": ["gpu-5"], "claim": "train-gpu", "pool": "worker"}]
+    listed += [{**claimed, "resource": GPU, "ids": [program.ids[0]]}]
+    assert program.ask("report", allocations=listed)["ok"]
+    cluster.tick(2)
+    assert holders(cluster) == {program.ids[0]: ("train", "main")}
+    assert reasons(cluster) == []
+
+
 def test_preferred_devices(cluster: FollowedCluster) -> None:
     """Of the node's own devices; others are refused."""
     program = attached(cluster)
