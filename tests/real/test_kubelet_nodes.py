@@ -69,15 +69,16 @@ async def test_a_fault(cluster: KubeletCluster) -> None:
     await eventually(lambda: {"DeviceUnhealthy", "DeviceHealthy"} <= cluster.events(), "Events at the node")
 
 
+@pytest.mark.parametrize("kind", ["plugin-down", "kubelet-restart"])
 @pytest_twisted.ensureDeferred
-async def test_the_plugin_is_down(cluster: KubeletCluster) -> None:
-    """Its socket is gone, and comes back; what a pod has stays."""
+async def test_the_plugin_is_down(cluster: KubeletCluster, kind: str) -> None:
+    """Its socket is gone, and it registers again afterwards; what a pod has stays."""
     await cluster.running()
     (first, *_) = cluster.devices
     await cluster.allocate("default", "train", main=[first])
     cluster.api.add(pod("train", NODE, {GPU: "1"}))
     await cluster.until_held({first: ("default", "train", "main")})
-    await cluster.fault(kind="plugin-down", devices=[f"{NODE}/*"])
+    await cluster.fault(kind=kind, devices=[f"{NODE}/*"])
     await cluster.until_allocatable(0)
     assert await cluster.holders() == {first: ("default", "train", "main")}
     await cluster.clear()
