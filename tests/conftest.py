@@ -20,8 +20,8 @@ pytest_plugins = ["tests.support.logged_errors"]
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and give property tests the time they need."""
     load_profile()
-    # gRPC's threads run in this process while tests start programs. Its handlers for forks would start threads in the new
-    # process before it becomes the program, and abort it. gRPC reads this when it is used first.
+    # gRPC's threads run in this process while tests start programs. Its handlers for forks would start threads in the
+    # new process before it becomes the program, and abort it. gRPC reads this when it is used first.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     config.addinivalue_line(
         "markers",
