@@ -18,6 +18,10 @@ from fakedev.spec.fleet import Activities, Activity, PoolSpec, WorkloadSpec
 PodKey = tuple[str, str]
 #: Namespace and name of a pod, and the name of its container, or of a piece of its work.
 WorkKey = tuple[str, str, str]
+#: A container that fails is started again after this time, twice as long after each further failure, at most the
+#: second one (kubernetes/kubernetes, pkg/kubelet: MaxContainerBackOff).
+_FIRST_SECONDS: Final = 10.0
+_LONGEST_SECONDS: Final = 300.0
 _IDLE: Final = Activities((Activity(0.0),))
 
 
@@ -28,7 +32,7 @@ class PodRecord:
     :ivar worked_for: the pool that the work was read for.
     :ivar claimed: what it has by resource claims; None: it has no claims.
     :ivar running: what the fleet runs for it: a piece of work for each container, and for each claimed device.
-    :ivar struck: pieces of work that a fault has ended; they idle until their devices are healthy.
+    :ivar struck: pieces of work that have failed; they idle until their devices are healthy.
     :ivar done: pieces of work that are over; they idle.
     :ivar is_gone: it was deleted; the record stays until its work is taken away.
     """
@@ -43,6 +47,17 @@ class PodRecord:
         self.done: set[str] = set()
         self.is_gone = False
         self.told = Told()
+        self._failures = 0
+
+    @property
+    def key(self) -> PodKey:
+        """Its name."""
+        return self.pod.namespace, self.pod.name
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is in the cluster, and stays."""
+        return not (self.is_gone or self.pod.is_leaving)
 
     def update(self, pod: Pod) -> bool:
         """The pod has changed; whether that matters here."""
@@ -51,8 +66,28 @@ class PodRecord:
         if (pod.annotations, pod.labels) != (self.pod.annotations, self.pod.labels):
             self.work = None
             self.done.clear()
+            self.work_again()
         self.pod = pod
         return True
+
+    def ended(self, name: str, code: int) -> float:
+        """A piece of work has ended by itself.
+
+        :param code: 0: it was done; else it failed.
+        :returns: after how many seconds it may be tried again; 0: never.
+        """
+        self.running.pop(name, None)
+        if not code:
+            self.done.add(name)
+            return 0.0
+        self.struck.add(name)
+        self._failures += 1
+        return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10))
+
+    def work_again(self) -> None:
+        """What made work fail is over."""
+        self.struck.clear()
+        self._failures = 0
 
     def work_on(self, node: ClusterNode) -> dict[str, WorkloadSpec]:
         """What the fleet is to run for the pod on its node, by the names of the pieces of work."""

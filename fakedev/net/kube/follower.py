@@ -173,6 +173,9 @@ class ClusterFollower(Service):
     def _lost(self, reason: str) -> None:
         self._reason = reason
         self.controller.pause()
+        if self._slices is not None:
+            self._slices.lost(reason)
+        self.client.cancel_changes()
         for watch in self._watches:
             watch.stop()
         self._watches = []
