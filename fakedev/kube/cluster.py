@@ -192,9 +192,10 @@ class Cluster:
             self._report(report)
         became = [each for each in health.unhealthy if each not in before.unhealthy]
         healed = [each for each in before.unhealthy if each not in health.unhealthy]
+        is_back = before.is_down and not health.is_down
         for key in self._bound.get(name, ()):
             record = self._pods[key]
-            if healed and record.has_any(node, healed):
+            if is_back or (healed and record.has_any(node, healed)):
                 record.work_again()
                 self._changed_pods.add(key)
             if became and self._settings.struck is Struck.EVICT and record.is_there and record.has_any(node, became):
@@ -226,7 +227,7 @@ class Cluster:
         if record is None:
             return
         node = self._nodes.get(record.pod.node)
-        if node is not None and not record.has_any(node, node.health.unhealthy):
+        if node is not None and not node.health.is_down and not record.has_any(node, node.health.unhealthy):
             record.struck.clear()
         self._changed_pods.add((namespace, name))
 

@@ -161,8 +161,9 @@ class FollowedCluster:
         return status["capacity"].get(resource), status["allocatable"].get(resource)
 
     def events(self, name: str = "") -> list[tuple[str, str, str]]:
-        """Object, reason and message of the Events of an object, or of all."""
-        found = [(each["involvedObject"]["name"], each["reason"], each["message"]) for each in self.api.items("events")]
+        """Object, reason and message of the Events of an object, or of all, in order of arrival."""
+        items = sorted(self.api.items("events"), key=lambda item: int(item["metadata"]["resourceVersion"]))
+        found = [(each["involvedObject"]["name"], each["reason"], each["message"]) for each in items]
         return [each for each in found if name in ("", each[0])]
 
     def reasons(self, name: str) -> list[str]:
