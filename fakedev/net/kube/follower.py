@@ -139,10 +139,10 @@ class ClusterFollower(Service):
 
     def trouble(self) -> str | None:
         """Why fakedev does not follow the cluster now; None when it does."""
+        if self.client.troubles.texts:
+            return self.client.troubles.texts[0]  # they tell more of why there is no lease
         if self._reason:
             return self._reason
-        if self.client.troubles.texts:
-            return self.client.troubles.texts[0]
         if not self._watches or not all(watch.is_current for watch in self._watches):
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -48,22 +49,18 @@ class FollowedCluster:
     :param pool, more: further keys of the pool, and of ``kubernetes:``, each with a comma before it.
     :param text: the configuration, with places for these.
     :param beside: another one, whose cluster, reactor and configuration this one shares.
-    :param token_file: the kubeconfig names this file, with the token.
     """
 
     def __init__(
         self, folder: Path, pool: str = "", more: str = "", text: str = POOLS, record: str = "",
-        beside: FollowedCluster | None = None, token_file: Path | None = None,
+        beside: FollowedCluster | None = None,
     ) -> None:  # fmt: skip
         self.reactor = beside.reactor if beside is not None else ClusterReactor()
         self.api = beside.api if beside is not None else ClusterApi(self.reactor)
         if beside is None:
             self.api.start()
         kubeconfig = os.path.join(folder, "kubeconfig")
-        content = self.api.kubeconfig
-        if token_file is not None:
-            content = content.replace("user: {}", f"user: {{tokenFile: '{token_file}'}}")
-        Path(kubeconfig).write_text(content, encoding="utf-8")
+        Path(kubeconfig).write_text(self.api.kubeconfig, encoding="utf-8")
         self._values = {"kubeconfig": kubeconfig, "pool": pool, "more": more}
         self.text = text.format(**self._values)
         self._record = record
@@ -147,7 +144,7 @@ class FollowedCluster:
     def ready(self) -> str:
         """What /readyz says; empty when it is ready."""
         answer = self.get("/readyz")
-        return "" if answer.status == 200 else str(answer.body.decode()).strip()
+        return "" if answer.status == 200 else str(json.loads(answer.body)["reason"])
 
     # -- what the cluster has -----------------------------------------------------------------------
 
