@@ -64,14 +64,14 @@ class FollowedCluster:
         self._values = {"kubeconfig": kubeconfig, "pool": pool, "more": more}
         self.text = text.format(**self._values)
         self._record = record
-        self._place = 0
+        self._site: Any = None
         self.app: MemoryApplication = None  # type: ignore[assignment]  # start
 
     def start(self) -> None:
         """Start the application; ticks follow."""
-        self._place = sum(isinstance(getattr(port.factory, "port", port.factory), GuardedSite)
-                          for port in self.reactor.ports)  # fmt: skip
         self.app = MemoryApplication(self.text, self._record, reactor=self.reactor)
+        # Others may have the same reactor: the last one is ours.
+        self._site = self.app.factories(GuardedSite)[-1]
         self.reactor.settle()
 
     def stop(self) -> None:
@@ -101,6 +101,10 @@ class FollowedCluster:
             self.reactor.settle()
 
     # -- what the application shows -----------------------------------------------------------------
+
+    @property
+    def _place(self) -> int:
+        return self.app.factories(GuardedSite).index(self._site)
 
     def get(self, path: str) -> Any:
         """The answer to GET of a path."""
