@@ -41,6 +41,7 @@ class NodeTable:
         self.viewed: dict[str, None] = {}
         self.sliced: dict[str, None] = {}
         self.problems: dict[str, str] = {}
+        self._pools_of_nodes: Mapping[str, str] | None = None
 
     def __iter__(self) -> Iterator[ClusterNode]:
         return iter(self._nodes.values())
@@ -48,6 +49,13 @@ class NodeTable:
     def get(self, name: str) -> ClusterNode | None:
         """The simulated node of that name, or None."""
         return self._nodes.get(name)
+
+    @property
+    def pools_of_nodes(self) -> Mapping[str, str]:
+        """The name of the pool of each simulated node; the same object until that changes."""
+        if self._pools_of_nodes is None:
+            self._pools_of_nodes = {node.name: node.pool.name for node in self._nodes.values()}
+        return self._pools_of_nodes
 
     def names(self) -> list[str]:
         """The nodes that are simulated, and those with problems."""
@@ -71,6 +79,7 @@ class NodeTable:
                 self.changed[name] = None
             return False
         self._nodes[name] = ClusterNode(item, pool, self._spec.seed, self._settings, self._others(pool.name))
+        self._pools_of_nodes = None
         self.changed[name] = self.renewed[name] = self.viewed[name] = self.sliced[name] = None
         return False
 
@@ -114,6 +123,7 @@ class NodeTable:
     def _forget(self, name: str) -> bool:
         if self._nodes.pop(name, None) is None:
             return False
+        self._pools_of_nodes = None
         self.changed.pop(name, None)
         self.renewed.pop(name, None)
         self.viewed[name] = self.sliced[name] = None
