@@ -112,6 +112,7 @@ class Controller:
     def pause(self) -> None:
         """Write nothing to the cluster until :meth:`resume`: another fakedev may do so now."""
         self._is_paused = True
+        self.inbox.clear()  # there will be new lists
 
     def resume(self) -> None:
         """Write to the cluster (again)."""
