@@ -1,7 +1,7 @@
-"""An API server in memory for benchmarks, a process of its own: reads commands, one JSON object a line, and answers each.
+"""An API server in memory for benchmarks, a process of its own: reads commands, a JSON object a line, and answers each.
 
-``python benchmarks/cluster_server.py KUBECONFIG`` writes the kubeconfig file, then answers with its first line. It notes
-when nodes and pods have changed, by the clock that all processes share. It is the server of the tests
+``python benchmarks/cluster_server.py KUBECONFIG`` writes the kubeconfig file, then answers with its first line. It
+notes when nodes and pods have changed, by the clock that all processes share. It is the server of the tests
 (tests/support/kube), whose cost does not count: only its own process has it.
 """
 
