@@ -171,20 +171,22 @@ class TestAnswers:
         check_all_is_well(cluster)
 
     @pytest.mark.parametrize(
-        ("verb", "resource", "rule"),
+        ("verb", "resource", "kind"),
         [
-            ("patch", "nodes/status", 'add to the ClusterRole: - {apiGroups: [""], resources: ["nodes/status"]'),
-            ("list", "pods", 'add to the ClusterRole: - {apiGroups: [""], resources: ["pods"], verbs: ["list"]}'),
-            ("watch", "nodes", 'add to the ClusterRole: - {apiGroups: [""], resources: ["nodes"], verbs: ["watch"]}'),
-            ("create", "events", 'add to the ClusterRole: - {apiGroups: [""], resources: ["events"], verbs: ["create"]}'),
-            ("list", "leases", 'resources: ["leases"], verbs: ["list"]}'),
-            ("create", "pods/eviction", 'add to the ClusterRole: - {apiGroups: [""], resources: ["pods/eviction"], verbs: ["create"]}'),
+            ("patch", "nodes/status", "ClusterRole"),
+            ("list", "pods", "ClusterRole"),
+            ("watch", "nodes", "ClusterRole"),
+            ("create", "events", "ClusterRole"),
+            ("list", "leases", "Role in namespace default"),
+            ("create", "pods/eviction", "ClusterRole"),
         ],
     )
     def test_forbidden(
-        self, tmp_path: Path, verb: str, resource: str, rule: str, log_events: list[LogEvent]
+        self, tmp_path: Path, verb: str, resource: str, kind: str, log_events: list[LogEvent]
     ) -> None:
         """The line that the Role lacks is in the log, once, and in /readyz; the rest goes on; given, all is done."""
+        group = "coordination.k8s.io" if resource == "leases" else ""
+        rule = f'add to the {kind}: - {{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
         cluster = prepared(tmp_path, ", pods: {struck: evict}")
         missing = cluster.api.forbid(verb, resource)
         cluster.start()
@@ -222,7 +224,7 @@ class TestAnswers:
         assert 'resources: ["nodes"], verbs: ["patch"]' in cluster.ready
 
     def test_what_the_server_refuses(self, tmp_path: Path, log_events: list[LogEvent]) -> None:
-        """422 names node and field; it is not sent again, whatever else changes at the node; others are as they were."""
+        """422 names node and field; it is not sent again, whatever else changes there; others are as they were."""
         cluster = prepared(tmp_path)
         why = "Node \"a\" is invalid: status.capacity[nvidia.com/gpu]: Invalid value: \"8\": refused by the test"
         cluster.api.fail(422, "patch", "nodes/status", message=why)
