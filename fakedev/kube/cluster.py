@@ -6,7 +6,7 @@ has changed is kept until it is taken, so that a burst of changes costs one answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -60,11 +60,17 @@ class Cluster:
 
     def nodes_listed(self, items: Iterable[Mapping[str, Any]]) -> None:
         """These are all nodes of the cluster."""
+        for _ in self.list_nodes(items):
+            pass
+
+    def list_nodes(self, items: Iterable[Mapping[str, Any]]) -> Iterator[None]:
+        """As :meth:`nodes_listed`, one node in each step: a new one takes long."""
         found = {item["metadata"]["name"]: item for item in items}
         for name in [name for name in self._nodes.names() if name not in found]:
             self.node_deleted(name)
         for item in found.values():
             self.node_changed(item, is_listed=True)
+            yield
 
     def node_changed(self, item: Mapping[str, Any], *, is_listed: bool = False) -> None:
         """A node is new, or has changed.
@@ -99,12 +105,18 @@ class Cluster:
 
     def pods_listed(self, pods: Iterable[Pod]) -> None:
         """These are all pods of the cluster that are bound to a node and want devices."""
+        for _ in self.list_pods(pods):
+            pass
+
+    def list_pods(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """As :meth:`pods_listed`, one pod in each step."""
         found = {(pod.namespace, pod.name): pod for pod in pods if pod.node and pod.wants_devices}
         for key in [key for key, record in self._pods.items() if key not in found and not record.is_gone]:
             self.pod_deleted(*key)
         # Those of one node get their devices in the order in which they started, whatever the order of the list.
         for pod in sorted(found.values(), key=lambda pod: (pod.started or "~", pod.namespace, pod.name)):
             self.pod_changed(pod)
+            yield
 
     def pod_changed(self, pod: Pod) -> None:
         """A pod is new, or has changed."""
@@ -192,9 +204,10 @@ class Cluster:
             self._report(report)
         became = [each for each in health.unhealthy if each not in before.unhealthy]
         healed = [each for each in before.unhealthy if each not in health.unhealthy]
+        is_back = before.is_down and not health.is_down
         for key in self._bound.get(name, ()):
             record = self._pods[key]
-            if healed and record.has_any(node, healed):
+            if is_back or (healed and record.has_any(node, healed)):
                 record.work_again()
                 self._changed_pods.add(key)
             if became and self._settings.struck is Struck.EVICT and record.is_there and record.has_any(node, became):
@@ -226,21 +239,21 @@ class Cluster:
         if record is None:
             return
         node = self._nodes.get(record.pod.node)
-        if node is not None and not record.has_any(node, node.health.unhealthy):
+        if node is not None and not node.health.is_down and not record.has_any(node, node.health.unhealthy):
             record.struck.clear()
         self._changed_pods.add((namespace, name))
 
     # -- what follows -----------------------------------------------------------------------------
 
-    def fleet_nodes(self) -> dict[str, str]:
-        """The nodes that the fleet is to have, each with its pool."""
-        return {node.name: node.pool.name for node in self._nodes}
+    def fleet_nodes(self) -> Mapping[str, str]:
+        """The nodes that the fleet is to have, each with its pool; the same object until that changes."""
+        return self._nodes.pools_of_nodes
 
-    def take_joined(self) -> list[str]:
-        """The nodes that are new, or have other devices; their pods have their devices then."""
-        taken = list(self._nodes.renewed)
-        self._nodes.renewed.clear()
+    def take_joined(self, most: int | None = None) -> list[str]:
+        """The nodes that are new, or have other devices, at most so many; their pods have their devices then."""
+        taken = list(islice(self._nodes.renewed, most))
         for name in taken:
+            del self._nodes.renewed[name]
             for key in self._bound.get(name, ()):
                 self._pods[key].work_again()
             self._place_again(list(self._bound.get(name, ())))
@@ -322,6 +335,11 @@ class Cluster:
         return [(name, node.slices() if node is not None else []) for name, node in found]
 
     # -- questions --------------------------------------------------------------------------------
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether nodes wait to be taken by :meth:`take_joined`."""
+        return bool(self._nodes.renewed)
 
     @property
     def is_changed(self) -> bool:

@@ -132,6 +132,12 @@ class ClusterNode:
             return DOWN
         return NOT_READY if self.health.kubelet_is_down else READY
 
+    @property
+    def unhealthy_words(self) -> frozenset[str]:
+        """The device words of its unhealthy devices."""
+        unhealthy = self.health.unhealthy
+        return frozenset(slot.word(self.name) for slot in self._slots if slot.device_id in unhealthy)
+
     def slices(self) -> list[dict[str, Any]]:
         """The ResourceSlices that are wanted: none while the driver is down."""
         if not self.dra_devices or self.health.plugin_is_down:

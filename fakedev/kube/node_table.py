@@ -44,6 +44,7 @@ class NodeTable:
         #: The objects of the nodes with problems, which another configuration may solve.
         self._refused: dict[str, Mapping[str, Any]] = {}
         self._new_problems: dict[str, None] = {}
+        self._pools_of_nodes: Mapping[str, str] | None = None
 
     def __iter__(self) -> Iterator[ClusterNode]:
         return iter(self._nodes.values())
@@ -51,6 +52,13 @@ class NodeTable:
     def get(self, name: str) -> ClusterNode | None:
         """The simulated node of that name, or None."""
         return self._nodes.get(name)
+
+    @property
+    def pools_of_nodes(self) -> Mapping[str, str]:
+        """The name of the pool of each simulated node; the same object until that changes."""
+        if self._pools_of_nodes is None:
+            self._pools_of_nodes = {node.name: node.pool.name for node in self._nodes.values()}
+        return self._pools_of_nodes
 
     def names(self) -> list[str]:
         """The nodes that are simulated, and those with problems."""
@@ -79,6 +87,7 @@ class NodeTable:
         if known is not None and is_same:
             node.take_over(known)
         self._nodes[name] = node
+        self._pools_of_nodes = None
         self.changed[name] = self.renewed[name] = self.viewed[name] = self.sliced[name] = None
         return False
 
@@ -149,6 +158,7 @@ class NodeTable:
     def _forget(self, name: str) -> bool:
         if self._nodes.pop(name, None) is None:
             return False
+        self._pools_of_nodes = None
         self.changed.pop(name, None)
         self.renewed.pop(name, None)
         self.viewed[name] = self.sliced[name] = None

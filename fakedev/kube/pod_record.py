@@ -22,6 +22,8 @@ WorkKey = tuple[str, str, str]
 #: second one (kubernetes/kubernetes, pkg/kubelet: MaxContainerBackOff).
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 300.0
+#: Failures of a piece of work after which it does not even idle.
+_MOST_FAILURES: Final = 2
 _IDLE: Final = Activities((Activity(0.0),))
 
 
@@ -32,7 +34,8 @@ class PodRecord:
     :ivar worked_for: the pool that the work was read for.
     :ivar claimed: what it has by resource claims; None: it has no claims.
     :ivar running: what the fleet runs for it: a piece of work for each container, and for each claimed device.
-    :ivar struck: pieces of work that have failed; they idle until their devices are healthy.
+    :ivar struck: pieces of work that have failed, with how often: they idle until their devices are healthy; after a
+        second failure only on those that are, and after a third one on none.
     :ivar done: pieces of work that are over; they idle.
     :ivar is_gone: it was deleted; the record stays until its work is taken away.
     """
@@ -43,7 +46,7 @@ class PodRecord:
         self.worked_for: PoolSpec | None = None
         self.claimed: ClaimedDevices | None = None
         self.running: dict[str, WorkloadSpec] = {}
-        self.struck: set[str] = set()
+        self.struck: dict[str, int] = {}
         self.done: set[str] = set()
         self.is_gone = False
         self.told = Told()
@@ -80,7 +83,7 @@ class PodRecord:
         if not code:
             self.done.add(name)
             return 0.0
-        self.struck.add(name)
+        self.struck[name] = self.struck.get(name, 0) + 1
         self._failures += 1
         return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10))
 
@@ -94,12 +97,15 @@ class PodRecord:
         if self.is_gone or self.work is None:
             return {}
         slots, labels = self.slots_on(node), self.claimed.labels if self.claimed is not None else {}
+        unhealthy = node.unhealthy_words if self.struck else frozenset()
         found = {}
         for whole in workloads_of(self.pod, node.name, slots, self.work):
             pieces = with_labels(whole, node.name, labels.get(whole.container, {}))
             for piece in pieces:
                 name = whole.container if len(pieces) == 1 else f"{whole.container} on {','.join(piece.devices)}"
-                found[name] = self.allowed(name, piece)
+                allowed = self.allowed(name, piece, unhealthy)
+                if allowed is not None:
+                    found[name] = allowed
         return found
 
     def slots_on(self, node: ClusterNode) -> dict[str, tuple[Slot, ...]]:
@@ -119,8 +125,17 @@ class PodRecord:
         record.running = self.running
         return record
 
-    def allowed(self, name: str, spec: WorkloadSpec) -> WorkloadSpec:
-        """A piece of work, or idleness where it has ended."""
-        if name not in self.struck | self.done:
+    def allowed(self, name: str, spec: WorkloadSpec, unhealthy: Collection[str]) -> WorkloadSpec | None:
+        """A piece of work, or idleness where it has ended; None: nothing, where idleness has ended too.
+
+        A lost device ends all that begins on it: what idles there would begin and end in each tick.
+
+        :param unhealthy: the device words of the node that are.
+        """
+        failures = self.struck.get(name, 0)
+        if not failures and name not in self.done:
             return spec
-        return replace(spec, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)
+        devices = spec.devices if failures <= 1 else tuple(word for word in spec.devices if word not in unhealthy)
+        if not devices or failures > _MOST_FAILURES:
+            return None
+        return replace(spec, devices=devices, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)

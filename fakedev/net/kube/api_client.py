@@ -24,6 +24,7 @@ from fakedev.net.kube.request_queue import RequestQueue
 from fakedev.net.kube.statistics import ApiStatistics, Troubles
 from fakedev.net.kube.token import Token
 from fakedev.net.kube.transport import is_cancelled, make_agent, no_answer
+from fakedev.net.system.memory import collector_paused
 from fakedev.spec.api_server import ApiServer
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -365,7 +366,8 @@ def _forbidden_key(call: _Call) -> tuple[str, ...]:
 
 def _parsed(data: bytes, url: str) -> Any:
     try:
-        return orjson.loads(data)
+        with collector_paused():
+            return orjson.loads(data)
     except ValueError:
         raise ApiError(NO_ANSWER, "NoJson", f"the answer of {url.partition('?')[0]} is no JSON") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -13,6 +13,7 @@ from fakedev.kube.health import HealthWatch
 from fakedev.kube.pod_record import PodKey, WorkKey
 from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.fleet_nodes import FleetNodes
+from fakedev.net.kube.inbox import Inbox
 from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.pod_work import PodWork
 from fakedev.net.kube.slice_writer import SliceWriter
@@ -21,6 +22,8 @@ from fakedev.sim.fleet import Fleet
 
 #: Pods whose work is changed in one turn of the reactor: some milliseconds.
 _PODS_AT_ONCE: Final = 50
+#: New nodes whose pods are given their devices in one turn.
+_NODES_AT_ONCE: Final = 10
 #: Work that the fleet refused is tried again after this time: there may be room by then.
 _AGAIN_SECONDS: Final = 10.0
 
@@ -28,6 +31,7 @@ _AGAIN_SECONDS: Final = 10.0
 class Controller:
     """Passes what is new between a cluster, the fleet and the API, in turns that leave the reactor free.
 
+    :ivar inbox: takes what watches tell.
     :ivar writer, work, nodes, service: see :meth:`connect`.
     """
 
@@ -35,6 +39,7 @@ class Controller:
 
     def __init__(self, cluster: Cluster, fleet: Fleet, health: HealthWatch, clock: IReactorTime) -> None:
         self.cluster = cluster
+        self.inbox = Inbox()
         self._fleet = fleet
         self._health = health
         self._clock = clock
@@ -69,9 +74,12 @@ class Controller:
 
     def nodes_listed(self, items: list[Mapping[str, Any]]) -> None:
         """These are all nodes of the cluster; from now on the fleet follows them."""
-        self.cluster.nodes_listed(items)
-        self._has_nodes = True
+        self.inbox.put_list(self._list_nodes(items))
         self.changed()
+
+    def _list_nodes(self, items: list[Mapping[str, Any]]) -> Iterator[None]:
+        yield from self.cluster.list_nodes(items)
+        self._has_nodes = True
 
     def ticked(self) -> None:
         """A tick has ended: devices may have become unhealthy, nodes may have joined."""
@@ -109,6 +117,7 @@ class Controller:
         """Write nothing to the cluster until :meth:`resume`: another fakedev may do so now."""
         self._is_paused = True
         self.writer.pause()
+        self.inbox.clear()  # there will be new lists
 
     def resume(self) -> None:
         """Write to the cluster (again)."""
@@ -137,12 +146,20 @@ class Controller:
 
     def _take_turn(self) -> None:
         self._turn = None
+        # What is long is done first, in turns of its own: what follows from it is done once.
+        if self.inbox:
+            self.inbox.take()
+            self.changed()
+            return
         if self._has_nodes:
             self.nodes.want(self.cluster.fleet_nodes())
         self._note_problems()
-        for name in self.cluster.take_joined():
+        for name in self.cluster.take_joined(_NODES_AT_ONCE):
             self._health.refresh(name)
             self.cluster.health_changed(name, self._health.of(name))
+        if self.cluster.has_joined:
+            self.changed()
+            return
         changes = self.cluster.take_work(self._is_there, _PODS_AT_ONCE)
         if changes:
             for key, reason in self.work.change(changes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -31,6 +32,8 @@ class FleetNodes:
         self._reactor = reactor
         self._wanted: Mapping[str, str] | None = None
         self._preparing: Deferred[None] | None = None
+        #: The wanted nodes and the fleet that were compared last: to compare all nodes takes some milliseconds.
+        self._compared: tuple[object, object] = None, None
         #: The fleet that a change will be seen in: the next change waits for it.
         self._awaited: object = None
         self._is_stopped = False
@@ -39,7 +42,8 @@ class FleetNodes:
     def want(self, nodes: Mapping[str, str]) -> None:
         """From now on these are the cluster's nodes.
 
-        :param nodes: the name of the pool of each; the pools exist and have the nodes of the cluster.
+        :param nodes: the name of the pool of each; the pools exist and have the nodes of the cluster. The same object
+            as last time is not compared again.
         """
         self._wanted = nodes
         self._change()
@@ -58,6 +62,10 @@ class FleetNodes:
         """Begin the next change, if one is needed and none is under way."""
         if self._wanted is None or self._preparing is not None or self._awaited is not None or self._is_stopped:
             return
+        compared = self._wanted, self._fleet.compiled
+        if all(map(is_, compared, self._compared)):
+            return
+        self._compared = compared
         present = {
             node.name: pool.name for pool in self._fleet.spec.pools if pool.has_cluster_nodes for node in pool.nodes
         }

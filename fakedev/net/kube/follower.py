@@ -31,12 +31,12 @@ class NodeWatcher:
 
     def changed(self, item: Mapping[str, Any]) -> None:
         """See WatchHandler."""
-        self._controller.cluster.node_changed(item)
+        self._controller.inbox.put(self._controller.cluster.node_changed, item)
         self._controller.changed()
 
     def deleted(self, item: Mapping[str, Any]) -> None:
         """See WatchHandler."""
-        self._controller.cluster.node_deleted(item["metadata"]["name"])
+        self._controller.inbox.put(self._controller.cluster.node_deleted, item["metadata"]["name"])
         self._controller.changed()
 
     def lost(self, reason: str) -> None:
@@ -52,17 +52,17 @@ class PodWatcher:
 
     def listed(self, pods: list[Pod]) -> None:
         """See WatchHandler."""
-        self._cluster.pods_listed(pods)
+        self._controller.inbox.put_list(self._cluster.list_pods(pods))
         self._controller.changed()
 
     def changed(self, pod: Pod) -> None:
         """See WatchHandler."""
-        self._cluster.pod_changed(pod)
+        self._controller.inbox.put(self._cluster.pod_changed, pod)
         self._controller.changed()
 
     def deleted(self, pod: Pod) -> None:
         """See WatchHandler."""
-        self._cluster.pod_deleted(pod.namespace, pod.name)
+        self._controller.inbox.put(self._cluster.pod_deleted, pod.namespace, pod.name)
         self._controller.changed()
 
     def lost(self, reason: str) -> None:
@@ -78,17 +78,17 @@ class ClaimWatcher:
 
     def listed(self, claims: list[Claim]) -> None:
         """See WatchHandler."""
-        self._cluster.claims_listed(claims)
+        self._controller.inbox.put(self._cluster.claims_listed, claims)
         self._controller.changed()
 
     def changed(self, claim: Claim) -> None:
         """See WatchHandler."""
-        self._cluster.claim_changed(claim)
+        self._controller.inbox.put(self._cluster.claim_changed, claim)
         self._controller.changed()
 
     def deleted(self, claim: Claim) -> None:
         """See WatchHandler."""
-        self._cluster.claim_deleted(claim.namespace, claim.name)
+        self._controller.inbox.put(self._cluster.claim_deleted, claim.namespace, claim.name)
         self._controller.changed()
 
     def lost(self, reason: str) -> None:
@@ -139,10 +139,10 @@ class ClusterFollower(Service):
 
     def trouble(self) -> str | None:
         """Why fakedev does not follow the cluster now; None when it does."""
+        if self.client.troubles.texts:
+            return self.client.troubles.texts[0]  # they tell more of why there is no lease
         if self._reason:
             return self._reason
-        if self.client.troubles.texts:
-            return self.client.troubles.texts[0]
         if not self._watches or not all(watch.is_current for watch in self._watches):
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None

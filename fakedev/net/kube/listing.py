@@ -74,6 +74,8 @@ async def _pages(
         if not more:
             return kept, str(metadata.get("resourceVersion") or "")
         query = {**query, "continue": str(more)}
+        # Only one page is there at a time: the garbage collector would examine both.
+        del page, items, metadata
     raise ApiError(NO_ANSWER, "TooLarge", f"the list {path} has more than {_MOST_PAGES} pages")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -22,6 +23,22 @@ MIN_FROZEN_OBJECTS: Final = 500_000
 _AFTER_PEAK_SECONDS: Final = 1.0
 #: The process keeps up to this much freed memory: two pages of 10,000 devices.
 KEPT_BYTES: Final = 256 * 1024 * 1024
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Collect no garbage while many objects without cycles are made: it would examine all of them again and again.
+
+    A page of 200 pods has 35,000 objects. With the collector at work their parsing takes up to 60 ms instead of 8.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
 
 def keep_freed_memory() -> bool:
     """Let the C library keep freed memory; getting it back costs a page of 10,000 devices up to half its time.

@@ -69,6 +69,20 @@ def test_a_list_that_went_on_too_long_is_expired(api: ClusterApi) -> None:
         ask(api, "GET", "/api/v1/nodes", **{"limit": "2", "continue": page["metadata"]["continue"]})
 
 
+def test_two_lists_go_on_apart(api: ClusterApi) -> None:
+    """Lists of the same length that began at the same resource version."""
+    for number in range(2):
+        api.add(node(f"n{number}"))
+        api.add(pod(f"p{number}"))
+    pages = {path: ask(api, "GET", path, limit="1") for path in ("/api/v1/nodes", "/api/v1/pods")}
+    rest = {
+        path: ask(api, "GET", path, **{"limit": "1", "continue": page["metadata"]["continue"]})
+        for path, page in pages.items()
+    }
+    names = {path: [item["metadata"]["name"] for item in page["items"]] for path, page in rest.items()}
+    assert names == {"/api/v1/nodes": ["n1"], "/api/v1/pods": ["p1"]}
+
+
 @pytest.mark.parametrize(
     ("item", "field"),
     [

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fakedev.kube.cluster_node import ClusterNode
+from fakedev.net.kube.fleet_nodes import FleetNodes
+from fakedev.net.kube.inbox import STEPS_AT_ONCE, Inbox
+from fakedev.sim.events import ChangeNodes
+from fakedev.sim.fleet import Fleet
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import LABEL, FollowedCluster
 
@@ -143,3 +151,57 @@ def test_the_server_is_away_for_a_while(cluster: FollowedCluster) -> None:
     assert set(held.values()) == {("next", "default", "main")}
     assert len(held) == 3
     assert len(cluster.app.fleet.workloads.by_id) == 1
+
+
+def test_a_large_cluster_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn of the reactor takes more than some nodes of a list, and the fleet changes its nodes once."""
+    followed = FollowedCluster(tmp_path)
+    names = [f"n{number:02}" for number in range(60)]
+    for name in names:
+        followed.api.add(node(name, {LABEL: "h100"}))
+        followed.api.add(pod(f"p-{name}", name, {GPU: "2"}))
+    calls: list[tuple[str, Any]] = []
+    _calls(monkeypatch, Inbox, "take", calls)
+    _calls(monkeypatch, ClusterNode, "__init__", calls)
+    events: list[tuple[str, Any]] = []
+    _calls(monkeypatch, Fleet, "apply", events)
+    followed.start()
+    followed.tick(3)
+    made = [len(list(group)) for name, group in groupby(calls, itemgetter(0)) if name == "__init__"]
+    assert made == [STEPS_AT_ONCE] * 3
+    assert [each.name for each in followed.app.fleet.roster.shown] == names
+    assert len(followed.app.fleet.workloads.by_id) == 60
+    assert followed.api.requests["patch", "nodes/status", 200] == 60
+    assert sum(isinstance(event, ChangeNodes) for _, event in events) == 1
+
+
+def test_nodes_are_compared_only_when_they_have_changed(cluster: FollowedCluster) -> None:
+    """Heartbeats, pods and ticks change nothing of which nodes the fleet has: to compare all of them takes long."""
+    looks: list[int] = []
+
+    class Nodes(dict[str, str]):
+        def items(self) -> Any:
+            looks.append(len(looks))
+            return super().items()
+
+    nodes = FleetNodes(cluster.app.fleet, cluster.reactor)
+    wanted = Nodes(a="h100", b="h100")
+    for _ in range(5):
+        nodes.want(wanted)
+        nodes.ticked()
+    assert len(looks) == 1
+    cluster.api.add(node("c", {LABEL: "h100"}))  # the fleet has another node than this one knows
+    cluster.tick(2)
+    nodes.ticked()
+    assert len(looks) == 2
+
+
+def _calls(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, noted: list[Any]) -> None:
+    """Note each call of a method by the method's name and its first argument."""
+    method = getattr(kind, name)
+
+    def called(self: Any, *arguments: Any, **options: Any) -> Any:
+        noted.append((name, arguments[0] if arguments else None))
+        return method(self, *arguments, **options)
+
+    monkeypatch.setattr(kind, name, called)

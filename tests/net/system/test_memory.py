@@ -15,6 +15,7 @@ from fakedev.net.system.memory import (
     MIN_FROZEN_OBJECTS,
     AfterPeak,
     CollectorSettings,
+    collector_paused,
     keep_freed_memory,
 )
 
@@ -22,6 +23,27 @@ from fakedev.net.system.memory import (
 def test_the_gnu_library_can_be_told() -> None:
     """It says yes there; elsewhere nothing happens and nothing fails."""
     assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
+
+
+def test_many_objects_are_made_without_the_collector() -> None:
+    """It pauses, also when an error ends the work; one that is off stays off."""
+    collections: list[str] = []
+    gc.callbacks.append(lambda phase, _: collections.append(phase))
+    try:
+        gc.collect()
+        collections.clear()
+        with pytest.raises(ValueError, match="ended"), collector_paused():
+            made: list[object] = [[] for _ in range(10_000)]
+            during = list(collections)
+            raise ValueError("ended")
+        assert (len(made), during, gc.isenabled()) == (10_000, [], True)
+        gc.disable()
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.callbacks.pop()
+        gc.enable()
 
 
 class TestSettled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ from tests.support.kube.store import Item, Store, merged
 from tests.support.kube.streams import Stream
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_SELECTORS = ("labelSelector", "fieldSelector")
 _MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 #: Pages of lists are made from the state at their first page; so many lists at once can go on.
 _MOST_SNAPSHOTS = 20
@@ -135,7 +137,7 @@ class Rest(Resource):
     def _list(self, request: Request, address: Address) -> dict[str, Any]:
         limit, token = int(_argument(request, "limit") or 0), _argument(request, "continue")
         if token:
-            version, begin = orjson.loads(base64.b64decode(token))
+            version, begin, *_ = orjson.loads(base64.b64decode(token))
             if token not in self._snapshots or int(version) < self._store.oldest:
                 raise expired(
                     "The provided continue parameter is too old to display a consistent list result. You can start a "
@@ -147,7 +149,9 @@ class Rest(Resource):
         metadata: dict[str, Any] = {"resourceVersion": version}
         end = begin + limit if limit else len(items)
         if end < len(items):
-            metadata["continue"] = base64.b64encode(orjson.dumps([version, end])).decode()
+            metadata["continue"] = base64.b64encode(
+                orjson.dumps([version, end, request.path.decode(), *map(partial(_argument, request), _SELECTORS)])
+            ).decode()
             metadata["remainingItemCount"] = len(items) - end
             while len(self._snapshots) >= _MOST_SNAPSHOTS:
                 del self._snapshots[next(iter(self._snapshots))]
