@@ -170,12 +170,12 @@ class Cluster:
         """A resource claim is there no more."""
         self._place_again(self._devices.claim_deleted(namespace, name))
 
-    def prepared(self, node: str, namespace: str, claim: str) -> Sequence[PreparedDevice]:
+    def prepared(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """The devices of a node that a claim has.
 
         :raises Refused: ``unknown-name``, when its allocation is not known (yet).
         """
-        return self._devices.prepared(node, namespace, claim)
+        return self._devices.prepared(node, namespace, claim, uid)
 
     def _place_again(self, keys: Iterable[PodKey]) -> None:
         for key in keys:
@@ -366,6 +366,11 @@ class Cluster:
         """The devices of a simulated node."""
         node = self._nodes.get(name)
         return None if node is None else node.devices
+
+    def node_uid(self, name: str) -> str:
+        """The UID of a simulated node; empty when it is not known."""
+        node = self._nodes.get(name)
+        return node.uid if node is not None else ""
 
     def uid_of(self, namespace: str, name: str) -> str:
         """The UID of a pod; empty when it is not known."""

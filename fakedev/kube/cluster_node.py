@@ -29,7 +29,7 @@ from fakedev.kube.node_view import NodeView, ViewedSlot
 from fakedev.kube.operator_objects import operator_annotations, operator_labels
 from fakedev.kube.reports import Told
 from fakedev.spec.fleet import NodeSpec, PoolSpec
-from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, KubernetesSettings, Resources
+from fakedev.spec.kubernetes import KubernetesSettings, Resources
 
 #: What is kept of the metadata of a node.
 _METADATA: Final = ("name", "uid", "resourceVersion", "creationTimestamp", "labels", "annotations")
@@ -41,6 +41,7 @@ class ClusterNode:
     :param item: as the API has it.
     :param seed: of the fleet.
     :param others: further resources of the node, beside its devices.
+    :ivar others: the same; they may be set anew.
     :ivar health: of its devices, as the cluster sees it.
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
     :ivar told: what was said of it.
@@ -73,7 +74,7 @@ class ClusterNode:
         # The time of the discovery is that of the node: so it stays when fakedev starts again.
         self._labels = node_labels(self.devices, _seconds_of(metadata.get("creationTimestamp", "")))
         self._annotations: Mapping[str, str] = {}
-        self._others = others
+        self.others = others
         if settings.is_compatible:
             self._labels |= operator_labels(self.devices)
             self._annotations = operator_annotations(self.devices)
@@ -116,7 +117,7 @@ class ClusterNode:
         """What is to be changed at the API; false: nothing. A kubelet counts the devices of its node itself."""
         if self.has_kubelet:
             return node_patches(self.item, NodeWanted(self._labels, annotations=self._annotations))
-        capacity, allocatable = Counter(self._others), Counter(self._others)
+        capacity, allocatable = Counter(self.others), Counter(self.others)
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
             is_well = slot.device_id not in self.health.unhealthy and not self.health.plugin_is_down
             capacity[slot.resource] += 1
@@ -150,7 +151,9 @@ class ClusterNode:
             why = self.health.unhealthy.get(slot.device_id, "")
             resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, why))
         driver = DRIVER if self.dra_devices else ""
-        return NodeView(self.name, resources, self.health.plugin_is_down, driver)
+        # A kubelet that starts again forgets its plugins. This one goes on, so that they go and come back.
+        is_down = self.health.plugin_is_down or self.health.kubelet_is_down
+        return NodeView(self.name, resources, is_down, driver)
 
 
 def slim_node(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,13 +166,14 @@ def slim_node(item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def pool_label(item: Mapping[str, Any], label: str) -> tuple[str, str, str]:
+def pool_label(item: Mapping[str, Any], label: str, operator_label: str) -> tuple[str, str, str]:
     """The label that names a node's pool, its value, and what is wrong with it.
 
-    :param label: the name of ours; that of fake-gpu-operator is taken too.
+    :param label: the name of ours.
+    :param operator_label: that of fake-gpu-operator, which is taken too.
     """
     labels = item["metadata"].get("labels") or {}
-    found = {name: labels[name] for name in (label, OPERATOR_NODE_LABEL) if labels.get(name)}
+    found = {name: labels[name] for name in (label, operator_label) if labels.get(name)}
     if not found:
         return label, "", ""
     if len(set(found.values())) > 1:

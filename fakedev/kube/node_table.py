@@ -130,6 +130,9 @@ class NodeTable:
             pool, _ = self._pool_of(node.item)
             if pool is not None and node.is_like(before.get(pool.name), pool):
                 node.pool = pool
+                if node.others != self._others(pool.name):
+                    node.others = self._others(pool.name)
+                    self.changed[name] = None
             elif self.put(node.item, is_listed=True):
                 gone.append(name)
         for item in list(self._refused.values()):
@@ -139,7 +142,7 @@ class NodeTable:
     def _pool_of(self, item: Mapping[str, Any]) -> tuple[PoolSpec | None, str]:
         """The pool of a node; None when it is not simulated, with the reason if that is a mistake."""
         name = item["metadata"]["name"]
-        label, value, problem = pool_label(item, self._settings.node_label)
+        label, value, problem = pool_label(item, self._settings.node_label, self._settings.operator_label)
         if not value or problem or not self._has(name):
             return None, problem
         pools = {pool.name: pool for pool in self._spec.pools if pool.has_cluster_nodes}

@@ -53,9 +53,9 @@ class PodDevices:
         """A resource claim is there no more; the pods that it concerned."""
         return self._claims.remove(namespace, name)
 
-    def prepared(self, node: str, namespace: str, claim: str) -> Sequence[PreparedDevice]:
+    def prepared(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """See ClaimTable."""
-        return self._claims.prepared(node, namespace, claim)
+        return self._claims.prepared(node, namespace, claim, uid)
 
     # -- what follows -----------------------------------------------------------------------------
 
@@ -110,7 +110,8 @@ class PodDevices:
         pod = record.pod
         containers: dict[str, list[str]] = {}
         for each in self._reported.get(node.name, ()):
-            if (each.namespace, each.pod) == (pod.namespace, pod.name):
+            # Devices of claims are known by the claims themselves, with their labels.
+            if (each.namespace, each.pod) == (pod.namespace, pod.name) and not each.claim:
                 containers.setdefault(each.container, []).extend(each.ids)
         for unknown in node.allocation.adopt(pod.uid, containers):
             self._tell(record, "UnknownDevice", f"the kubelet of {node.name} gave it {unknown}, which is unknown")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -32,6 +32,7 @@ class OperatorTopology:
 
     :param uid_of: the UID of a workload's pod.
     :ivar is_on: whether the addresses exist.
+    :ivar version: a number that changes with the topology that is used.
     """
 
     def __init__(self, fleet: Fleet, uid_of: Callable[[WorkloadSpec], str] = made_uid) -> None:
@@ -43,6 +44,7 @@ class OperatorTopology:
         #: None: that of each pool.
         self._strategy: MigStrategy | None = None
         self.is_on = False
+        self.version = 0
 
     def find_uids(self, uid_of: Callable[[str, str], str]) -> None:
         """From now on the UIDs of pods are those of a cluster, where it has them.
@@ -53,11 +55,16 @@ class OperatorTopology:
 
     def follow(self, topology: Topology | None, *, is_on: bool) -> None:
         """Use another topology: at the start and after a reload."""
+        self.version += (topology or Topology()) != self._topology
         self._topology, self.is_on = topology or Topology(), is_on
         self._strategy = topology.mig_strategy if topology is not None else None
         self._uids = {
             (node.name, name): use.uid for node in self._topology.nodes for _, name, use in node.workloads() if use.uid
         }
+
+    def others(self, pool: str) -> Mapping[str, int]:
+        """The further resources of each node of a pool, beside its GPUs."""
+        return self._topology.others(pool)
 
     def cluster(self, pool: str | None = None) -> dict[str, Any]:
         """The topology of the whole.

@@ -90,13 +90,12 @@ class ClusterNodes:
     def prepare(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """See NodeService."""
         self._view(node)
-        return self._cluster.prepared(node, namespace, claim)
+        return self._cluster.prepared(node, namespace, claim, uid)
 
     def _view(self, node: str) -> NodeView:
         view = self._cluster.view(node)
         if view is None:
-            hint = self._cluster.problems.get(node) or did_you_mean(
-                node, (each.name for each in self._cluster.nodes()), ": the cluster has no such node with the label"
-            )
-            raise Refused("unknown-name", f"node {node!r} is not simulated; {hint}", "node")
+            known = did_you_mean(node, (each.name for each in self._cluster.nodes()))
+            hint = self._cluster.problems.get(node) or f"no node of the cluster with this name has the label{known}"
+            raise Refused("unknown-name", f"node {node!r} is not simulated: {hint}", "node")
         return view
