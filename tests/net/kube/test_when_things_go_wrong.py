@@ -61,7 +61,7 @@ class TestAway:
         assert cluster.metric("fakedev_kubernetes_requests_total", code="0") > 3
         assert len([text for text in warnings(log_events) if "it is tried again" in text]) == 1
         cluster.api.start()
-        cluster.tick(40)
+        cluster.tick(70)  # the longest pause is 30 s, and the lease is tried again after at most 10 s
         check_all_is_well(cluster)
 
     def test_later(self, cluster: FollowedCluster, log_events: list[LogEvent]) -> None:
@@ -75,7 +75,7 @@ class TestAway:
         cluster.api.add(pod("next", "c", {GPU: "1"}))
         before = cluster.api.requests.copy()
         cluster.api.start()
-        cluster.tick(60)
+        cluster.tick(70)
         assert [each.name for each in cluster.app.fleet.roster.shown] == ["a", "c"]
         assert set(cluster.held("c")) == {("next", "main")}
         assert cluster.api.requests_since(before)["patch", "nodes/status", 200] == 1
@@ -92,7 +92,7 @@ class TestAway:
         cluster.api.modify("leases", lease["name"], taken, lease["namespace"])
         before = cluster.api.requests.copy()
         cluster.api.start()
-        cluster.tick(60)
+        cluster.tick(70)
         assert {key[0] for key in cluster.api.requests_since(before)} == {"list"}
         assert "other holds the lease" in cluster.ready
         assert cluster.counts("a") == ("8", "8")
