@@ -33,11 +33,12 @@ SETTINGS = KubernetesSettings(resources=Resources.BOTH)
 _names = st.sampled_from(PODS)
 _nodes = st.sampled_from(NODES)
 _phases = st.sampled_from(("Pending", "Running", "Running", "Succeeded"))
+_pod = st.tuples(st.just("pod"), _names, _nodes, st.integers(1, 3), _phases, st.booleans())
 #: What happens at the API; what is missed is seen only in the next list, as when a watch has ended.
 _happenings = st.one_of(
     st.tuples(st.just("node"), _nodes, st.sampled_from(("four", "four", "two", "unknown", ""))),
     st.tuples(st.just("node_gone"), _nodes),
-    *[st.tuples(st.just("pod"), _names, _nodes, st.integers(1, 3), _phases, st.booleans())] * 3,
+    _pod,
     st.tuples(st.just("phase"), _names, _phases),
     st.tuples(st.just("pod_gone"), _names),
     st.tuples(st.just("claim"), _names, st.integers(0, 3)),
@@ -47,6 +48,10 @@ _happenings = st.one_of(
     st.tuples(st.just("tick")),
     st.tuples(st.just("lists")),
     st.tuples(st.just("watch_ends")),
+)
+#: Pods, then some of all.
+_histories = st.builds(
+    list.__add__, st.lists(_pod, min_size=4, max_size=8), st.lists(_happenings, min_size=8, max_size=30)
 )
 
 
@@ -192,7 +197,7 @@ def slots_of(api: Api, pod: Pod) -> list[str]:
     return [slot.id for slots in node.allocation.slots_of(pod.uid).values() for slot in slots]
 
 
-@given(st.lists(_happenings, min_size=5, max_size=40))
+@given(_histories)
 def test_the_end_is_that_of_the_final_objects(happenings: list[tuple[Any, ...]]) -> None:
     """Nodes, devices and work are as the objects say, however they came to be."""
     api = Api()
@@ -225,7 +230,7 @@ def check_devices(api: Api, name: str, count: int) -> None:
         assert all(given[pod.name] for pod in api.wants(name) if pod.phase == "Running")
 
 
-@given(st.lists(_happenings, min_size=5, max_size=40))
+@given(_histories)
 def test_a_fakedev_that_begins_then_does_the_same(happenings: list[tuple[Any, ...]]) -> None:
     """Where nobody lacks devices, which are all well and where no work has ended: the same pieces of work."""
     api = Api()
@@ -250,7 +255,7 @@ def test_a_fakedev_that_begins_then_does_the_same(happenings: list[tuple[Any, ..
             assert loads[0] == loads[1]
 
 
-@given(st.lists(_happenings, min_size=5, max_size=25))
+@given(_histories)
 def test_a_list_of_what_is_known_changes_nothing(happenings: list[tuple[Any, ...]]) -> None:
     """No workload ends or begins, and nothing is told again."""
     api = Api()
@@ -262,3 +267,28 @@ def test_a_list_of_what_is_known_changes_nothing(happenings: list[tuple[Any, ...
     api.settle()
     assert api.running == before
     assert api.cluster.take_reports() == []
+
+
+def test_an_event_that_an_answer_has_overtaken() -> None:
+    """The answer to a patch may come before the event of an earlier change: what is known does not go back."""
+    api = Api()
+    earlier = api.nodes["n0"]
+    api.node("n0", "two")
+    api.cluster.node_changed(earlier)
+    assert api.cluster.fleet_nodes()["n0"] == "two"
+    api.cluster.nodes_listed([earlier, api.nodes["n1"]])  # a list is as the server has it now
+    assert api.cluster.fleet_nodes()["n0"] == "four"
+
+
+def test_a_node_that_was_made_again() -> None:
+    """Another node of the same name has its own labels and Events, and its pods have devices there."""
+    api = Api()
+    api.pod("p0", "n0", 2, "Running", False)
+    api.tick()
+    del api.nodes["n0"]
+    api.node("n0", "four")
+    assert api.cluster.take_joined() == ["n0"]
+    node = api.cluster.node("n0")
+    assert node is not None
+    assert node.uid == api.nodes["n0"]["metadata"]["uid"]
+    assert len(slots_of(api, api.pods["p0"])) == 2
