@@ -107,6 +107,10 @@ def _clean(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--kubeconfig", metavar="FILE", default="", help="default: the service account of this pod")
     parser.add_argument("--context", metavar="NAME", default="", help="of the kubeconfig; default: its current one")
+    parser.add_argument(
+        "--namespace", metavar="NAME", default="",
+        help="of the Leases and ConfigMaps; default: that of this pod, or of the context",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     options: argparse.Namespace = parser.parse_args(list(arguments))
     if options.context and not options.kubeconfig:
@@ -114,5 +118,5 @@ def _clean(arguments: Sequence[str]) -> int:
     from fakedev.app.cluster_cleaning import clean_cluster  # noqa: PLC0415 - plan needs no reactor
 
     kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
-    settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context)
+    settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=options.namespace)
     return clean_cluster(settings, print, is_dry=options.dry_run)
