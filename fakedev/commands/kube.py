@@ -16,8 +16,9 @@ from fakedev.commands.parser import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files, Unreadable, read_file
 from fakedev.config.schema.nodes import ConfigurationError, Problem
+from fakedev.kube.object_forms import checked
 from fakedev.kube.plan import plan, plan_lines
-from fakedev.spec.errors import did_you_mean
+from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.kubernetes import KubernetesSettings
 
 _COMMANDS: Final = {
@@ -90,13 +91,13 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
     items = value.get("items", [value]) if isinstance(value, dict) else None
     if not isinstance(items, list):
         raise wrong("is no object of Kubernetes")
+    found: list[Mapping[str, Any]] = []
     for place, item in enumerate(items):
-        metadata = item.get("metadata") if isinstance(item, dict) else None
-        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-            raise wrong(f"item {place} has no metadata.name")
-        if item.get("kind", kind) != kind:
-            raise wrong(f"item {place} is a {str(item['kind'])[:40]}, and no {kind}")
-    return items
+        try:
+            found.append(checked(item, kind))
+        except FieldError as error:
+            raise wrong(f"item {place}: {error.text}") from None
+    return found
 
 
 def _clean(arguments: Sequence[str]) -> int:

@@ -66,7 +66,7 @@ def render(arguments: Sequence[str]) -> int:
                 if fleet.compiled is not made_for:
                     made_for = fleet.compiled
                     held.renew()
-                    made = _pages(fleet, configurations[fleet.source and id(fleet.source)], options.node)
+                    made = _pages(fleet, configurations[id(fleet.source) if fleet.source else None], options.node)
                     pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
                 _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
     except (Refused, ValueError) as error:
