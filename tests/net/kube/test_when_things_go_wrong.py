@@ -272,6 +272,23 @@ class TestAnswers:
         cluster.tick(2)
         assert cluster.counts("c") == ("8", "8")
 
+    def test_more_events_than_can_wait(self, tmp_path: Path) -> None:
+        """While they are forbidden the newest 1,000 wait, and others are counted; one is tried in 30 s, not each."""
+        cluster = FollowedCluster(tmp_path)
+        for number in range(130):
+            cluster.api.add(node(f"n{number:03}", {LABEL: "h100"}))
+        missing = cluster.api.forbid("create", "events")
+        cluster.start()
+        cluster.tick(10)
+        cluster.say("fault xid code=48 devices=all")
+        cluster.tick(62)
+        assert cluster.metric("fakedev_kubernetes_dropped_events_total") == 130 * 8 - 1000
+        assert cluster.api.requests["create", "events", 403] <= 4 + 2
+        cluster.api.works(missing)
+        cluster.tick(60)
+        assert len(cluster.api.items("events")) == 1000
+        assert cluster.ready == ""
+
     def test_nothing_is_asked_while_nothing_changes(self, cluster: FollowedCluster) -> None:
         """In ten minutes only the lease is renewed, and the server ends each watch once or twice."""
         before = cluster.api.requests.copy()
