@@ -272,6 +272,7 @@ class TestAnswers:
         cluster.tick(2)
         assert cluster.counts("c") == ("8", "8")
 
+    @pytest.mark.slow
     def test_more_events_than_can_wait(self, tmp_path: Path) -> None:
         """While they are forbidden the newest 1,000 wait, and others are counted; one is tried in 30 s, not each."""
         cluster = FollowedCluster(tmp_path)
