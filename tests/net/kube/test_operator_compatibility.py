@@ -102,7 +102,8 @@ def test_a_node_of_the_operator(cluster: FollowedCluster) -> None:
 def test_the_config_map_of_a_node(cluster: FollowedCluster) -> None:
     """Named and labelled as the operator does; the node owns it, so that it goes with the node in any case."""
     item = config_map(cluster)
-    assert item["metadata"]["labels"] == {"node-topology": "true", "node-name": "a"}
+    labels = {"node-topology": "true", "node-name": "a", "app.kubernetes.io/managed-by": "fakedev"}
+    assert item["metadata"]["labels"] == labels
     assert item["metadata"]["ownerReferences"][0]["uid"] == cluster.node("a")["metadata"]["uid"]
     found = written(cluster)
     assert (found["gpuProduct"], found["gpuMemory"], found["migStrategy"]) == ("NVIDIA-A100-SXM4-40GB", 40960, "mixed")
