@@ -88,6 +88,7 @@ def following(server: ClusterServer, more: str = "", fleet: str = "", rate: floa
 version: 1
 fleet: {{seed: 7, pools: [{pool}]{fleet}}}
 web: ["127.0.0.1:0"]
+workloads: {{listen: ["{{folder}}/workload.sock"]}}
 kubernetes: {{kubeconfig: {server.kubeconfig}, requests-per-second: {rate:g}{more}}}
 log: {{level: warn}}
 """

@@ -138,6 +138,11 @@ def workload_client(socket_path: Path, load_file: Path) -> Iterator[subprocess.P
         process.wait()
 
 
+def cpu_seconds_of(process: subprocess.Popen[bytes]) -> float:
+    """Processor time that all threads of a process have used so far."""
+    return _cpu_seconds(process.pid)
+
+
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:
     """The memory of a process that is really there."""
     return _resident_bytes(process.pid)

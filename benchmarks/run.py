@@ -22,6 +22,8 @@ import boards
 import busy_minute
 import disturbance
 import growth
+import kubelets
+import kubernetes
 import load_tester
 import queues
 import reloads
@@ -60,6 +62,9 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "queue-depth": queues.depth,
     "queue-connections": queues.connections,
     "queue-memory": queues.memory,
+    "kubernetes": kubernetes.followed,
+    "kubernetes-shards": kubernetes.shards,
+    "kubernetes-node": kubelets.node_program,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")
