@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,9 @@ pytest_plugins = ["tests.support.logged_errors"]
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and give property tests the time they need."""
     load_profile()
+    # gRPC's threads run in this process while tests start programs. Its handlers for forks would start threads in the
+    # new process before it becomes the program, and abort it. gRPC reads this when it is used first.
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     config.addinivalue_line(
         "markers",
         "requires_program(name, ...): needs programs of the system; skipped without them, "

@@ -35,6 +35,7 @@ class AnnouncedAddresses(NamedTuple):
     :ivar web: services of HTTP addresses, each with what it serves: a key of _SERVED.
     :ivar workloads: services of workload ports.
     :ivar queues: services of the queues' ports, each with the kind of its peers (``clients``, ``backends``).
+    :ivar nodes: services of the ports for fakedev-node; None: there is no cluster.
     """
 
     summary: str
@@ -42,6 +43,7 @@ class AnnouncedAddresses(NamedTuple):
     web: Sequence[tuple[ListeningService, str]] = ()
     workloads: Sequence[ListeningService] = ()
     queues: Sequence[tuple[ListeningService, str]] = ()
+    nodes: Sequence[ListeningService] | None = None
 
 
 class Announcement(Service):
@@ -75,6 +77,7 @@ class Announcement(Service):
             lines.append(f"{words}: {_url(service, path)} {reach(service)}")
         lines += [f"workloads: {service.display} {reach(service)}" for service in what.workloads]
         lines += [f"{who} of the queues: {service.display} {reach(service)}" for service, who in what.queues]
+        lines += [f"fakedev-node: {service.display} {reach(service)}" for service in what.nodes or ()]
         for line in lines:
             # Each line is its own format, so the log does not count them as repeats.
             self.log.info(line.replace("{", "{{").replace("}", "}}"))
@@ -94,6 +97,8 @@ class Announcement(Service):
             "queue-clients": [service.display for service, who in what.queues if who == "clients"],
             "queue-backends": [service.display for service, who in what.queues if who == "backends"],
         }
+        if what.nodes is not None:
+            content["nodes"] = [service.display for service in what.nodes]
         try:
             replace_file(self._ready_file, json.dumps(content), _READY_FILE_MODE)
         except CannotWrite as reason:

@@ -96,19 +96,17 @@ def make_kubernetes(
     closed: Counter[str],
     remedies: Remedies,
     topology: OperatorTopology,
-    others: Callable[[str], Mapping[str, int]],
 ) -> ClusterParts:
     """The parts that follow the cluster of a configuration.
 
     :param closed: counts the connections that the node ports close, by reason.
-    :param topology: of fake-gpu-operator, whose ConfigMaps are written if the settings say so.
-    :param others: finds the further resources of each node of a pool, by the pool's name.
+    :param topology: of fake-gpu-operator; its ConfigMaps are written if the settings say so.
     :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
     """
     fleet, settings = hub.fleet, kubernetes.settings
     client = make_client(settings, reactor)
     shard = fleet.spec.shard or Shard(0, 1)
-    cluster = Cluster(settings, fleet.spec, shard.has, others)
+    cluster = Cluster(settings, fleet.spec, shard.has, topology.others)
     topology.find_uids(cluster.uid_of)
     health = HealthWatch(cluster.devices, settings.recovery)
     controller = Controller(cluster, fleet, health, reactor)
@@ -121,7 +119,7 @@ def make_kubernetes(
         FleetNodes(fleet, reactor),
         nodes,
         slices,
-        ConfigMapWriter(client, topology, fleet) if settings.is_compatible else None,
+        ConfigMapWriter(client, topology, fleet, cluster.node_uid) if settings.is_compatible else None,
     )
     lease = partial(_lease, client, shard, reactor)
     follower = ClusterFollower(client, controller, lease, slices)

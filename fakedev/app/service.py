@@ -153,7 +153,7 @@ def make_application(
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology)
-    announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
+    announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
 
@@ -202,15 +202,11 @@ def _cluster(
         return None
     # Only with a cluster: these modules are many.
     from fakedev.app.kubernetes import make_kubernetes  # noqa: PLC0415
-    from fakedev.kube.topology import Topology  # noqa: PLC0415
     from fakedev.net.kube.metrics import cluster_metrics  # noqa: PLC0415
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
-    given = configuration.topology or Topology()
-    cluster = make_kubernetes(
-        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology, given.others
-    )
+    cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
 
@@ -221,6 +217,7 @@ def _addresses(
     web: Ports[WebEndpoint],
     workloads: Ports[WorkloadListen],
     queues: WorkQueues | None,
+    cluster: ClusterParts | None,
 ) -> AnnouncedAddresses:
     configuration = reloader.configuration
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
@@ -230,6 +227,7 @@ def _addresses(
         [(service, endpoint.serve) for service, endpoint in web.services],
         [service for service, _ in workloads.services],
         queues.ports if queues else [],
+        [service for service, _ in cluster.ports.services] if cluster else None,
     )
 
 

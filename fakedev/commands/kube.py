@@ -24,8 +24,7 @@ _COMMANDS: Final = {
     "plan": "print what would be patched and allocated, from files, without a cluster",
     "clean": "remove from the nodes of a cluster all that fakedev wrote to them",
 }
-_USAGE: Final = "usage: fakedev kube COMMAND [OPTIONS]; each has --help"
-_HELP: Final = "\n".join([_USAGE, "", *(f"  {name:6} {text}" for name, text in _COMMANDS.items())])
+_DOC: Final = "\n".join(["Each command has --help:", *(f"  {name:6} {text}" for name, text in _COMMANDS.items())])
 
 
 def kube(arguments: Sequence[str]) -> int:
@@ -34,11 +33,13 @@ def kube(arguments: Sequence[str]) -> int:
     :returns: 0; 1 when the cluster cannot be reached or refuses; 2 when options or files cannot be used.
     :raises ConfigurationError: when the configuration or a file cannot be used.
     """
-    given = list(arguments)
-    if given[:1] in ([], ["--help"], ["-h"]):
-        print(_HELP)
-        return 0 if given else 2
-    name, *rest = given
+    parser = Parser(
+        "fakedev kube", usage="fakedev kube COMMAND [OPTIONS]", description=_DOC, is_formatted=True, add_help=True
+    )
+    if not arguments or arguments[0].startswith("-"):
+        parser.parse_args(list(arguments))
+        parser.error(f"give a command: {' or '.join(_COMMANDS)}")
+    name, *rest = arguments
     if name == "plan":
         return _plan(rest)
     if name == "clean":

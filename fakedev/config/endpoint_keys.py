@@ -37,6 +37,15 @@ LINE_TOKENS = Key(
     secret=True,
 )
 
+#: The keys of an address of a line port without settings of its own.
+LINE_LISTEN = (
+    Key("listen", Text("address"), LISTEN_DOC, required=True),
+    MODE,
+    GROUP,
+    LINE_TOKENS,
+    Key("open", Boolean(), "Allows other machines to connect.", default=False),
+)
+
 _IDENTITY = Key(
     "identity", Text(), "Shows all devices as this exporter does, here only.", default_words="those of the pools"
 )

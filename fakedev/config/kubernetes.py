@@ -8,25 +8,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.configuration import Kubernetes
-from fakedev.config.endpoint_keys import GROUP, LINE_TOKENS, LISTEN_DOC, MAX_CONNECTIONS, MESSAGE_TIMEOUT, MODE
+from fakedev.config.endpoint_keys import LINE_LISTEN, MAX_CONNECTIONS, MESSAGE_TIMEOUT
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.models import LoadedPool
+from fakedev.config.names import node_label
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
-from fakedev.config.schema.types import Boolean, Choice, ListOf, Number, Text
+from fakedev.config.schema.types import Choice, ListOf, Number, Text
 from fakedev.spec.kubernetes import NODE_LABEL, KubernetesSettings, Recovery, Resources, Struck
 
-_LABEL: Final = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _PERCENT: Final = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 FAKE_GPU_OPERATOR: Final = "fake-gpu-operator"
-
-
-def label_name(text: str) -> str:
-    """The name of a node label."""
-    if not _LABEL.fullmatch(text):
-        raise ValueError(f"{text[:60]!r} is no name of a label, as fakedev/pool")
-    return text
 
 
 def percentages(text: str) -> tuple[float, float]:
@@ -47,13 +40,7 @@ def object_name(text: str) -> str:
 
 NODE_LISTEN = Section(
     "kubernetes.listen",
-    (
-        Key("listen", Text("address"), LISTEN_DOC, required=True),
-        MODE,
-        GROUP,
-        LINE_TOKENS,
-        Key("open", Boolean(), "Allows other machines to connect.", default=False),
-    ),
+    LINE_LISTEN,
     doc="Ports for fakedev-node. An address alone is enough.",
     shorthand="listen",
 )
@@ -68,7 +55,7 @@ KUBERNETES = Section(
                 (
                     Key(
                         "label",
-                        Text("name of a label", label_name),
+                        Text("name of a label", node_label),
                         "Nodes with this label are simulated; its value is the name of a pool with `nodes: cluster`. "
                         "run.ai/simulated-gpu-node-pool is taken too.",
                         default=NODE_LABEL,
@@ -154,12 +141,18 @@ KUBERNETES = Section(
 
 
 def load_kubernetes(
-    values: Values | None, pools: Sequence[LoadedPool], folder: str, endpoints: Endpoints, report: Report
+    values: Values | None,
+    pools: Sequence[LoadedPool],
+    folder: str,
+    endpoints: Endpoints,
+    operator_label: str,
+    report: Report,
 ) -> Kubernetes | None:
     """The connection with a cluster; problems are reported.
 
     :param values: None: there is none.
     :param folder: where a relative path of a kubeconfig begins.
+    :param operator_label: names the pools of nodes for fake-gpu-operator, in the words of the topology if there is one.
     """
     of_cluster = [pool for pool in pools if pool.spec.has_cluster_nodes]
     if values is None:
@@ -179,6 +172,7 @@ def load_kubernetes(
         settings=values.build(
             KubernetesSettings,
             node_label=values["nodes"]["label"],
+            operator_label=operator_label,
             utilization=utilization,
             struck=values["pods"]["struck"],
             is_compatible=values["compatibility"] == FAKE_GPU_OPERATOR,

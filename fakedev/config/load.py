@@ -38,6 +38,7 @@ from fakedev.spec.environment import unknown_variables
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
+from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL
 from fakedev.spec.limits import Limits
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def _built(
         base, faults = base + profiled, faults + faulty
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
-    kubernetes = load_kubernetes(values["kubernetes"], pools, folder, endpoints, report)
+    operator_label = topology.label_key if topology is not None else OPERATOR_NODE_LABEL
+    kubernetes = load_kubernetes(values["kubernetes"], pools, folder, endpoints, operator_label, report)
     limits = _limits(values["limits"])
     if admission is not None and rules is not None:
         _check_limits(limits, values, base, faults, admission, rules, report)

@@ -12,6 +12,9 @@ _FACT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _TEMPLATE: Final = re.compile(r"[^{}]*+(\{(0[1-9])?\})?[^{}]*+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_NODE_LABEL: Final = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+)
 #: Facts that the simulation computes.
 COMPUTED_FACTS: Final = (
     "index", "node", "pool", "pod", "namespace", "container", "xid",
@@ -53,6 +56,13 @@ def queue_name(text: str) -> str:
             f"{text[:60]!r} is no queue name: at most {LONGEST_QUEUE_NAME} characters that print, without blanks, "
             "quotes and = ? # \\, the first not -"
         )
+    return text
+
+
+def node_label(text: str) -> str:
+    """The name of a label of nodes in Kubernetes."""
+    if not _NODE_LABEL.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is no name of a label, as fakedev/pool")
     return text
 
 

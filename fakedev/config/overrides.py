@@ -73,9 +73,7 @@ def topology_override(text: str) -> str:
 
     :raises ValueError: for no path.
     """
-    if not text:
-        raise ValueError("is empty: give the path of a file")
-    return f"topology={os.path.abspath(text)}"
+    return f"topology={_whole_path(text)}"
 
 
 def kubeconfig_override(text: str) -> str:
@@ -83,9 +81,13 @@ def kubeconfig_override(text: str) -> str:
 
     :raises ValueError: for no path.
     """
+    return f"kubernetes.kubeconfig={_whole_path(text)}"
+
+
+def _whole_path(text: str) -> str:
     if not text:
         raise ValueError("is empty: give the path of a file")
-    return f"kubernetes.kubeconfig={os.path.abspath(text)}"
+    return os.path.abspath(text)
 
 
 def context_override(text: str) -> str:

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fakedev.config.configuration import Queues
-from fakedev.config.endpoint_keys import GROUP, LINE_TOKENS, LISTEN_DOC, MAX_CONNECTIONS, MESSAGE_TIMEOUT, MODE
+from fakedev.config.endpoint_keys import LINE_LISTEN, MAX_CONNECTIONS, MESSAGE_TIMEOUT
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.names import MAX_QUEUES, queue_name
 from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import (
-    Boolean,
     Choice,
     Duration,
     ListOf,
@@ -35,13 +34,7 @@ QUEUE = Section(
 
 QUEUE_LISTEN = Section(
     "queues.listen-clients, queues.listen-backends",
-    (
-        Key("listen", Text("address"), LISTEN_DOC, required=True),
-        MODE,
-        GROUP,
-        LINE_TOKENS,
-        Key("open", Boolean(), "Allows other machines to connect.", default=False),
-    ),
+    LINE_LISTEN,
     doc="Ports of the queues. An address alone is enough.",
     shorthand="listen",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakedev.config.names import MAX_DEVICES_PER_NODE, MAX_NODES, node_name, pool_name
+from fakedev.config.names import MAX_DEVICES_PER_NODE, MAX_NODES, node_label, node_name, pool_name
 from fakedev.config.schema.nodes import Listing, Node, Scalar, Table
 from fakedev.config.schema.schema import Key, Section, Type
 from fakedev.config.schema.types import Boolean, Integer, ListOf, MapOf, Number, OneOf, Text
@@ -141,11 +141,16 @@ _POOL: Final = _section(
 )
 _AUTOFILL: Final = _section("config", Key("nodeAutofill", _POOL, "The GPUs of all other nodes.", default=None))
 
+
+def _label_or_nothing(text: str) -> str:
+    return node_label(text) if text else ""
+
+
 #: The whole.
 CLUSTER: Final = _section(
     "topology",
     Key("nodePools", MapOf(_POOL, pool_name, words="mapping of pools"), "The pools.", default={}),
-    Key("nodePoolLabelKey", Text(), "The node label that names the pool.", default=""),
+    Key("nodePoolLabelKey", Text("label", _label_or_nothing), "The node label that names the pool.", default=""),
     Key("migStrategy", Text(), "none, single or mixed.", default=""),
     Key("nodes", MapOf(NODE, node_name, words="mapping of nodes"), "The nodes.", default={}),
     Key("config", _AUTOFILL, "Of versions before 0.0.50.", default=None),

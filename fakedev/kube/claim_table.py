@@ -61,14 +61,16 @@ class ClaimTable:
         """What a pod has by its claims."""
         return claimed_devices(pod, node.name, node.dra_devices, self._claims)
 
-    def prepared(self, node: str, namespace: str, name: str) -> list[PreparedDevice]:
+    def prepared(self, node: str, namespace: str, name: str, uid: str) -> list[PreparedDevice]:
         """The devices of a node that a claim has.
 
+        :param uid: of the claim: another one of the same name may have been known before.
         :raises Refused: ``unknown-name``, when the claim or its allocation is not known (yet).
         """
         claim = self._claims.get((namespace, name))
-        found = [each for each in claim.results if each.driver == DRIVER and each.pool == node] if claim else []
+        results = claim.results if claim is not None and claim.uid == uid else ()
+        found = [each for each in results if each.driver == DRIVER and each.pool == node]
         if not found:
-            text = f"claim {namespace}/{name}: no allocation on {node} is known"
+            text = f"claim: no {namespace}/{name} with uid {uid} is allocated on {node}"
             raise Refused("unknown-name", text, "claim")
         return [PreparedDevice(each.request, each.pool, each.device) for each in found]

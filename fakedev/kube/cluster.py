@@ -7,12 +7,9 @@ has changed is kept until it is taken, so that a burst of changes costs one answ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from fakedev.kube.allocation import NotEnough
-from fakedev.kube.claim_table import ClaimTable
 from fakedev.kube.cluster_node import ClusterNode
 from fakedev.kube.devices import NodeDevices
 from fakedev.kube.dra_claims import Claim
@@ -20,26 +17,18 @@ from fakedev.kube.health import NodeHealth
 from fakedev.kube.node_status import NodePatches
 from fakedev.kube.node_table import NodeTable
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice
+from fakedev.kube.pod_devices import PodDevices
 from fakedev.kube.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kube.pods import Pod
 from fakedev.kube.reports import Report, of_node, of_pod, reports_of_health
-from fakedev.kube.work import work_of
-from fakedev.spec.fleet import FleetSpec, WorkloadSpec
+from fakedev.kube.work_changes import ChangedPods, WorkChange
+from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.kubernetes import KubernetesSettings, Struck
 
 #: Reports that wait to be taken; beyond it the oldest are dropped.
 _MAX_REPORTS: Final = 10_000
-
-
-@dataclass(frozen=True)
-class WorkChange:
-    """What the fleet is to run for a container.
-
-    :param spec: None: nothing any more.
-    """
-
-    key: WorkKey
-    spec: WorkloadSpec | None
+#: Nodes that are compared at once with what is wanted: some 50 us each.
+_MAX_COMPARED: Final = 100
 
 
 class Cluster:
@@ -59,12 +48,11 @@ class Cluster:
     ) -> None:
         self._settings = settings
         self._nodes = NodeTable(settings, spec, has, others)
-        self._claims = ClaimTable()
+        self._devices = PodDevices(settings, self._nodes, self._report_pod)
         self._pods: dict[PodKey, PodRecord] = {}
         #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
         self._bound: dict[str, dict[PodKey, None]] = {}
-        self._reported: dict[str, Sequence[Allocation]] = {}
-        self._changed_pods: dict[PodKey, None] = {}
+        self._changed_pods = ChangedPods(self._pods, self._nodes)
         self._reports: list[Report] = []
         self._evictions: dict[PodKey, None] = {}
 
@@ -81,17 +69,22 @@ class Cluster:
         for name in [name for name in self._nodes.names() if name not in found]:
             self.node_deleted(name)
         for item in found.values():
-            self.node_changed(item)
+            self.node_changed(item, is_listed=True)
             yield
 
-    def node_changed(self, item: Mapping[str, Any]) -> None:
-        """A node is new, or has changed."""
-        if self._nodes.put(item):
-            self._left(item["metadata"]["name"])
+    def node_changed(self, item: Mapping[str, Any], *, is_listed: bool = False) -> None:
+        """A node is new, or has changed.
+
+        :param is_listed: it is as the server has it now; else it is left out when a later state is known.
+        """
+        name = item["metadata"]["name"]
+        if self._nodes.put(item, is_listed=is_listed):
+            self._left(name)
+        self._tell_problems()
 
     def node_deleted(self, name: str) -> None:
         """A node is there no more."""
-        self._reported.pop(name, None)
+        self._devices.forget_node(name)
         if self._nodes.remove(name):
             self._left(name)
 
@@ -99,10 +92,14 @@ class Cluster:
         """The fleet has another configuration."""
         for name in self._nodes.use(spec):
             self._left(name)
+        self._tell_problems()
 
     def _left(self, name: str) -> None:
-        for key in self._bound.get(name, ()):
-            self._changed_pods[key] = None
+        self._changed_pods.add(self._bound.get(name, {}))
+
+    def _tell_problems(self) -> None:
+        for name, uid, text in self._nodes.take_new_problems():
+            self._report(of_node(name, uid, "NotSimulated", text))
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -135,7 +132,6 @@ class Cluster:
         elif not known.update(pod):
             return
         self._bound.setdefault(pod.node, {})[key] = None
-        self._claims.note_pod(pod)
         self._place_again([key])
 
     def pod_deleted(self, namespace: str, name: str) -> None:
@@ -146,85 +142,54 @@ class Cluster:
             return
         self._release(record)
         record.is_gone = True
-        self._changed_pods[key] = None
+        self._changed_pods.add(key)
 
     def _release(self, record: PodRecord) -> None:
-        key = (record.pod.namespace, record.pod.name)
         bound = self._bound.get(record.pod.node, {})
-        bound.pop(key, None)
+        bound.pop(record.key, None)
         if not bound:
             self._bound.pop(record.pod.node, None)
-        self._evictions.pop(key, None)
-        self._claims.forget_pod(record.pod)
-        node = self._nodes.get(record.pod.node)
-        if node is not None:
-            node.allocation.release(record.pod.uid)
+        self._evictions.pop(record.key, None)
+        if self._devices.release(record):
+            self._place_lacking(record.pod.node)
 
     def reported(self, node: str, allocations: Sequence[Allocation]) -> None:
         """What the kubelet of a node says of its containers' devices."""
-        self._reported[node] = allocations
+        self._devices.reported(node, allocations)
         self._place_again(self._bound.get(node, ()))
 
     def claims_listed(self, claims: Iterable[Claim]) -> None:
         """These are all resource claims."""
-        self._place_again(self._claims.listed(claims))
+        self._place_again(self._devices.claims_listed(claims))
 
     def claim_changed(self, claim: Claim) -> None:
         """A resource claim is new, or has changed."""
-        self._place_again(self._claims.put(claim))
+        self._place_again(self._devices.claim_changed(claim))
 
     def claim_deleted(self, namespace: str, name: str) -> None:
         """A resource claim is there no more."""
-        self._place_again(self._claims.remove(namespace, name))
+        self._place_again(self._devices.claim_deleted(namespace, name))
 
-    def prepared(self, node: str, namespace: str, claim: str) -> Sequence[PreparedDevice]:
+    def prepared(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """The devices of a node that a claim has.
 
         :raises Refused: ``unknown-name``, when its allocation is not known (yet).
         """
-        return self._claims.prepared(node, namespace, claim)
+        return self._devices.prepared(node, namespace, claim, uid)
 
     def _place_again(self, keys: Iterable[PodKey]) -> None:
         for key in keys:
-            if key in self._pods:
-                self._changed_pods[key] = None
-                self._place(key)
+            record = self._pods.get(key)
+            if record is not None and not record.is_gone:
+                self._changed_pods.add(key)
+                if self._devices.place(record):
+                    self._place_lacking(record.pod.node)
 
-    def _place(self, key: PodKey) -> None:
-        """Give a pod its devices, or find out which it was given."""
-        record = self._pods[key]
-        node = self._nodes.get(record.pod.node)
-        if node is None:
-            return
-        if record.pod.is_over:
-            node.allocation.release(record.pod.uid)
-            return
-        if record.work is None or record.worked_for is not node.pool:
-            record.work, record.worked_for = work_of(record.pod, self._settings, node.pool), node.pool
-            for problem in record.work.problems:
-                self._report_pod(record, "UnreadableAnnotation", problem)
-        if record.pod.claims:
-            record.claimed = self._claims.devices_of(record.pod, node)
-            for problem in record.claimed.problems:
-                self._report_pod(record, "UnknownDevice", problem)
-        if node.has_kubelet:
-            self._adopt(record, node)
-            return
-        try:
-            # A pod that runs already was given its devices when they were healthy.
-            unhealthy = () if record.pod.phase == "Running" else node.health.unhealthy.keys()
-            node.allocation.admit(record.pod, unhealthy)
-        except NotEnough as lack:
-            self._report_pod(record, "UnexpectedAdmissionError", str(lack))
-
-    def _adopt(self, record: PodRecord, node: ClusterNode) -> None:
-        pod = record.pod
-        containers: dict[str, list[str]] = {}
-        for each in self._reported.get(node.name, ()):
-            if (each.namespace, each.pod) == (pod.namespace, pod.name):
-                containers.setdefault(each.container, []).extend(each.ids)
-        for unknown in node.allocation.adopt(pod.uid, containers):
-            self._report_pod(record, "UnknownDevice", f"the kubelet of {node.name} gave it {unknown}, which is unknown")
+    def _place_lacking(self, name: str) -> None:
+        """Devices may be free now: give them to the pods of a node that lack some, in order of arrival."""
+        node = self._nodes.get(name)
+        if node is not None and node.lacking:
+            self._place_again(list(node.lacking))
 
     # -- health and ends of work ------------------------------------------------------------------
 
@@ -239,22 +204,27 @@ class Cluster:
             self._report(report)
         became = [each for each in health.unhealthy if each not in before.unhealthy]
         healed = [each for each in before.unhealthy if each not in health.unhealthy]
+        is_back = before.is_down and not health.is_down
         for key in self._bound.get(name, ()):
             record = self._pods[key]
-            if healed and record.has_any(node, healed):
-                record.struck.clear()
-                self._changed_pods[key] = None
-            is_struck = bool(became) and not record.pod.is_leaving and record.has_any(node, became)
-            if is_struck and self._settings.struck is Struck.EVICT:
+            if is_back or (healed and record.has_any(node, healed)):
+                record.work_again()
+                self._changed_pods.add(key)
+            if became and self._settings.struck is Struck.EVICT and record.is_there and record.has_any(node, became):
                 self._evictions[key] = None
+        if healed:
+            self._place_lacking(name)
 
-    def ended(self, key: WorkKey, code: int) -> None:
-        """The work of a container has ended in the fleet: it idles, after a failure until its devices are healthy."""
+    def ended(self, key: WorkKey, code: int) -> float:
+        """The work of a container has ended in the fleet: it idles, after a failure until its devices are healthy.
+
+        :returns: after how many seconds :meth:`again_pod` is to be called; 0: not at all.
+        """
         record = self._pods.get(key[:2])
-        if record is not None:
-            record.running.pop(key[2], None)
-            (record.struck if code else record.done).add(key[2])
-            self._changed_pods[key[:2]] = None
+        if record is None:
+            return 0.0
+        self._changed_pods.add(key[:2])
+        return record.ended(key[2], code)
 
     def refused(self, key: WorkKey, reason: str) -> None:
         """The fleet does not run the work of a container."""
@@ -264,9 +234,14 @@ class Cluster:
             self._report_pod(record, "NotSimulated", f"container {key[2]}: {reason}")
 
     def again_pod(self, namespace: str, name: str) -> None:
-        """Try once more what was refused."""
-        if (namespace, name) in self._pods:
-            self._changed_pods[namespace, name] = None
+        """Try once more what was refused, or has failed; work does not begin on devices that are unhealthy."""
+        record = self._pods.get((namespace, name))
+        if record is None:
+            return
+        node = self._nodes.get(record.pod.node)
+        if node is not None and not node.health.is_down and not record.has_any(node, node.health.unhealthy):
+            record.struck.clear()
+        self._changed_pods.add((namespace, name))
 
     # -- what follows -----------------------------------------------------------------------------
 
@@ -279,63 +254,67 @@ class Cluster:
         taken = list(islice(self._nodes.renewed, most))
         for name in taken:
             del self._nodes.renewed[name]
-            self._place_again(self._bound.get(name, ()))
+            for key in self._bound.get(name, ()):
+                self._pods[key].work_again()
+            self._place_again(list(self._bound.get(name, ())))
+            node = self._nodes.get(name)
+            if node is not None and node.devices.mig_problem:
+                text = f"mig-strategy single cannot be followed: {node.devices.mig_problem}; it offers no devices"
+                self._report_node(node, "InvalidMigStrategy", text)
         return taken
 
     def take_patches(self, most: int) -> list[tuple[str, NodePatches]]:
-        """What is to be changed at nodes of the API, of at most so many nodes that have changed."""
-        found = []
-        for name in list(self._nodes.changed)[:most]:
+        """What is to be changed at nodes of the API, of at most so many nodes.
+
+        At most :data:`_MAX_COMPARED` nodes that have changed are compared; :attr:`has_more_nodes` tells of others.
+        """
+        found: list[tuple[str, NodePatches]] = []
+        for name in list(islice(self._nodes.changed, _MAX_COMPARED)):
+            if len(found) >= most:
+                break
             del self._nodes.changed[name]
             node = self._nodes.get(name)
             patches = node.patches() if node is not None else None
             if node is not None and patches is not None:
-                self._note_conflicts(node, patches)
+                for text in patches.conflicts:
+                    self._report_node(node, "NotWritten", text)
                 if patches:
                     found.append((name, patches))
         return found
 
-    def _note_conflicts(self, node: ClusterNode, patches: NodePatches) -> None:
-        for text in patches.conflicts:
-            if node.told.add_new("NotWritten", text):
-                self._report(of_node(node.name, node.uid, "NotWritten", text))
+    @property
+    def has_more_nodes(self) -> bool:
+        """Whether nodes wait to be compared by :meth:`take_patches`."""
+        return bool(self._nodes.changed)
 
     def again(self, name: str) -> None:
         """Compare a node with what is wanted once more."""
         if self._nodes.get(name) is not None:
             self._nodes.changed[name] = None
 
-    def take_work(self, is_there: Callable[[str], bool], most: int) -> list[WorkChange]:
-        """Changes of the fleet's work, of at most so many pods: what ends first.
+    def take_work(self, is_there: Callable[[str, str], bool], most: int) -> list[WorkChange]:
+        """See ChangedPods; :attr:`has_more_work` tells afterwards whether there are others."""
+        return self._changed_pods.take(is_there, most)
 
-        :param is_there: whether the fleet has a node by now; pods of others wait.
-        """
-        ends: list[WorkChange] = []
-        starts: list[WorkChange] = []
-        ready = []
-        for key in self._changed_pods:
-            node = self._nodes.get(self._pods[key].pod.node)
-            if self._pods[key].is_gone or node is None or is_there(node.name):
-                ready.append((key, node))
-                if len(ready) == most:
-                    break
-        for key, node in ready:
-            del self._changed_pods[key]
-            record = self._pods[key]
-            before, record.running = record.running, record.work_on(node) if node is not None else {}
-            ends += [WorkChange((*key, name), None) for name in before if before[name] != record.running.get(name)]
-            starts += [
-                WorkChange((*key, name), spec) for name, spec in record.running.items() if before.get(name) != spec
-            ]
-            if record.is_gone:
-                del self._pods[key]
-        return [*ends, *starts]
+    @property
+    def has_more_work(self) -> bool:
+        """Whether the last :meth:`take_work` left pods for the next one."""
+        return self._changed_pods.has_more
 
     def take_evictions(self) -> list[Pod]:
         """The pods that are to be evicted."""
         taken = [self._pods[key].pod for key in self._evictions]
         self._evictions.clear()
         return taken
+
+    def again_evict(self, pod: Pod) -> None:
+        """A pod could not be evicted: it is to be evicted still, if its devices are unhealthy."""
+        key = (pod.namespace, pod.name)
+        record, node = self._pods.get(key), self._nodes.get(pod.node)
+        if record is None or node is None or record.pod.uid != pod.uid or not record.is_there:
+            return
+        if record.has_any(node, node.health.unhealthy):
+            self._evictions[key] = None
 
     def take_reports(self) -> list[Report]:
         """What is to be said of nodes and pods."""
@@ -374,6 +353,10 @@ class Cluster:
         """Why nodes with the label are not simulated, by their names."""
         return self._nodes.problems
 
+    def node(self, name: str) -> ClusterNode | None:
+        """The simulated node of that name, or None."""
+        return self._nodes.get(name)
+
     def view(self, name: str) -> NodeView | None:
         """What the fakedev-node of a node offers to its kubelet; None: the node is not simulated."""
         node = self._nodes.get(name)
@@ -383,6 +366,11 @@ class Cluster:
         """The devices of a simulated node."""
         node = self._nodes.get(name)
         return None if node is None else node.devices
+
+    def node_uid(self, name: str) -> str:
+        """The UID of a simulated node; empty when it is not known."""
+        node = self._nodes.get(name)
+        return node.uid if node is not None else ""
 
     def uid_of(self, namespace: str, name: str) -> str:
         """The UID of a pod; empty when it is not known."""
@@ -404,6 +392,10 @@ class Cluster:
         if len(self._reports) >= _MAX_REPORTS:
             del self._reports[0]
         self._reports.append(report)
+
+    def _report_node(self, node: ClusterNode, reason: str, message: str) -> None:
+        if node.told.add_new(reason, message):
+            self._report(of_node(node.name, node.uid, reason, message))
 
     def _report_pod(self, record: PodRecord, reason: str, message: str) -> None:
         if record.told.add_new(reason, message):

@@ -40,12 +40,14 @@ class Claim:
 
     :param results: the devices of all drivers; empty: not allocated yet.
     :param pods: the UIDs of the pods that may use it now.
+    :param uid: its own.
     """
 
     namespace: str
     name: str
     results: tuple[Result, ...] = ()
     pods: frozenset[str] = frozenset()
+    uid: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ def read_claim(item: Mapping[str, Any]) -> Claim:
         pods=frozenset(
             each.get("uid", "") for each in status.get("reservedFor") or () if each.get("resource") == _PODS
         ),
+        uid=metadata.get("uid", ""),
     )
 
 

@@ -41,6 +41,9 @@ class NodeTable:
         self.viewed: dict[str, None] = {}
         self.sliced: dict[str, None] = {}
         self.problems: dict[str, str] = {}
+        #: The objects of the nodes with problems, which another configuration may solve.
+        self._refused: dict[str, Mapping[str, Any]] = {}
+        self._new_problems: dict[str, None] = {}
         self._pools_of_nodes: Mapping[str, str] | None = None
 
     def __iter__(self) -> Iterator[ClusterNode]:
@@ -61,31 +64,58 @@ class NodeTable:
         """The nodes that are simulated, and those with problems."""
         return [*self._nodes, *self.problems]
 
-    def put(self, item: Mapping[str, Any]) -> bool:
+    def put(self, item: Mapping[str, Any], *, is_listed: bool = False) -> bool:
         """A node of the cluster is new, or has changed.
 
+        :param is_listed: it is as the server has it now; else it is left out when a later state is known.
         :returns: whether it is not simulated any more.
         """
         name = item["metadata"]["name"]
-        pool, problem = self._pool_of(item)
-        self.problems.pop(name, None)
-        if pool is None:
-            if problem:
-                self.problems[name] = problem
-            return self._forget(name)
         known = self._nodes.get(name)
-        if known is not None and known.pool is pool:
+        is_same = known is not None and known.is_same(item)
+        if known is not None and is_same and not is_listed and known.is_newer_than(item):
+            return False
+        pool, problem = self._pool_of(item)
+        self._note_problem(item, problem)
+        if pool is None:
+            return self._forget(name)
+        if known is not None and is_same and known.pool is pool:
             if known.update(item):
                 self.changed[name] = None
             return False
-        self._nodes[name] = ClusterNode(item, pool, self._spec.seed, self._settings, self._others(pool.name))
+        node = ClusterNode(item, pool, self._spec.seed, self._settings, self._others(pool.name))
+        if known is not None and is_same:
+            node.take_over(known)
+        self._nodes[name] = node
         self._pools_of_nodes = None
         self.changed[name] = self.renewed[name] = self.viewed[name] = self.sliced[name] = None
         return False
 
+    def _note_problem(self, item: Mapping[str, Any], text: str) -> None:
+        name = item["metadata"]["name"]
+        if not text:
+            self.problems.pop(name, None)
+            self._refused.pop(name, None)
+            return
+        if self.problems.get(name) != text:
+            self._new_problems[name] = None
+        self.problems[name] = text
+        self._refused[name] = item
+
+    def take_new_problems(self) -> list[tuple[str, str, str]]:
+        """Name, UID and problem of the nodes that have another problem than when this was called last."""
+        taken = [
+            (name, self._refused[name]["metadata"].get("uid", ""), self.problems[name])
+            for name in self._new_problems
+            if name in self.problems
+        ]
+        self._new_problems.clear()
+        return taken
+
     def remove(self, name: str) -> bool:
         """A node is not in the cluster any more; whether it was simulated."""
         self.problems.pop(name, None)
+        self._refused.pop(name, None)
         return self._forget(name)
 
     def use(self, spec: FleetSpec) -> list[str]:
@@ -100,14 +130,19 @@ class NodeTable:
             pool, _ = self._pool_of(node.item)
             if pool is not None and node.is_like(before.get(pool.name), pool):
                 node.pool = pool
-            elif self.put(node.item):
+                if node.others != self._others(pool.name):
+                    node.others = self._others(pool.name)
+                    self.changed[name] = None
+            elif self.put(node.item, is_listed=True):
                 gone.append(name)
+        for item in list(self._refused.values()):
+            self.put(item, is_listed=True)
         return gone
 
     def _pool_of(self, item: Mapping[str, Any]) -> tuple[PoolSpec | None, str]:
         """The pool of a node; None when it is not simulated, with the reason if that is a mistake."""
         name = item["metadata"]["name"]
-        label, value, problem = pool_label(item, self._settings.node_label)
+        label, value, problem = pool_label(item, self._settings.node_label, self._settings.operator_label)
         if not value or problem or not self._has(name):
             return None, problem
         pools = {pool.name: pool for pool in self._spec.pools if pool.has_cluster_nodes}

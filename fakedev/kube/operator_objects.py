@@ -86,11 +86,15 @@ def cluster_topology(
     }
 
 
-def topology_config_map(node: str, topology: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+def topology_config_map(
+    node: str, topology: Mapping[str, Any], namespace: str, node_uid: str = ""
+) -> dict[str, Any]:  # fmt: skip
     """The ConfigMap ``topology-NODE``. Its text is JSON, which readers of YAML read too.
 
     :param topology: of :func:`node_topology`.
+    :param node_uid: of the node, which then owns the ConfigMap: it is deleted with it. Empty: nobody owns it.
     """
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -98,6 +102,7 @@ def topology_config_map(node: str, topology: Mapping[str, Any], namespace: str) 
             "name": config_map_name(node),
             "namespace": namespace,
             "labels": {NODE_TOPOLOGY_LABEL: "true", NODE_NAME_LABEL: _fitting(node, _LONGEST_LABEL)},
+            **({"ownerReferences": [owner]} if node_uid else {}),
         },
         "data": {DATA_KEY: json.dumps(topology, separators=(",", ":"), ensure_ascii=False)},
     }

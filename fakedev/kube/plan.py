@@ -29,8 +29,10 @@ def plan(
     cluster.pods_listed(map(read_pod, pods))
     cluster.take_joined()
     found = list(cluster.nodes())
-    patches = dict(cluster.take_patches(len(found)))
-    work = {each.key: each.spec for each in cluster.take_work(lambda _: True, 10**9) if each.spec is not None}
+    patches: dict[str, NodePatches] = {}
+    while cluster.has_more_nodes:
+        patches.update(cluster.take_patches(len(found)))
+    work = {each.key: each.spec for each in cluster.take_work(lambda *_: True, 10**9) if each.spec is not None}
     return {
         "nodes": [
             {

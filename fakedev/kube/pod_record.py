@@ -18,6 +18,12 @@ from fakedev.spec.fleet import Activities, Activity, PoolSpec, WorkloadSpec
 PodKey = tuple[str, str]
 #: Namespace and name of a pod, and the name of its container, or of a piece of its work.
 WorkKey = tuple[str, str, str]
+#: A container that fails is started again after this time, twice as long after each further failure, at most the
+#: second one (kubernetes/kubernetes, pkg/kubelet: MaxContainerBackOff).
+_FIRST_SECONDS: Final = 10.0
+_LONGEST_SECONDS: Final = 300.0
+#: Failures of a piece of work after which it does not even idle.
+_MOST_FAILURES: Final = 2
 _IDLE: Final = Activities((Activity(0.0),))
 
 
@@ -28,7 +34,8 @@ class PodRecord:
     :ivar worked_for: the pool that the work was read for.
     :ivar claimed: what it has by resource claims; None: it has no claims.
     :ivar running: what the fleet runs for it: a piece of work for each container, and for each claimed device.
-    :ivar struck: pieces of work that a fault has ended; they idle until their devices are healthy.
+    :ivar struck: pieces of work that have failed, with how often: they idle until their devices are healthy; after a
+        second failure only on those that are, and after a third one on none.
     :ivar done: pieces of work that are over; they idle.
     :ivar is_gone: it was deleted; the record stays until its work is taken away.
     """
@@ -39,10 +46,21 @@ class PodRecord:
         self.worked_for: PoolSpec | None = None
         self.claimed: ClaimedDevices | None = None
         self.running: dict[str, WorkloadSpec] = {}
-        self.struck: set[str] = set()
+        self.struck: dict[str, int] = {}
         self.done: set[str] = set()
         self.is_gone = False
         self.told = Told()
+        self._failures = 0
+
+    @property
+    def key(self) -> PodKey:
+        """Its name."""
+        return self.pod.namespace, self.pod.name
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is in the cluster, and stays."""
+        return not (self.is_gone or self.pod.is_leaving)
 
     def update(self, pod: Pod) -> bool:
         """The pod has changed; whether that matters here."""
@@ -51,20 +69,43 @@ class PodRecord:
         if (pod.annotations, pod.labels) != (self.pod.annotations, self.pod.labels):
             self.work = None
             self.done.clear()
+            self.work_again()
         self.pod = pod
         return True
+
+    def ended(self, name: str, code: int) -> float:
+        """A piece of work has ended by itself.
+
+        :param code: 0: it was done; else it failed.
+        :returns: after how many seconds it may be tried again; 0: never.
+        """
+        self.running.pop(name, None)
+        if not code:
+            self.done.add(name)
+            return 0.0
+        self.struck[name] = self.struck.get(name, 0) + 1
+        self._failures += 1
+        return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10))
+
+    def work_again(self) -> None:
+        """What made work fail is over."""
+        self.struck.clear()
+        self._failures = 0
 
     def work_on(self, node: ClusterNode) -> dict[str, WorkloadSpec]:
         """What the fleet is to run for the pod on its node, by the names of the pieces of work."""
         if self.is_gone or self.work is None:
             return {}
         slots, labels = self.slots_on(node), self.claimed.labels if self.claimed is not None else {}
+        unhealthy = node.unhealthy_words if self.struck else frozenset()
         found = {}
         for whole in workloads_of(self.pod, node.name, slots, self.work):
             pieces = with_labels(whole, node.name, labels.get(whole.container, {}))
             for piece in pieces:
                 name = whole.container if len(pieces) == 1 else f"{whole.container} on {','.join(piece.devices)}"
-                found[name] = self.allowed(name, piece)
+                allowed = self.allowed(name, piece, unhealthy)
+                if allowed is not None:
+                    found[name] = allowed
         return found
 
     def slots_on(self, node: ClusterNode) -> dict[str, tuple[Slot, ...]]:
@@ -84,8 +125,17 @@ class PodRecord:
         record.running = self.running
         return record
 
-    def allowed(self, name: str, spec: WorkloadSpec) -> WorkloadSpec:
-        """A piece of work, or idleness where it has ended."""
-        if name not in self.struck | self.done:
+    def allowed(self, name: str, spec: WorkloadSpec, unhealthy: Collection[str]) -> WorkloadSpec | None:
+        """A piece of work, or idleness where it has ended; None: nothing, where idleness has ended too.
+
+        A lost device ends all that begins on it: what idles there would begin and end in each tick.
+
+        :param unhealthy: the device words of the node that are.
+        """
+        failures = self.struck.get(name, 0)
+        if not failures and name not in self.done:
             return spec
-        return replace(spec, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)
+        devices = spec.devices if failures <= 1 else tuple(word for word in spec.devices if word not in unhealthy)
+        if not devices or failures > _MOST_FAILURES:
+            return None
+        return replace(spec, devices=devices, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)

@@ -25,6 +25,8 @@ from fakedev.wire.node_messages import report_parts
 
 #: Seconds between two looks at the kubelet's folder.
 _TURN_SECONDS: Final = 0.25
+#: Calls of others between two turns.
+_MAX_CALLS: Final = 1000
 #: Seconds that a kubelet waits for a choice of devices.
 _PREFER_SECONDS: Final = 1.0
 
@@ -42,7 +44,7 @@ class Agent:
         self._view = LastView()
         self._was_stale = self._was_down = False
         self._plugins: dict[str, PluginRunner] = {}
-        self._dra = DraRunner(settings.kubelet_root, self._prepare, self._dra_restarted)
+        self._dra = DraRunner(settings.kubelet_root, self._prepare)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
         self._link = ServiceLink(
             settings.host, settings.port, settings.node, settings.read_token, self._heard_by_link
@@ -53,6 +55,7 @@ class Agent:
         self._must_tell_restart = True
         self._allocations: list[Allocation] | None = None
         self._kubelet: SocketFile | None = None
+        self._told_registered: list[str] | None = None
 
     def run(self) -> None:
         """Serve until :meth:`stop`; then close all sockets."""
@@ -76,10 +79,9 @@ class Agent:
     def _wait(self) -> None:
         """Run the calls that others post, at least until the next turn is due."""
         try:
-            call = self._calls.get(timeout=_TURN_SECONDS)
-            while True:
-                call()
-                call = self._calls.get_nowait()
+            self._calls.get(timeout=_TURN_SECONDS)()
+            for _ in range(_MAX_CALLS):
+                self._calls.get_nowait()()
         except queue.Empty:
             return
 
@@ -91,8 +93,12 @@ class Agent:
         if view is None:
             return
         self._follow(now, view)
-        drivers = [view.driver] if view.driver else []
-        self._reader.turn(now, {*view.resources, *self._plugins, *drivers})
+        self._tell_registered()
+        # Others may offer devices by the way that is not ours.
+        ours = {*self._plugins}
+        if self._settings.has_dra and view.driver:
+            ours.add(view.driver)
+        self._reader.turn(now, ours)
 
     def _follow(self, now: float, view: NodeView) -> None:
         """Offer what the view has. A resource that it has no more stays registered, without devices."""
@@ -125,9 +131,6 @@ class Agent:
             _log.info("the kubelet was restarted")
             self._tell_restart()
         self._kubelet = kubelet
-
-    def _dra_restarted(self) -> None:
-        _log.info("the DRA plugin was taken by the kubelet")
 
     def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
         """Ask the service which devices are best connected; called in threads of gRPC.
@@ -174,6 +177,7 @@ class Agent:
 
     def _attached(self, view: NodeView) -> None:
         self._is_attached = True
+        self._told_registered = None
         self._service_trouble.over("connected again")
         counts = ", ".join(f"{len(slots)} {resource}" for resource, slots in view.resources.items())
         _log.info("node %s has %s", view.node, counts or "no devices")
@@ -189,6 +193,13 @@ class Agent:
         self._must_tell_restart = not self._is_attached
         if self._is_attached:
             self._link.send("restarted", {})
+
+    def _tell_registered(self) -> None:
+        registered = sorted(name for name, plugin in self._plugins.items() if plugin.is_registered)
+        registered += filter(None, [self._dra.registered])
+        if self._is_attached and registered != self._told_registered:
+            self._told_registered = registered
+            self._link.send("registered", {"resources": registered})
 
     def _report(self, allocations: list[Allocation]) -> None:
         """Tell the service, if this is new."""

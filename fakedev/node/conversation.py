@@ -16,14 +16,52 @@ from fakedev.wire.queue_messages import encode_request
 _ATTACH: Final = 1
 
 
-class ViewChanged(NamedTuple):
-    """The service has sent the view of the node."""
-
-    view: NodeView
+#: Seconds of silence until a ping is sent, and until its answer must be there.
+SILENT_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 10.0
 
 
 class ConversationOver(Exception):
     """The connection is of no use any more: the text says why."""
+
+
+class Silence:
+    """Decides when to send a ping, and when the service is gone although the connection is open.
+
+    :param now: seconds of any clock, as in all methods.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._heard_seconds = now
+        self._pinged_seconds: float | None = None
+
+    def heard(self, now: float) -> None:
+        """Something was received."""
+        self._heard_seconds, self._pinged_seconds = now, None
+
+    def must_ping(self, now: float) -> bool:
+        """Whether a ping must be sent now; it is asked for once."""
+        if self._pinged_seconds is not None or now - self._heard_seconds < SILENT_SECONDS:
+            return False
+        self._pinged_seconds = now
+        return True
+
+    def seconds_left(self, now: float) -> float:
+        """How long to wait for the service at most.
+
+        :raises ConversationOver: when it does not answer.
+        """
+        if self._pinged_seconds is None:
+            return max(0.0, self._heard_seconds + SILENT_SECONDS - now)
+        if now - self._pinged_seconds >= ANSWER_SECONDS:
+            raise ConversationOver("it does not answer")
+        return self._pinged_seconds + ANSWER_SECONDS - now
+
+
+class ViewChanged(NamedTuple):
+    """The service has sent the view of the node."""
+
+    view: NodeView
 
 
 class Conversation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -84,15 +85,20 @@ class DraRunner:
     :param root: the kubelet's folder, in which plugins and plugins_registry are.
     """
 
-    def __init__(self, root: str, prepare: Prepare, taken: Callable[[], None]) -> None:
+    def __init__(self, root: str, prepare: Prepare) -> None:
         self._root = root
         self._prepare = prepare
-        self._taken = taken
         self._driver = ""
+        self._taken_driver = ""
         self._servers: list[SocketServer] = []
         self._not_before = 0.0
         self._backoff = Backoff(0.25, 10.0)
         self._trouble = Trouble(_log, "DRA")
+
+    @property
+    def registered(self) -> str:
+        """The driver that the kubelet has taken; empty: none."""
+        return self._taken_driver
 
     def turn(self, now: float, driver: str) -> None:
         """Serve this driver; empty: none."""
@@ -107,12 +113,12 @@ class DraRunner:
         """Close the sockets: first the one by which the kubelet finds the other."""
         for server in reversed(self._servers):
             server.stop()
-        self._servers, self._driver = [], ""
+        self._servers, self._driver, self._taken_driver = [], "", ""
 
     def _serve(self, now: float, driver: str) -> None:
         endpoint = os.path.join(self._root, "plugins", driver, "dra.sock")
         registration = os.path.join(self._root, "plugins_registry", f"{driver}-reg.sock")
-        plugin = DraPlugin(driver, endpoint, self._prepare, self._taken)
+        plugin = DraPlugin(driver, endpoint, self._prepare, partial(self._taken, driver))
         try:
             self._servers.append(SocketServer(endpoint, [DRA.handler(plugin)]))
             self._servers.append(SocketServer(registration, [PLUGIN_REGISTRATION.handler(plugin)]))
@@ -124,3 +130,8 @@ class DraRunner:
         self._driver = driver
         self._backoff.worked()
         self._trouble.over()
+
+    def _taken(self, driver: str) -> None:
+        """The kubelet has taken the plugin; called in a thread of gRPC."""
+        self._taken_driver = driver
+        _log.info("%s: the DRA plugin is registered with the kubelet", driver)

@@ -34,6 +34,7 @@ class PluginSteps:
 
     def __init__(self) -> None:
         self._own: SocketFile | None = None  # that is served
+        self._seen: SocketFile | None = None  # the kubelet's
         self._kubelet: SocketFile | None = None  # that was registered with
         self._asked: SocketFile | None = None  # that a registration is under way with
         self._not_before = 0.0
@@ -55,13 +56,20 @@ class PluginSteps:
         :param kubelet: what is at the kubelet's path.
         :param is_watched: whether the kubelet watches the list of devices.
         """
+        if is_watched:
+            self._backoff.worked()
         if is_watched or self._kubelet is None:
             self._watched_seconds = now
         if not is_wanted:
             return Step.STOP if self._own is not None else Step.NOTHING
-        if self._kubelet is not None and (kubelet != self._kubelet or now - self._watched_seconds >= WATCH_SECONDS):
-            self._kubelet = None  # it was restarted, or has lost us
+        if kubelet != self._seen:
+            # Another kubelet, which knows nothing of us and is not to blame for what failed before.
+            self._seen, self._kubelet = kubelet, None
+            self._not_before = 0.0
             self._backoff.worked()
+        elif self._kubelet is not None and now - self._watched_seconds >= WATCH_SECONDS:
+            self._kubelet = None  # it has lost us
+            self.failed(now)
         if kubelet is None or now < self._not_before:
             return Step.NOTHING
         if self._own is None or own != self._own:
@@ -83,11 +91,12 @@ class PluginSteps:
 
     def registered(self, now: float) -> None:
         """The kubelet has taken the registration."""
-        self._kubelet, self._asked = (self._asked if self._own is not None else None), None
+        self._kubelet = self._asked if self._own is not None and self._asked == self._seen else None
+        self._asked = None
         self._watched_seconds = now
-        self._backoff.worked()
 
     def failed(self, now: float) -> None:
         """The socket could not be served, or the registration failed: try again later."""
-        self._asked = None
-        self._not_before = now + self._backoff.failed()
+        asked, self._asked = self._asked, None
+        if asked in (None, self._seen):
+            self._not_before = now + self._backoff.failed()

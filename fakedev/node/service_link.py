@@ -14,15 +14,12 @@ from concurrent.futures import TimeoutError as NoAnswerInTime
 from typing import Final, NamedTuple
 
 from fakedev.node.backoff import Backoff
-from fakedev.node.conversation import Conversation, ConversationOver, ViewChanged
+from fakedev.node.conversation import Conversation, ConversationOver, Silence, ViewChanged
 from fakedev.spec.os_errors import plain_reason
 from fakedev.wire.node_messages import Answer, Refusal
 
 #: Seconds for one attempt to connect.
 _CONNECT_SECONDS: Final = 5.0
-#: Seconds of silence until a ping is sent, and until its answer must be there.
-_SILENT_SECONDS: Final = 10.0
-_ANSWER_SECONDS: Final = 10.0
 #: Bytes that may wait to be sent: a report of 64 full lines.
 _MAX_UNSENT_BYTES: Final = 64 * 65536
 _RECEIVE_BYTES: Final = 65536
@@ -165,24 +162,21 @@ class ServiceLink:
             self._converse(connection, conversation)
 
     def _converse(self, connection: socket.socket, conversation: Conversation) -> None:
-        heard_seconds, pinged_seconds = time.monotonic(), None
+        silence = Silence(time.monotonic())
         while not self._is_stopping.is_set():
             now = time.monotonic()
-            if pinged_seconds is None and now - heard_seconds >= _SILENT_SECONDS:
-                pinged_seconds = now
+            if silence.must_ping(now):
                 self._ping(conversation)
-            until = heard_seconds + _SILENT_SECONDS if pinged_seconds is None else pinged_seconds + _ANSWER_SECONDS
-            if now >= until:
-                raise ConversationOver("it does not answer")
             writers = [connection] if self._unsent else []
-            readable, writable, _ = select.select([connection, self._woken], writers, [], until - now)
+            seconds = silence.seconds_left(now)
+            readable, writable, _ = select.select([connection, self._woken], writers, [], seconds)
             if self._woken in readable:
                 self._woken.recv(_RECEIVE_BYTES)
             if writable:
                 self._write(connection)
             if connection in readable:
                 self._read(connection, conversation)
-                heard_seconds, pinged_seconds = time.monotonic(), None
+                silence.heard(time.monotonic())
 
     def _ping(self, conversation: Conversation) -> None:
         with self._lock:

@@ -34,8 +34,11 @@ class SocketServer:
 
         :raises CannotServe: when that is not possible, also when another program serves a socket there.
         """
-        if len(os.fsencode(path)) > _MAX_PATH_BYTES:
-            raise CannotServe(f"{path} is longer than {_MAX_PATH_BYTES} bytes: name a shorter folder")
+        # gRPC removes the path that it has bound when it ends, whoever serves a socket there by then. So it binds
+        # another one, which is renamed. The kubelet ignores names with a dot.
+        bound = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}")
+        if len(os.fsencode(bound)) > _MAX_PATH_BYTES:
+            raise CannotServe(f"{path} is longer than {_MAX_PATH_BYTES - 1} bytes: name a shorter folder")
         if _is_served(path):
             raise CannotServe(f"another program serves {path}: remove that device plugin from this node")
         self.path = path
@@ -45,11 +48,15 @@ class SocketServer:
         )
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            self._server.add_insecure_port(f"unix:{path}")
+            self._server.add_insecure_port(f"unix:{bound}")
+            self._server.start()
+            os.rename(bound, path)
         except (OSError, RuntimeError) as error:
+            self._server.stop(0).wait(_STOP_SECONDS)
             self._threads.shutdown(wait=False)
+            with contextlib.suppress(OSError):
+                os.unlink(bound)
             raise CannotServe(f"cannot serve {path}: {_reason(path, error)}") from None
-        self._server.start()
         self.file = socket_file(path)
 
     def stop(self) -> None:
@@ -57,7 +64,6 @@ class SocketServer:
         if self.file is not None and socket_file(self.path) == self.file:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
-        # Until it has ended, it would remove the socket of its successor.
         self._server.stop(0).wait(_STOP_SECONDS)
         self._threads.shutdown(wait=False, cancel_futures=True)
 

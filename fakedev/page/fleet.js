@@ -103,11 +103,8 @@ export class FleetTab {
 
   frame({ frame }) {
     const [usage, power, heat] = frame.fleet;
-    this.tiles.set(
-      "Devices",
-      number(frame.usage.length),
-      this.live.outline.nodes.length > 1 ? `on ${number(this.live.outline.nodes.length)} nodes` : "on 1 node",
-    );
+    const nodes = this.live.outline.nodes.length;
+    this.tiles.set("Devices", number(frame.usage.length), nodes ? `on ${number(nodes)} node${nodes > 1 ? "s" : ""}` : "no node");
     this.tiles.set("Mean usage", number(usage === null ? null : 100 * usage, 1), "%");
     this.tiles.set("Power", ...watts(power));
     this.tiles.set("Hottest", number(heat, 1), "°C");

@@ -50,7 +50,11 @@ class _Era:
     def reindex(self, moves: FleetReindex) -> None:
         """Use the new positions of the devices."""
         old_of = moves.old_of
-        self.positions = old_of if self.positions is None else np.where(old_of >= 0, self.positions[old_of], -1)
+        if self.positions is None:
+            self.positions = old_of
+            return
+        # With one more place, which -1 finds: a fleet whose nodes have all left has no position at all.
+        self.positions = np.append(self.positions, -1)[old_of]
 
 
 class _Kept(NamedTuple):

@@ -31,11 +31,11 @@ Nodes = frozenset[int]
 def shard_roster(spec: FleetSpec, shard: Shard) -> Roster:
     """The roster of a shard.
 
-    :raises Refused: if it has no node.
+    :raises Refused: if it has no node, and no nodes of a cluster may come.
     """
     whole = Roster(spec.pools)
     own = frozenset(place for place, node in enumerate(whole.nodes) if shard.has(node.name))
-    if not own:
+    if not own and not any(pool.has_cluster_nodes for pool in spec.pools):
         raise Refused("bad-argument", f"shard {shard} has none of the {len(whole.nodes)} nodes of the fleet", "shard")
     tied = _tied(own, list(_ties(spec, whole, shard)))
     return Roster(spec.pools, shard, frozenset(whole.nodes[place].name for place in tied))

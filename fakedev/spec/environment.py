@@ -20,8 +20,12 @@ VARIABLES: Final[Mapping[str, str]] = {
     URL: "the HTTP address of a running service, for `fakedev status` and `fakedev top`",
     "FAKEDEV_DEVICE": "the device type, in the configuration of the container image (`etc/container.yaml`)",
     "FAKEDEV_IDENTITY": "the identity, in the configuration of the container image",
+    "FAKEDEV_NODE": "set by `fakedev-node` in containers with devices: the node",
+    "FAKEDEV_DEVICES": "set by `fakedev-node` in containers with devices: their ids",
+    "FAKEDEV_NODE_TOKEN": "the token of the node port, in the manifests for nodes with a kubelet",
     "FAKEDEV_BIN": "the folder of the programs, in `etc/loop.sh`",
     "FAKEDEV_BACKENDS": "the backends' address, in `etc/loop.sh`",
+    "FAKEDEV_TEST_KUBECONFIG": "a cluster for the tests in `tests/cluster`",
     "FAKEDEV_REQUIRE_REAL": "tests that cannot run fail",
     "FAKEDEV_HYPOTHESIS_PROFILE": "how many examples the property tests try",
 }

@@ -61,6 +61,7 @@ class KubernetesSettings:
     """The connection with a cluster.
 
     :param node_label: the nodes with this label are simulated; its value is the name of a pool.
+    :param operator_label: of fake-gpu-operator, which is taken too; a topology may name another one.
     :param utilization: of the devices of a running pod that does not say, from the lowest to the highest percentage.
     :param is_compatible: whether the ConfigMaps and the topology server of fake-gpu-operator are there too.
     :param kubeconfig: the file that names the API server; empty: the service account of the pod.
@@ -69,6 +70,7 @@ class KubernetesSettings:
     """
 
     node_label: str = NODE_LABEL
+    operator_label: str = OPERATOR_NODE_LABEL
     utilization: tuple[float, float] = (80.0, 100.0)
     struck: Struck = Struck.NOTHING
     resources: Resources = Resources.DEVICE_PLUGIN

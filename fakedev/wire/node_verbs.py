@@ -24,6 +24,12 @@ NODE_VERBS: Final = (
     ),
     Verb("restarted", "Tell that the plugins of the node were started.", answers=["ok"]),
     Verb(
+        "registered",
+        "Tell which plugins the kubelet has taken.",
+        positionals=[Argument("resources", Kind.LIST, "RESOURCE,...", "all of them; default: none")],
+        answers=["ok"],
+    ),
+    Verb(
         "report",
         "Report who has which devices: the whole list.",
         positionals=[

@@ -1,4 +1,4 @@
-"""The clusters: the API server of the tests, and the one that FAKEDEV_TEST_KUBECONFIG names."""
+"""The clusters: in memory, a real API server (KUBEBUILDER_ASSETS), and a whole cluster (FAKEDEV_TEST_KUBECONFIG)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from twisted.internet import reactor
 
 from tests.support.cluster import KUBECONFIG, Cluster
 from tests.support.kube.api_server import ClusterApi
+from tests.support.kube.real_api_server import ASSETS, RealApiServer, assets_folder
 from tests.support.programs.processes import StartAsync
 
 
@@ -44,9 +45,17 @@ async def real_cluster(start_async: StartAsync, tmp_path: Path) -> AsyncIterator
     await cluster.clean_up()
 
 
-@pytest_twisted.async_yield_fixture(params=["memory", "kubeconfig"])
+@pytest_twisted.async_yield_fixture(params=["memory", "assets", "kubeconfig"])
 async def cluster(request: pytest.FixtureRequest, start_async: StartAsync, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """Each of the two."""
+    """Each of the three."""
+    if request.param == "assets":
+        assets = assets_folder()
+        if assets is None:
+            pytest.skip(f"{ASSETS} names no folder with etcd and kube-apiserver")
+        server = RealApiServer(start_async, assets, tmp_path)
+        await server.start()
+        yield Cluster(start_async, tmp_path, server.kubeconfig, is_real=False)
+        return
     if request.param == "kubeconfig":
         real = Cluster(start_async, tmp_path, real_kubeconfig(), is_real=True)
         yield real

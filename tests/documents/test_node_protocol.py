@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from fakedev.kube.node_view import NodeView, ViewedSlot
 from fakedev.net.kube.node_port import NodePortFactory
-from fakedev.node import last_view, service_link
+from fakedev.node import conversation, last_view, service_link
 from fakedev.wire.errors import CODES
 from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.json_lines import parse_json_line
@@ -74,6 +74,6 @@ def test_the_limits():
     life = " ".join(TEXT[TEXT.index("fakedev-node without the service") :].split())
     assert f"after {service_link._FIRST_WAIT_SECONDS:g} s" in life
     assert f"at most {service_link._LAST_WAIT_SECONDS:g} s" in life
-    assert f"after {service_link._SILENT_SECONDS:g} s in which" in life
-    assert f"for {service_link._ANSWER_SECONDS:g} s more" in life
+    assert f"after {conversation.SILENT_SECONDS:g} s in which" in life
+    assert f"for {conversation.ANSWER_SECONDS:g} s more" in life
     assert f"for {last_view.KEEP_SECONDS:g} s from the last line" in life

@@ -35,10 +35,14 @@ def test_a_configuration(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("component", ["kubelets", "dra", "fake-gpu-operator"])
 def test_a_component(component: str) -> None:
-    """What it adds is known, and good."""
+    """What it adds is known, and good, with the topology that it mounts."""
     added = environment_of(objects_of((MANIFESTS / "components" / component / "kustomization.yaml").read_text()))
     assert added
-    assert problems(configuration("mock.yaml"), environ=added) == []
+    mounted = {}
+    if "FAKEDEV__TOPOLOGY" in added:
+        (item, _) = objects_of((MANIFESTS / "components" / component / "topology.yaml").read_text())
+        mounted = {f"/etc/fakedev-topology/{name}": text for name, text in item["data"].items()}
+    assert problems(configuration("mock.yaml"), mounted, environ=added) == []
 
 
 def test_the_values_of_the_chart() -> None:

@@ -181,9 +181,13 @@ topology:
     topology = by_name(objects)["ConfigMap", "fakedev", "topology"]
     assert yaml.safe_load(topology["data"]["topology.yml"]) == yaml.safe_load(file.read_text())["topology"]
     (service,) = of_kind(objects, "Deployment")
-    assert pod_spec(service)["containers"][0]["env"][-1] == {
-        "name": "FAKEDEV__KUBERNETES__COMPATIBILITY", "value": "fake-gpu-operator",
-    }  # fmt: skip
+    container = pod_spec(service)["containers"][0]
+    assert {each["name"]: each.get("value") for each in container["env"][-2:]} == {
+        "FAKEDEV__KUBERNETES__COMPATIBILITY": "fake-gpu-operator",
+        "FAKEDEV__TOPOLOGY": "/etc/fakedev-topology/topology.yml",
+    }
+    assert {"name": "topology", "mountPath": "/etc/fakedev-topology", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "topology", "configMap": {"name": "topology"}} in pod_spec(service)["volumes"]
     (node,) = of_kind(objects, "DaemonSet")
     assert pod_spec(node)["containers"][0]["resources"]["limits"] == {"memory": "200Mi"}
 

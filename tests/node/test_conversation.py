@@ -11,7 +11,14 @@ from twisted.internet.task import Clock
 
 from fakedev.kube.node_view import to_fields
 from fakedev.net.kube.node_port import NodePortFactory
-from fakedev.node.conversation import Conversation, ConversationOver, ViewChanged
+from fakedev.node.conversation import (
+    ANSWER_SECONDS,
+    SILENT_SECONDS,
+    Conversation,
+    ConversationOver,
+    Silence,
+    ViewChanged,
+)
 from fakedev.wire.node_messages import Answer, Refusal
 from fakedev.wire.node_verbs import MAX_VIEW_BYTES
 from tests.support.line_peers import connect
@@ -93,3 +100,20 @@ def test_with_the_port() -> None:
     peer.dataReceived(line)
     assert conversation.feed(transport.value()) == [Answer(number, {})]
     assert service.restarts == ["a"]
+
+
+def test_a_service_that_is_silent() -> None:
+    """Gets a ping, and the connection is given up when that is not answered; any byte counts as an answer."""
+    silence = Silence(100.0)
+    assert silence.seconds_left(104.0) == SILENT_SECONDS - 4
+    assert not silence.must_ping(104.0)
+    pinged = 100.0 + SILENT_SECONDS
+    assert silence.must_ping(pinged)
+    assert not silence.must_ping(pinged + 1)
+    assert silence.seconds_left(pinged + 1) == ANSWER_SECONDS - 1
+    silence.heard(pinged + 2)
+    assert silence.seconds_left(pinged + 2) == SILENT_SECONDS
+    again = pinged + 2 + SILENT_SECONDS
+    assert silence.must_ping(again)
+    with pytest.raises(ConversationOver, match="it does not answer"):
+        silence.seconds_left(again + ANSWER_SECONDS)

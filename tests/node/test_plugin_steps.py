@@ -106,25 +106,60 @@ def test_a_registration_that_fails_is_tried_again() -> None:
     plugin.register()
 
 
+def test_another_kubelet_does_not_wait_for_the_failures_before() -> None:
+    """A crash left the socket of the first one; the second is taken at once."""
+    plugin = Plugin()
+    plugin.kubelet = KUBELET
+    plugin.serve()
+    for _ in range(7):
+        assert plugin.next(20) is Step.REGISTER
+        plugin.steps.asked(KUBELET)
+        plugin.steps.failed(plugin.now)
+    assert plugin.next(0.1) is Step.NOTHING
+    plugin.kubelet = RESTARTED
+    plugin.register()
+
+
+def test_an_answer_of_the_kubelet_before() -> None:
+    """Does not count for the one that is there now, good or bad."""
+    plugin = Plugin()
+    plugin.kubelet = KUBELET
+    plugin.serve()
+    for answered in (plugin.steps.registered, plugin.steps.failed):
+        plugin.kubelet = KUBELET
+        assert plugin.next() is Step.REGISTER
+        plugin.steps.asked(KUBELET)
+        plugin.kubelet = RESTARTED
+        assert plugin.next() is Step.NOTHING
+        answered(plugin.now)
+        assert not plugin.steps.is_registered
+        assert plugin.next() is Step.REGISTER
+
+
 def test_a_kubelet_that_stops_watching() -> None:
     """It has lost the plugin: register again after some seconds."""
     plugin = registered()
     plugin.is_watched = False
-    assert plugin.next(WATCH_SECONDS - 0.1) is Step.NOTHING
-    plugin.now += 0.1
+    assert plugin.next(WATCH_SECONDS) is Step.NOTHING
+    plugin.now += 0.25
     plugin.register()
 
 
 def test_a_kubelet_that_never_watches() -> None:
-    """As well."""
+    """As well, less and less often."""
     plugin = Plugin()
     plugin.kubelet = KUBELET
     plugin.serve()
-    assert plugin.next() is Step.REGISTER
-    plugin.steps.asked(KUBELET)
-    plugin.steps.registered(plugin.now)
-    assert plugin.next(WATCH_SECONDS - 0.1) is Step.NOTHING
-    assert plugin.next(0.1) is Step.REGISTER
+    waits = []
+    for _ in range(7):
+        assert plugin.next() is Step.REGISTER
+        plugin.steps.asked(KUBELET)
+        plugin.steps.registered(plugin.now)
+        began = plugin.now
+        while plugin.next() is Step.NOTHING:
+            plugin.now += 0.25
+        waits.append(plugin.now - began - WATCH_SECONDS)
+    assert waits == [0.25, 0.5, 1, 2, 4, 8, 10]
 
 
 def test_a_plugin_that_is_to_stop() -> None:

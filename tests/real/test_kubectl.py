@@ -13,6 +13,7 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
+from fakedev.kube.reports import of_node
 from tests.support.deferreds import within
 from tests.support.kube.api_server import ClusterApi, node, pod
 from tests.support.kube.certificates import Authority
@@ -81,6 +82,18 @@ async def test_manifests_are_applied(api: ClusterApi, kubectl: Kubectl, tmp_path
         applied = await kubectl("apply", "--validate=false", "-f", str(manifest))
         assert applied.stdout == f"configmap/a {word}\n"
         assert api.get("configmaps", "a", "gpus")["data"] == {"key": value}
+
+
+@pytest_twisted.ensureDeferred
+async def test_events_are_described(api: ClusterApi, kubectl: Kubectl) -> None:
+    """Those at a node, which has no namespace, as fakedev writes them."""
+    uid = api.get("nodes", "dgx-0")["metadata"]["uid"]
+    api.add(of_node("dgx-0", uid, "DeviceUnhealthy", "GPU-1: XID 79").event("2026-11-22T10:00:00Z"))
+    api.add(of_node("dgx-1", "other", "DeviceHealthy", "GPU-2 is healthy").event("2026-11-22T10:00:00Z"))
+    described = (await kubectl("describe", "node", "dgx-0")).stdout.partition("Events:")[2]
+    assert "Warning  DeviceUnhealthy" in described
+    assert "GPU-1: XID 79" in described
+    assert "GPU-2" not in described
 
 
 @pytest_twisted.ensureDeferred

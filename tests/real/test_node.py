@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,9 @@ from twisted.internet.threads import deferToThread
 
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
 from fakedev.net.kube.node_port import NodePortFactory
+from fakedev.node.agent import Agent
+from fakedev.node.last_view import KEEP_SECONDS
+from fakedev.node.options import Settings, parse
 from tests.support.kubelet import Kubelet
 from tests.support.node_service import GPU, VIEW, MemoryNodeService, struck
 from tests.support.programs.processes import PATIENCE_SECONDS, AsyncProgram, Changes, StartAsync, console
@@ -50,6 +54,13 @@ class Node:
             ]
         )  # fmt: skip
         return self.program
+
+    def settings(self) -> Settings:
+        """The same for a program in this process."""
+        address = f"127.0.0.1:{self.port.getHost().port}"
+        folder, pod_resources = str(self.kubelet.folder), str(self.kubelet.pod_resources)
+        options = ["--kubelet-folder", folder, "--pod-resources", pod_resources]
+        return parse(["--node", "a", "--service", address, *options], {})
 
     async def until(self, is_so: Any, what: str) -> None:
         """Wait until something is so."""
@@ -103,6 +114,7 @@ async def test_from_the_start_to_the_end(node: Node) -> None:
     assert node.sockets == {"kubelet.sock", "nvidia-gpu.sock"}
     assert node.kubelet.plugins[GPU].lists[-1]["GPU-2"] == ("Healthy", (1,))
     await node.until(lambda: node.service.restarts == ["a"], "told of the start")
+    await node.until(lambda: node.service.registrations == {"a": [GPU]}, "told of the registration")
     node.service.change(struck(VIEW, 2))
     await node.until_allocatable(3)
     assert node.kubelet.plugins[GPU].lists[-1]["GPU-2"] == ("Unhealthy", (1,))
@@ -210,6 +222,7 @@ async def test_the_fault_plugin_down(node: Node) -> None:
     node.service.change(replace(VIEW, is_plugin_down=True))
     await node.until_allocatable(0)
     await node.until(lambda: node.sockets == {"kubelet.sock"}, "no socket")
+    await node.until(lambda: node.service.registrations == {"a": []}, "told of it")
     node.service.change(VIEW)
     await node.until_allocatable(4)
     await node.until(lambda: node.service.restarts == ["a", "a"], "told of the start")
@@ -246,6 +259,32 @@ async def test_the_service_goes_and_comes(node: Node) -> None:
     await node.until_allocatable(3)
     await node.until(lambda: node.service.reports == {"a": [[allocation]]}, "reported again")
     assert node.service.restarts == ["a"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_service_is_gone_for_too_long(node: Node) -> None:
+    """After a minute all devices are unhealthy; the plugin stays, and the service makes them healthy again."""
+    await deferToThread(node.kubelet.start)
+    later_seconds = 0.0
+    agent = Agent(node.settings(), lambda: time.monotonic() + later_seconds)
+    running = deferToThread(agent.run)
+    try:
+        await node.until_allocatable(4)
+        number = node.port.getHost().port
+        await node.stop_service()
+        later_seconds = KEEP_SECONDS - 30
+        (node.kubelet.folder / "nvidia-gpu.sock").unlink()
+        await node.until(lambda: node.kubelet.registrations == [GPU] * 2, "registered again")
+        await node.until_allocatable(4)
+        later_seconds = 2 * KEEP_SECONDS  # its last line may have been read since the first jump
+        await node.until_allocatable(0)
+        assert {health for health, _ in node.kubelet.plugins[GPU].lists[-1].values()} == {"Unhealthy"}
+        node.port = reactor.listenTCP(number, node.factory, interface="127.0.0.1")
+        await node.until_allocatable(4)
+    finally:
+        agent.stop()
+        await running
+    assert node.sockets == {"kubelet.sock"}
 
 
 @pytest_twisted.ensureDeferred
@@ -305,7 +344,7 @@ async def test_dra(node: Node) -> None:
     await program.wait_for_file(registration / f"{driver}-reg.sock")
     endpoint = await deferToThread(node.kubelet.find_dra_plugin, driver)
     assert endpoint == str(node.kubelet.root / "plugins" / driver / "dra.sock")
-    await program.wait_for_text("the DRA plugin was taken by the kubelet")
+    await node.until(lambda: node.service.registrations == {"a": [driver]}, "told of the registration")
     prepared = await deferToThread(node.kubelet.prepare, endpoint, "ns", "claim", "uid-1")
     assert prepared == ([("gpu", "a", "gpu-0")], "")
     devices, error = await deferToThread(node.kubelet.prepare, endpoint, "ns", "claim", "uid-2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ import pytest
 import pytest_twisted
 
 from tests.support.documents.snippets import PAGES, Command, commands, page_commands, without_prompt
+from tests.support.kube.api_server import node, pod
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import AsyncService, connected, eventually, ready
 from tests.support.programs.ports import free_port
@@ -26,13 +28,16 @@ SIMPLE: Final = (
     "shards.md", "workload-series.md",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
-OTHERS: Final = ("fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "scale-test.md", "work-queue.md")
+OTHERS: Final = (
+    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "kubernetes.md", "scale-test.md", "work-queue.md",
+)  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
     "nc localhost 4499": "tests/documents/test_sessions.py types these sessions in",
     "etc/loop.sh": "tests/real/test_loop.py runs it",
     "make ": "it would install into the environment of these tests, or run them again",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
+    ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",
     "docker ": "it needs Docker, and builds an image from the network",
     "curl http://127.0.0.1:9400/metrics": "it asks the container",
     "kubectl ": "it needs a cluster",
@@ -40,6 +45,7 @@ ELSEWHERE: Final = {
     "helm install": "it needs a cluster; tests/manifests renders the chart",
     "etc/kubernetes/kwok-nodes.sh": "it needs a cluster; tests/manifests runs the script",
     "FAKEDEV_TEST_KUBECONFIG=": "it needs a cluster",
+    "KUBEBUILDER_ASSETS=": "it needs a real API server",
     "kill %1 %2": "it needs the jobs of an interactive shell",
     "python -": "it measures a library that is not installed",
     "nc localhost 9997                      $ nc": "two terminals side by side",
@@ -163,6 +169,11 @@ def checkout(tmp_path: Path, start_async: StartAsync) -> Checkout:
     return Checkout(tmp_path, start_async)
 
 
+def with_part(page: str, part: str) -> Command:
+    """The command of a page that has this text."""
+    return next(command for command in page_commands(page) if part in command.text)
+
+
 @pytest.mark.requires_program("curl")
 @pytest.mark.parametrize("page", SIMPLE)
 @pytest_twisted.ensureDeferred
@@ -184,6 +195,19 @@ async def test_page(checkout: Checkout, page: str) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_the_plan_for_a_cluster(checkout: Checkout) -> None:
+    """The configuration of the page, with nodes and pods as kubectl prints them."""
+    (text, *_) = re.findall(r"```yaml\n(.*?)```", (ROOT / "doc" / "kubernetes.md").read_text(), re.DOTALL)
+    (checkout.folder / "gpus.yaml").write_text(text)
+    items = {"nodes": [node("a", {"fakedev/pool": "h100"})], "pods": [pod("train", "a", {"nvidia.com/gpu": "2"})]}
+    for name, found in items.items():
+        (checkout.folder / f"{name}.json").write_text(json.dumps({"kind": "List", "items": found}))
+    printed = await checkout.run(with_part("kubernetes.md", "kube plan"))
+    assert "status.capacity.nvidia.com/gpu: 8" in printed
+    assert "pod default/train on a" in printed
+
+
+@pytest_twisted.ensureDeferred
 async def test_the_workload(checkout: Checkout) -> None:
     """Eleven minutes of work, in a simulated moment."""
     service = await checkout.serve()
@@ -192,11 +216,6 @@ async def test_the_workload(checkout: Checkout) -> None:
     await program.wait_for_text("Accepted")
     await service.fetch("/api/v1/clock", {"advance": "11m"})
     assert await program.wait() == 0
-
-
-def with_part(page: str, part: str) -> Command:
-    """The command of a page that has this text."""
-    return next(command for command in page_commands(page) if part in command.text)
 
 
 async def frontend(checkout: Checkout, command: Command) -> AsyncProgram:

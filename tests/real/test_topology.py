@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import pytest_twisted
+from twisted.internet import reactor
 
+from tests.support.kube.api_server import ClusterApi, node
+from tests.support.manifests import MANIFESTS, objects_of
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
-from tests.support.programs.processes import StartAsync, console
+from tests.support.programs.processes import StartAsync, clean_environment, console
 
 pytestmark = pytest.mark.real
 
@@ -49,3 +53,49 @@ async def test_the_page(start_async: StartAsync, tmp_path: Path) -> None:
     said = f"{path}:6: nodePools.a100.gpuCount: must be a whole number"
     await eventually(lambda: said in program.stderr, "the mistake is in the log")
     assert await utilization(service, uuid) == "55"
+
+
+def mount(folder: Path, version: int, text: str) -> None:
+    """What the kubelet does with a ConfigMap: a folder of its own, and a link that is replaced by renaming."""
+    (folder / f"..{version}").mkdir(parents=True)
+    (folder / f"..{version}" / "topology.yml").write_text(text, encoding="utf-8")
+    os.symlink(f"..{version}", folder / "..data_tmp")
+    os.rename(folder / "..data_tmp", folder / "..data")
+    if version == 1:
+        os.symlink("..data/topology.yml", folder / "topology.yml")
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_mounted_config_map(start_async: StartAsync, tmp_path: Path) -> None:
+    """As the manifests mount it: the users' ConfigMap has the pools, and a node follows it as it changes."""
+    (item, _) = objects_of((MANIFESTS / "components" / "fake-gpu-operator" / "topology.yaml").read_text())
+    (configuration,) = objects_of((MANIFESTS / "base" / "configuration.yaml").read_text())
+    text = configuration["data"]["fakedev.yaml"]
+    (tmp_path / "fakedev.yaml").write_text(text.replace("/run/fakedev", str(tmp_path)).replace("*:9400", "127.0.0.1:0"))
+    mount(tmp_path / "mounted", 1, item["data"]["topology.yml"])
+    api = ClusterApi(reactor)
+    api.start()
+    try:
+        (tmp_path / "kubeconfig").write_text(api.kubeconfig)
+        api.add(node("a", {"run.ai/simulated-gpu-node-pool": "default"}))
+        environment = clean_environment(
+            FAKEDEV__TOPOLOGY=str(tmp_path / "mounted" / "topology.yml"),
+            FAKEDEV__KUBERNETES__COMPATIBILITY="fake-gpu-operator",
+            FAKEDEV__KUBERNETES__KUBECONFIG=str(tmp_path / "kubeconfig"),
+        )
+        options = ["--config", str(tmp_path / "fakedev.yaml"), "--ready-file", str(tmp_path / "ready.json")]
+        program = start_async([*console("fakedev"), "serve", *options], environment=environment, folder=tmp_path)
+        await ready(program, tmp_path / "ready.json")
+
+        async def has(count: int) -> None:
+            def is_so() -> bool:
+                return api.get("nodes", "a")["status"]["capacity"].get("nvidia.com/gpu") == str(count)
+
+            await eventually(is_so, f"the node has {count} GPUs")
+
+        await has(2)
+        await eventually(lambda: api.items("configmaps", "default"), "the ConfigMap of the node")
+        mount(tmp_path / "mounted", 2, item["data"]["topology.yml"].replace("gpuCount: 2", "gpuCount: 6"))
+        await has(6)
+    finally:
+        await api.stop()

@@ -27,6 +27,7 @@ class MemoryNodeService:
     :param changed: called whenever it is told something.
     :ivar reports: the reports of each node, oldest first.
     :ivar restarts: the nodes whose plugins were started.
+    :ivar registrations: of each node the resources that its kubelet has taken.
     """
 
     def __init__(self, *views: NodeView, changed: Callable[[], None] = lambda: None) -> None:
@@ -35,6 +36,7 @@ class MemoryNodeService:
         self.attached: list[tuple[str, Callable[[NodeView], None]]] = []
         self.reports: dict[str, list[list[Allocation]]] = {}
         self.restarts: list[str] = []
+        self.registrations: dict[str, list[str]] = {}
         self._changed = changed
 
     def change(self, view: NodeView) -> None:
@@ -60,6 +62,11 @@ class MemoryNodeService:
     def restarted(self, node: str) -> None:
         """See NodeService."""
         self.restarts.append(node)
+        self._changed()
+
+    def registered(self, node: str, resources: Sequence[str]) -> None:
+        """See NodeService."""
+        self.registrations[node] = list(resources)
         self._changed()
 
     def report(self, node: str, allocations: Sequence[Allocation]) -> None:

@@ -180,7 +180,7 @@ def _link(fleet: Fleet, node: RosterNode, index: int, number: int) -> dict[str, 
 def _by_number(
     name: bytes, count: int, make: Callable[[int], ApiResource], absent: tuple[str, str, str]
 ) -> ApiResource:
-    """The child of a number in a path; a Missing when it is no number, or not below ``count``.
+    """The child of a number in a path; a MissingItem when it is no number, or not below ``count``.
 
     :param absent: what it would be, the path above it, and what exists instead.
     """

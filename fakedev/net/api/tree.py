@@ -13,7 +13,7 @@ from fakedev.net.api.queues import Queues
 from fakedev.net.api.tester import LoadCollection
 from fakedev.net.api.workloads import FaultsApi, Workloads, fault_kinds
 from fakedev.net.fleet.faults import FaultHub
-from fakedev.net.http.api import ApiHistory, ApiPage, ApiResource, Missing, counted, missing
+from fakedev.net.http.api import ApiHistory, ApiPage, ApiResource, MissingItem, counted, missing
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource, make_tree
 from fakedev.net.http.response import HttpError, Response
@@ -40,7 +40,7 @@ def add_api(root: GuardedResource, program: Program) -> None:
         web_paths.HISTORY: ApiHistory(history.of_fleet),
         web_paths.FIND: Find(fleet),
         web_paths.STREAM: Stream(program.live),
-        web_paths.LOAD: Missing(_NO_PLANS, "tester") if tester is None else LoadCollection(tester),
+        web_paths.LOAD: MissingItem(_NO_PLANS, "tester") if tester is None else LoadCollection(tester),
     }
     root.put_child("api", Folder(errors_as_json=True, v1=Version()))
     make_tree({path.fixed: resource for path, resource in resources.items()}, root)
@@ -49,7 +49,7 @@ def add_api(root: GuardedResource, program: Program) -> None:
 class Version(ApiResource):
     """/api/v1: the resources by name."""
 
-    def find_child(self, name: bytes, request: GuardedRequest) -> Missing:
+    def find_child(self, name: bytes, request: GuardedRequest) -> MissingItem:
         return missing("resource", name, self._there())
 
     def refusal(self, request: GuardedRequest) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
@@ -35,6 +35,7 @@ class OperatorTopology:
 
     :param uid_of: the UID of a workload's pod.
     :ivar is_on: whether the addresses exist.
+    :ivar version: a number that changes with the topology that is used.
     """
 
     def __init__(self, fleet: Fleet, uid_of: Callable[[WorkloadSpec], str] = made_uid) -> None:
@@ -46,6 +47,7 @@ class OperatorTopology:
         #: None: that of each pool.
         self._strategy: MigStrategy | None = None
         self.is_on = False
+        self.version = 0
 
     def find_uids(self, uid_of: Callable[[str, str], str]) -> None:
         """From now on the UIDs of pods are those of a cluster, where it has them.
@@ -56,10 +58,15 @@ class OperatorTopology:
 
     def follow(self, topology: Topology | None, *, is_on: bool) -> None:
         """Use another topology: at the start and after a reload."""
+        self.version += topology != self._topology
         self._topology, self.is_on = topology, is_on
         self._strategy = topology.mig_strategy if topology is not None else None
         nodes = topology.nodes if topology is not None else ()
         self._uids = {(node.name, name): use.uid for node in nodes for _, name, use in node.workloads() if use.uid}
+
+    def others(self, pool: str) -> Mapping[str, int]:
+        """The further resources of each node of a pool, beside its GPUs."""
+        return self._topology.others(pool) if self._topology is not None else {}
 
     def cluster(self, pool: str | None = None) -> dict[str, Any]:
         """The topology of the whole.
@@ -79,8 +86,7 @@ class OperatorTopology:
         from fakedev.kube.operator_objects import node_topology  # noqa: PLC0415
 
         devices = NodeDevices.of(self._fleet.spec.seed, node.pool, node.spec)
-        others = self._topology.others(node.pool.name) if self._topology is not None else {}
-        return node_topology(devices, self.uses(node), others, self._strategy)
+        return node_topology(devices, self.uses(node), self.others(node.pool.name), self._strategy)
 
     def uses(self, node: RosterNode) -> dict[int, list[GpuUse]]:
         """Who uses each GPU of a node, by its index, in the order of their start."""

@@ -91,10 +91,10 @@ class ApiCollection(ApiResource, ABC):
 
     @abstractmethod
     def item(self, name: str) -> GuardedResource:
-        """The resource of one item; a Missing where there is none."""
+        """The resource of one item; a MissingItem where there is none."""
 
 
-class Missing(ApiResource):
+class MissingItem(ApiResource):
     """404 with a reason, here and below.
 
     :param where: the part of the path at fault, in the error; empty for none.
@@ -108,17 +108,17 @@ class Missing(ApiResource):
         return self.error(404, self._text, "unknown-name" if self._where else "", self._where)
 
 
-def missing(noun: str, name: bytes | str, there: str) -> Missing:
+def missing(noun: str, name: bytes | str, there: str) -> MissingItem:
     """404 for an unknown name from the path.
 
     :param there: what exists instead.
     """
-    return Missing(f"no {noun} {shown(name)!r}: {there}", noun)
+    return MissingItem(f"no {noun} {shown(name)!r}: {there}", noun)
 
 
-def missing_node(roster: Roster, name: str) -> Missing:
+def missing_node(roster: Roster, name: str) -> MissingItem:
     """404 for an unknown node."""
-    return Missing(no_node(shown(name), roster, "node").text, "node")
+    return MissingItem(no_node(shown(name), roster, "node").text, "node")
 
 
 def unknown_pool(roster: Roster, name: str, code: str = "", where: str = "") -> HttpError | None:

@@ -151,7 +151,7 @@ class GuardedResource:
         return self.error(500, "internal error")
 
 
-class Missing(GuardedResource):
+class NotServed(GuardedResource):
     """404 here and below, with the reason.
 
     :param reason: why this address has no such pages.

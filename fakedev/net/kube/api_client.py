@@ -28,6 +28,8 @@ from fakedev.net.system.memory import collector_paused
 from fakedev.spec.api_server import ApiServer
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+#: The flow of the requests of a lease.
+LEASE_FLOW: Final = "lease"
 #: So often a request is sent that the server answers with 429 or 5xx.
 MOST_ATTEMPTS: Final = 6
 #: An answer that takes longer is given up.
@@ -93,7 +95,8 @@ class ApiClient:
         self._agent, self._pool = make_agent(reactor, server, _MOST_CONNECTIONS)
         self._outage = Backoff(random)
         self._flow_backoffs: dict[str, Backoff] = {}
-        self._active: set[Deferred[Any]] = set()
+        #: The requests and streams that are not over, each with whether the server is asked for a change by it.
+        self._active: dict[Deferred[Any], bool] = {}
 
     def make_backoff(self) -> Backoff:
         """Waits of 0.1 s to 30 s for what a caller tries again itself."""
@@ -117,7 +120,7 @@ class ApiClient:
         :param attempts: how often it is sent; 1: it also fails, at once, when the server cannot be reached.
         """
         call = self._call(method, path, query, body, content_type, flow, is_watch=False)
-        return self._tracked(self._request(call, attempts))
+        return self._tracked(self._request(call, attempts), is_change=method != "GET" and flow != LEASE_FLOW)
 
     def merge_patch(self, path: str, patch: Mapping[str, Any], *, flow: str = "") -> Deferred[Any]:
         """Merge a patch into an object, or into its status at the path of that; the object as it is then."""
@@ -142,7 +145,12 @@ class ApiClient:
         :param opened: called when the answer begins.
         """
         call = self._call("GET", path, query, None, "", flow, is_watch=True)
-        return self._tracked(self._stream(call, received, silence_seconds, opened))
+        return self._tracked(self._stream(call, received, silence_seconds, opened), is_change=False)
+
+    def cancel_changes(self) -> None:
+        """Cancel the requests that change something, but for those of the lease: another one may write now."""
+        for each in [each for each, is_change in self._active.items() if is_change]:
+            each.cancel()
 
     def stop(self) -> Deferred[Any]:
         """Cancel all requests and streams; fires when the connections are closed.
@@ -170,12 +178,12 @@ class ApiClient:
         data = None if body is None else orjson.dumps(body)
         return _Call(method, url, target, verb_of(method, target, is_watch=is_watch), flow, data, content_type)
 
-    def _tracked(self, coroutine: Coroutine[Deferred[Any], Any, Any]) -> Deferred[Any]:
+    def _tracked(self, coroutine: Coroutine[Deferred[Any], Any, Any], *, is_change: bool) -> Deferred[Any]:
         running: Deferred[Any] = Deferred.fromCoroutine(coroutine)
-        self._active.add(running)
+        self._active[running] = is_change
 
         def forget(result: Any) -> Any:
-            self._active.discard(running)
+            self._active.pop(running, None)
             return result
 
         return running.addBoth(forget)

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.health import HealthWatch
+from fakedev.kube.pod_record import PodKey, WorkKey
 from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.fleet_nodes import FleetNodes
 from fakedev.net.kube.inbox import Inbox
@@ -45,7 +46,7 @@ class Controller:
         self._turn: IDelayedCall | None = None
         self._has_nodes = False
         self._source = fleet.source
-        self._refused: dict[tuple[str, str], IDelayedCall] = {}
+        self._later: dict[PodKey, IDelayedCall] = {}
         self._problems: Mapping[str, str] = {}
         self._is_stopped = False
         self._is_paused = True
@@ -88,6 +89,7 @@ class Controller:
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
         self.nodes.ticked()
+        self.writer.ticked()
         if self._config_maps is not None and not self._is_paused:
             self._config_maps.ticked()
         if self.cluster.is_changed:
@@ -99,9 +101,11 @@ class Controller:
         if health is not None:
             self.cluster.health_changed(node, health)
 
-    def work_ended(self, key: tuple[str, str, str], code: int) -> None:
+    def work_ended(self, key: WorkKey, code: int) -> None:
         """The work of a container has ended by itself."""
-        self.cluster.ended(key, code)
+        again_seconds = self.cluster.ended(key, code)
+        if again_seconds:
+            self._try_later(key[:2], again_seconds)
         self.changed()
 
     def changed(self) -> None:
@@ -112,11 +116,13 @@ class Controller:
     def pause(self) -> None:
         """Write nothing to the cluster until :meth:`resume`: another fakedev may do so now."""
         self._is_paused = True
+        self.writer.pause()
         self.inbox.clear()  # there will be new lists
 
     def resume(self) -> None:
         """Write to the cluster (again)."""
         self._is_paused = False
+        self.writer.resume()
         self.changed()
 
     def stop(self) -> None:
@@ -127,7 +133,7 @@ class Controller:
         for writer in (self._slices, self._config_maps):
             if writer is not None:
                 writer.stop()
-        for call in (self._turn, *self._refused.values()):
+        for call in (self._turn, *self._later.values()):
             if call is not None and call.active():
                 call.cancel()
 
@@ -149,9 +155,8 @@ class Controller:
             self.nodes.want(self.cluster.fleet_nodes())
         self._note_problems()
         for name in self.cluster.take_joined(_NODES_AT_ONCE):
-            health = self._health.refresh(name)
-            if health is not None:
-                self.cluster.health_changed(name, health)
+            self._health.refresh(name)
+            self.cluster.health_changed(name, self._health.of(name))
         if self.cluster.has_joined:
             self.changed()
             return
@@ -159,6 +164,7 @@ class Controller:
         if changes:
             for key, reason in self.work.change(changes):
                 self._refuse(key, reason)
+        if self.cluster.has_more_work:
             self.changed()
         if not self._is_paused:
             self.writer.write()
@@ -167,17 +173,20 @@ class Controller:
                     self._slices.want(name, slices)
         self.service.tell_changes(self.cluster.take_views())
 
-    def _is_there(self, node: str) -> bool:
-        return self._fleet.roster.node(node) is not None
+    def _is_there(self, node: str, pool: str) -> bool:
+        found = self._fleet.roster.node(node)
+        return found is not None and found.pool.name == pool
 
-    def _refuse(self, key: tuple[str, str, str], reason: str) -> None:
-        pod = key[:2]
+    def _refuse(self, key: WorkKey, reason: str) -> None:
         self.cluster.refused(key, reason)
-        if pod not in self._refused:
-            self._refused[pod] = self._clock.callLater(_AGAIN_SECONDS, self._try_again, pod)
+        self._try_later(key[:2], _AGAIN_SECONDS)
 
-    def _try_again(self, pod: tuple[str, str]) -> None:
-        del self._refused[pod]
+    def _try_later(self, pod: PodKey, seconds: float) -> None:
+        if pod not in self._later and not self._is_stopped:
+            self._later[pod] = self._clock.callLater(seconds, self._try_again, pod)
+
+    def _try_again(self, pod: PodKey) -> None:
+        del self._later[pod]
         self.cluster.again_pod(*pod)
         self.changed()
 

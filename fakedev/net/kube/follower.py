@@ -139,10 +139,10 @@ class ClusterFollower(Service):
 
     def trouble(self) -> str | None:
         """Why fakedev does not follow the cluster now; None when it does."""
+        if self.client.troubles.texts:
+            return self.client.troubles.texts[0]  # they tell more of why there is no lease
         if self._reason:
             return self._reason
-        if self.client.troubles.texts:
-            return self.client.troubles.texts[0]
         if not self._watches or not all(watch.is_current for watch in self._watches):
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None
@@ -173,6 +173,9 @@ class ClusterFollower(Service):
     def _lost(self, reason: str) -> None:
         self._reason = reason
         self.controller.pause()
+        if self._slices is not None:
+            self._slices.lost(reason)
+        self.client.cancel_changes()
         for watch in self._watches:
             watch.stop()
         self._watches = []

@@ -38,7 +38,9 @@ def cluster_metrics(follower: ClusterFollower, clock: IReactorTime) -> Iterable[
         ("nodes", "Simulated nodes.", sum(1 for _ in controller.cluster.nodes())),
         ("refused_nodes", "Nodes with the label that are not simulated.", len(controller.cluster.problems)),
         ("pods", "Pods on simulated nodes that want devices.", sum(1 for _ in controller.cluster.pods())),
-        ("registered", "Nodes whose fakedev-node is connected.", controller.service.attached_count),
+        ("refused_patches", "Nodes that the API server does not let be changed.", controller.writer.refused_count),
+        ("attached", "Nodes whose fakedev-node is connected.", controller.service.attached_count),
+        ("registered", "Nodes whose kubelet has taken a device plugin.", controller.service.registered_count),
     ):
         yield GaugeMetricFamily(f"fakedev_kubernetes_{name}", text, float(value))
     dropped = "Events for nodes and pods that were dropped because too many waited."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-import orjson
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -45,6 +45,9 @@ class NodeService(Protocol):
 
     def restarted(self, node: str) -> None:
         """The plugins of a node were started (anew)."""
+
+    def registered(self, node: str, resources: Sequence[str]) -> None:
+        """The kubelet has taken the plugins of these resources, and no others; a DRA plugin counts by its driver."""
 
     def report(self, node: str, allocations: Sequence[Allocation]) -> None:
         """What PodResources says now, whole."""
@@ -126,6 +129,11 @@ class NodeSession:
         self._service.restarted(self._attached())
         return Reply()
 
+    def do_registered(self, arguments: Mapping[str, Any]) -> Reply:
+        """Some plugins are registered."""
+        self._service.registered(self._attached(), arguments.get("resources", []))
+        return Reply()
+
     def do_report(self, arguments: Mapping[str, object]) -> Reply:
         """Take a part of a report; the last one completes it."""
         node, has_more = self._attached(), bool(arguments.get("more"))
@@ -194,8 +202,8 @@ class NodePortFactory(LineServerFactory):
 
 
 def _is_too_long(shown: Mapping[str, object]) -> bool:
-    # Six bytes for a character that is not ASCII, and the fields around the view.
-    return len(orjson.dumps(shown)) + 100 > MAX_VIEW_BYTES
+    # As it is sent: characters that are not ASCII have six bytes. There are other fields around the view.
+    return len(json.dumps(shown, separators=(",", ":"))) + 100 > MAX_VIEW_BYTES
 
 
 def _view_lines(view: NodeView) -> Iterator[str]:

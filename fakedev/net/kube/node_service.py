@@ -24,11 +24,17 @@ class ClusterNodes:
         self._changed = changed
         self._restarted = restarted
         self._listeners: dict[str, list[Tell]] = {}
+        self._registered: dict[str, Sequence[str]] = {}
 
     @property
     def attached_count(self) -> int:
         """How many nodes have a fakedev-node that is connected."""
         return len(self._listeners)
+
+    @property
+    def registered_count(self) -> int:
+        """How many nodes have a kubelet that has taken a plugin."""
+        return sum(bool(resources) for resources in self._registered.values())
 
     def attach(self, node: str, tell: Tell) -> NodeView:
         """See NodeService."""
@@ -41,6 +47,8 @@ class ClusterNodes:
         remaining = [each for each in self._listeners.pop(node, []) if each != tell]
         if remaining:
             self._listeners[node] = remaining
+        else:
+            self._registered.pop(node, None)
 
     def tell_changes(self, names: Iterable[str]) -> None:
         """Tell those who are attached the views that have changed."""
@@ -55,6 +63,10 @@ class ClusterNodes:
         """See NodeService."""
         self._restarted(node)
         self._changed()
+
+    def registered(self, node: str, resources: Sequence[str]) -> None:
+        """See NodeService."""
+        self._registered[node] = resources
 
     def report(self, node: str, allocations: Sequence[Allocation]) -> None:
         """See NodeService."""
@@ -78,13 +90,12 @@ class ClusterNodes:
     def prepare(self, node: str, namespace: str, claim: str, uid: str) -> Sequence[PreparedDevice]:
         """See NodeService."""
         self._view(node)
-        return self._cluster.prepared(node, namespace, claim)
+        return self._cluster.prepared(node, namespace, claim, uid)
 
     def _view(self, node: str) -> NodeView:
         view = self._cluster.view(node)
         if view is None:
-            hint = self._cluster.problems.get(node) or did_you_mean(
-                node, (each.name for each in self._cluster.nodes()), ": the cluster has no such node with the label"
-            )
-            raise Refused("unknown-name", f"node {node!r} is not simulated; {hint}", "node")
+            known = did_you_mean(node, (each.name for each in self._cluster.nodes()))
+            hint = self._cluster.problems.get(node) or f"no node of the cluster with this name has the label{known}"
+            raise Refused("unknown-name", f"node {node!r} is not simulated: {hint}", "node")
         return view

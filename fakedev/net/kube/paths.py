@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
+from fakedev.net.kube.permissions import PERMISSIONS
+
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -65,7 +67,10 @@ def verb_of(method: str, target: Target, *, is_watch: bool = False) -> str:
 
 def role_rule(verb: str, target: Target) -> str:
     """What a role lacks, as the line that adds it: ``add to the ClusterRole: - {apiGroups: [""], ...}``."""
-    role = f"Role in namespace {target.namespace}" if target.namespace else "ClusterRole"
+    is_wide = any(
+        (each.group, each.resource, each.is_namespaced) == (target.group, target.shown, False) for each in PERMISSIONS
+    )
+    role = f"Role in namespace {target.namespace}" if target.namespace and not is_wide else "ClusterRole"
     rule = f'- {{apiGroups: ["{target.group}"], resources: ["{target.shown}"], verbs: ["{verb}"]}}'
     named = f' "{target.name}"' if target.name else ""
     return f"the API server forbids to {verb} {target.shown}{named}: add to the {role}: {rule}"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from fakedev.kube.cluster import WorkChange
 from fakedev.kube.pod_record import WorkKey
+from fakedev.kube.work_changes import WorkChange
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from fakedev.kube.dra_slices import changes, is_ours
+from fakedev.kube.dra_slices import SliceChanges, changes, is_ours
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.api_error import ApiError
 from fakedev.net.kube.paths import Target
@@ -113,28 +113,35 @@ class SliceWriter:
                 if not needed:
                     return
                 try:
-                    for item in needed.create:
-                        self._note(await self._client.request("POST", SLICES_PATH, body=item, flow="slices"))
-                    for item in needed.replace:
-                        path = _path(item["metadata"]["name"])
-                        self._note(await self._client.request("PUT", path, body=item, flow="slices"))
-                    for name in needed.delete:
-                        await self._client.request("DELETE", _path(name), flow="slices")
-                        self._present.get(node, {}).pop(name, None)
+                    await self._send(node, needed)
                 except ApiError as error:
                     if error.code not in (404, 409):
-                        self.log.error("the ResourceSlices of {node}: {reason}", node=node, reason=str(error))
-                        break
+                        raise
                     conflicts += 1
                     await self._read_again(node)
-            self._again_later(node)
+        except ApiError as error:
+            self.log.error("the ResourceSlices of {node}: {reason}", node=node, reason=str(error))
         finally:
             self._busy.discard(node)
+        self._again_later(node)
+
+    async def _send(self, node: str, needed: SliceChanges) -> None:
+        for item in needed.create:
+            self._note(await self._client.request("POST", SLICES_PATH, body=item, flow="slices"))
+        for item in needed.replace:
+            path = _path(item["metadata"]["name"])
+            self._note(await self._client.request("PUT", path, body=item, flow="slices"))
+        for name in needed.delete:
+            await self._client.request("DELETE", _path(name), flow="slices")
+            self._present.get(node, {}).pop(name, None)
 
     async def _read_again(self, node: str) -> None:
-        """Another writer was faster, or a slice is gone: look at each that is known or wanted."""
+        """Another writer was faster, or a slice is gone: look at each that is known or wanted.
+
+        :raises ApiError: what is known stays as it was.
+        """
         names = {*self._present.get(node, ()), *(each["metadata"]["name"] for each in self._wanted.get(node, ()))}
-        self._present[node] = {}
+        found = {}
         for name in sorted(names):
             try:
                 item = await self._client.request("GET", _path(name), flow="slices")
@@ -143,7 +150,8 @@ class SliceWriter:
                     raise
                 continue
             if is_ours(item):
-                self._note(item)
+                found[name] = item
+        self._present[node] = found
 
     def _again_later(self, node: str) -> None:
         if node not in self._later and not self._is_stopped:

@@ -12,7 +12,7 @@ from fakedev.exposition.discovery import node_chooser, target_of
 from fakedev.net.api.tree import add_api
 from fakedev.net.http.api import argument, unknown_key, unknown_pool
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Answer, Folder, GuardedResource, Missing, make_tree
+from fakedev.net.http.resource import Answer, Folder, GuardedResource, NotServed, make_tree
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.slices import Steps
 from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
@@ -55,28 +55,28 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
     if queues is not None:
         tree[web_paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(web_paths.QUEUE_METRICS))
     else:
-        tree[web_paths.QUEUE_METRICS] = Missing("the configuration has no queues")
+        tree[web_paths.QUEUE_METRICS] = NotServed("the configuration has no queues")
     if program.topology.is_on:
         tree[web_paths.TOPOLOGY] = TopologyPage(program.topology, selection)
         tree[web_paths.NODE_TOPOLOGY] = NodeTopologies(program.topology, program.fleet, selection)
     else:
-        tree |= {path: Missing(NO_TOPOLOGY) for path in (web_paths.TOPOLOGY, web_paths.NODE_TOPOLOGY)}
+        tree |= {path: NotServed(NO_TOPOLOGY) for path in (web_paths.TOPOLOGY, web_paths.NODE_TOPOLOGY)}
     if is_full:
         tree[web_paths.OWN_METRICS] = OwnMetricsResource(program.own_metrics)
         tree[web_paths.RELOAD] = Reload(program.reload)
         tree[web_paths.WORKLOAD_METRICS] = MetricsPage(pages.workload_page(), scraped(web_paths.WORKLOAD_METRICS))
     else:
         own = (web_paths.OWN_METRICS, web_paths.RELOAD, web_paths.WORKLOAD_METRICS)
-        tree |= {path: Missing(_ONLY_METRICS) for path in own}
+        tree |= {path: NotServed(_ONLY_METRICS) for path in own}
     root = make_tree({path.fixed: resource for path, resource in tree.items()})
     if is_full:
         add_api(root, program)
         root.put_child("page", program.files.folder())
-        no_load = Missing("the configuration has no tester")
+        no_load = NotServed("the configuration has no tester")
         root.put_child("tester", no_load if program.tester is None else make_tester_folder(program.tester))
     else:
         for name in ("api", "page", "tester"):
-            root.put_child(name, Missing(_ONLY_METRICS, errors_as_json=name == "api"))
+            root.put_child(name, NotServed(_ONLY_METRICS, errors_as_json=name == "api"))
     return root
 
 

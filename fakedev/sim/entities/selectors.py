@@ -172,6 +172,8 @@ def no_node(name: str, roster: Roster, where: str) -> Refused:
     if roster.whole is not None and roster.whole.node(name) is not None:
         return _elsewhere(f"node {name!r}", [name], roster, where)
     known = [node.name for node in roster.nodes]
+    if not known:
+        return Refused("unknown-name", "the fleet has no node: none of its cluster has come yet", where)
     return Refused("unknown-name", f"no node {name!r}{_nearest(name, known)}", where)
 
 

@@ -38,6 +38,11 @@ def labels_of(configuration: Configuration) -> list[str]:
     return [label.name for label in configuration.identities["gpus"].labels]
 
 
+def pod_labels(configuration: Configuration) -> list[str]:
+    """The labels of pods, without those of resource claims."""
+    return [label for label in labels_of(configuration) if not label.startswith("dra_")][-3:]
+
+
 def test_nothing_said() -> None:
     """Eight H100s on all interfaces at 9400, the exporter's own counters, no pods, numbers that stay for 30 s."""
     configuration = configured(NODE_NAME="worker-3")
@@ -72,7 +77,7 @@ def test_flags_and_variables(arguments: list[str], environ: Mapping[str, str]) -
     configuration = configured(*arguments, **environ)
     assert configuration.web[0].listen.display == "*:9500"
     assert configuration.identities["gpus"].hold_seconds == 1
-    assert labels_of(configuration)[-3:] == ["container", "namespace", "pod"]
+    assert pod_labels(configuration) == ["container", "namespace", "pod"]
 
 
 def test_no_hostname() -> None:
@@ -201,7 +206,7 @@ def test_windows_of_its_own_families(tmp_path: Path) -> None:
 def test_names_of_old() -> None:
     """-o names labels as version 1.x did; -rbmn writes dashes into the model's name."""
     assert labels_of(configured("-o", "-k"))[1] == "uuid"
-    assert labels_of(configured("-o", "-k"))[-3:] == ["container_name", "pod_namespace", "pod_name"]
+    assert pod_labels(configured("-o", "-k")) == ["container_name", "pod_namespace", "pod_name"]
     text, made = meant("-rbmn", "-a", "127.0.0.1:9400")
     with application(text, files=Files(environ={}, made=made)) as app:
         assert 'modelName="NVIDIA-H100-80GB-HBM3"' in app.get("/metrics").body.decode()

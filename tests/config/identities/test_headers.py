@@ -15,6 +15,7 @@ IDENTITY = "name: mine\nbased-on: tpu@1\n"
 FLEET = """
 fleet: {{pools: [{{name: p, nodes: [n], devices-per-node: 1, identity: {folder}/mine.yaml}}]}}
 web: [{{listen: "127.0.0.1:9400", serve: exporter}}]
+workloads: {{listen: []}}
 """
 
 

@@ -16,6 +16,7 @@ fleet:
     - {name: m, nodes: [mig-0], device: a100, devices-per-node: 1, mig: [3g.20gb, 1g.5gb]}
     - {name: t, nodes: [t4-0], device: t4, devices-per-node: 1}
 web: ["127.0.0.1:9400"]
+workloads: {listen: []}
 queues:
   names: [sleep]
   listen-clients: ["127.0.0.1:9997"]

@@ -78,6 +78,6 @@ def test_verbs_and_rules() -> None:
     assert [verb_of("GET", pods), verb_of("GET", pods, is_watch=True)] == ["list", "watch"]
     assert verb_of("GET", Target("", "v1", "pods", "gpus", "a")) == "get"
     assert role_rule("create", Target("", "v1", "pods", "gpus", "a", "eviction")) == (
-        'the API server forbids to create pods/eviction "a": add to the Role in namespace gpus: '
+        'the API server forbids to create pods/eviction "a": add to the ClusterRole: '
         '- {apiGroups: [""], resources: ["pods/eviction"], verbs: ["create"]}'
     )

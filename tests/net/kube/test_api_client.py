@@ -120,7 +120,7 @@ def test_the_rest_goes_on_when_something_is_forbidden(
     failed = client.request("POST", "/api/v1/namespaces/default/events", body={"metadata": {"name": "a"}})
     asked = client.request("GET", NODES)
     reactor.settle()
-    assert "Role in namespace default" in client.troubles.texts[0]
+    assert "add to the ClusterRole" in client.troubles.texts[0]
     failure_result_of(failed, ApiError)
     success_result_of(asked)
 

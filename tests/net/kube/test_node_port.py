@@ -126,7 +126,7 @@ def test_attach_again() -> None:
     assert len(port.service.attached) == 1
 
 
-@pytest.mark.parametrize("verb", ["restarted", "report", "prefer", "prepare"])
+@pytest.mark.parametrize("verb", ["restarted", "registered", "report", "prefer", "prepare"])
 def test_the_node_comes_first(verb: str) -> None:
     """Everything about a node needs its name."""
     fields = {
@@ -145,6 +145,16 @@ def test_a_node_that_is_not_simulated() -> None:
     assert port.error("restarted").startswith("bad-argument name the node")
     assert port.ask("attach", node="a")["ok"] is True
     assert port.error("attach", node="b") == "bad-argument node: this connection belongs to a; open another one"
+
+
+def test_registrations() -> None:
+    """The whole list; in words with commas."""
+    port = Port()
+    port.ask("attach", node="a")
+    port.ask("registered", resources=[GPU, "nvidia.com/mig-1g.10gb"])
+    assert port.service.registrations == {"a": [GPU, "nvidia.com/mig-1g.10gb"]}
+    port.ask("registered")
+    assert port.service.registrations == {"a": []}
 
 
 def test_a_report_in_parts() -> None:

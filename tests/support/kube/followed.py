@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from twisted.protocols.policies import WrappingFactory
 
+from fakedev.net.http.site import GuardedSite
 from fakedev.net.kube.node_port import NodePortFactory
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication
 from tests.support.kube.api_server import ClusterApi
@@ -44,22 +47,51 @@ class FollowedCluster:
 
     :param folder: for the kubeconfig.
     :param pool, more: further keys of the pool, and of ``kubernetes:``, each with a comma before it.
+    :param text: the configuration, with places for these.
+    :param beside: another one, whose cluster, reactor and configuration this one shares.
     """
 
-    def __init__(self, folder: Path, pool: str = "", more: str = "", text: str = POOLS, record: str = "") -> None:
-        self.reactor = ClusterReactor()
-        self.api = ClusterApi(self.reactor)
-        self.api.start()
+    def __init__(
+        self, folder: Path, pool: str = "", more: str = "", text: str = POOLS, record: str = "",
+        beside: FollowedCluster | None = None,
+    ) -> None:  # fmt: skip
+        self.reactor = beside.reactor if beside is not None else ClusterReactor()
+        self.api = beside.api if beside is not None else ClusterApi(self.reactor)
+        if beside is None:
+            self.api.start()
         kubeconfig = os.path.join(folder, "kubeconfig")
         Path(kubeconfig).write_text(self.api.kubeconfig, encoding="utf-8")
-        self.text = text.format(kubeconfig=kubeconfig, pool=pool, more=more)
+        self._values = {"kubeconfig": kubeconfig, "pool": pool, "more": more}
+        self.text = text.format(**self._values)
         self._record = record
+        self._site: Any = None
         self.app: MemoryApplication = None  # type: ignore[assignment]  # start
 
     def start(self) -> None:
         """Start the application; ticks follow."""
         self.app = MemoryApplication(self.text, self._record, reactor=self.reactor)
+        # Others may have the same reactor: the last one is ours.
+        self._site = self.app.factories(GuardedSite)[-1]
         self.reactor.settle()
+
+    def stop(self) -> None:
+        """Stop the application as SIGTERM does."""
+        ended: list[object] = []
+        self.app.service.stopService().addBoth(ended.append)
+        self.reactor.pass_seconds(4)
+        assert ended == [None]
+
+    def start_again(self) -> None:
+        """Stop the application, and start another one."""
+        self.stop()
+        self.start()
+
+    def reload(self, text: str) -> Any:
+        """Reload with another configuration, with places as at the start; the answer of the port."""
+        self.app.text = self.text = text.format(**self._values)
+        answer = self.app.ask("POST", "/-/reload", b"", place=self._place)
+        self.reactor.settle()
+        return answer
 
     def tick(self, count: int = 1) -> None:
         """Let ticks pass, and what follows from each."""
@@ -68,14 +100,78 @@ class FollowedCluster:
             self.reactor.advance(1)
             self.reactor.settle()
 
+    # -- what the application shows -----------------------------------------------------------------
+
+    @property
+    def _place(self) -> int:
+        return self.app.factories(GuardedSite).index(self._site)
+
+    def get(self, path: str) -> Any:
+        """The answer to GET of a path."""
+        return self.app.get(path, place=self._place)
+
     def page(self, node: str) -> str:
         """The metrics of a node."""
-        answer = self.app.get(f"/nodes/{node}/metrics")
+        answer = self.get(f"/nodes/{node}/metrics")
         return str(answer.body.decode()) if answer.status == 200 else f"status {answer.status}"
+
+    def rows(self, node: str, family: str = "DCGM_FI_DEV_GPU_UTIL") -> list[dict[str, str]]:
+        """The labels of each row of a family on the page of a node, with its ``value``."""
+        found = []
+        for labels, value in re.findall(rf"^{family}{{(.*)}} (\S+)", self.page(node), re.MULTILINE):
+            found.append(dict(re.findall(r'(\w+)="([^"]*)"', labels)) | {"value": value})
+        return found
+
+    def held(self, node: str) -> dict[tuple[str, str], list[str]]:
+        """The UUIDs of the devices of each pod and container on the page of a node, instances by their own number."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for row in self.rows(node):
+            if row.get("pod"):
+                instance = f"/{row['GPU_I_ID']}" if row.get("GPU_I_ID") else ""
+                found.setdefault((row["pod"], row["container"]), []).append(row["UUID"] + instance)
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A value of our own metrics, of the row with these labels; 0 when there is none."""
+        for given, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)", self.own_metrics, re.MULTILINE):
+            found = dict(re.findall(r'(\w+)="([^"]*)"', given))
+            if labels.items() <= found.items():
+                return float(value)
+        return 0.0
+
+    @property
+    def own_metrics(self) -> str:
+        """The page /-/metrics."""
+        return str(self.get("/-/metrics").body.decode())
+
+    @property
+    def ready(self) -> str:
+        """What /readyz says; empty when it is ready."""
+        answer = self.get("/readyz")
+        return "" if answer.status == 200 else str(json.loads(answer.body)["reason"])
+
+    # -- what the cluster has -----------------------------------------------------------------------
 
     def node(self, name: str) -> Any:
         """A node of the API."""
         return self.api.get("nodes", name)
+
+    def counts(self, node: str, resource: str = "nvidia.com/gpu") -> tuple[str | None, str | None]:
+        """Capacity and allocatable of a resource of a node."""
+        status = self.node(node)["status"]
+        return status["capacity"].get(resource), status["allocatable"].get(resource)
+
+    def events(self, name: str = "") -> list[tuple[str, str, str]]:
+        """Object, reason and message of the Events of an object, or of all, in order of arrival."""
+        items = sorted(self.api.items("events"), key=lambda item: int(item["metadata"]["resourceVersion"]))
+        found = [(each["involvedObject"]["name"], each["reason"], each["message"]) for each in items]
+        return [each for each in found if name in ("", each[0])]
+
+    def reasons(self, name: str) -> list[str]:
+        """The reasons of the Events of an object."""
+        return [reason for _, reason, _ in self.events(name)]
+
+    # -- what users do ------------------------------------------------------------------------------
 
     def say(self, *lines: str) -> list[str]:
         """Words at the workload port."""

@@ -8,6 +8,11 @@ from typing import Any
 
 Item = dict[str, Any]
 _SET = re.compile(r"\s*([^\s!=,()]+)\s+(in|notin)\s+\(([^)]*)\)\s*")
+#: Those of nodes and pods, and of Events, as ``kubectl describe`` asks for them.
+_FIELDS = frozenset((
+    "metadata.name", "metadata.namespace", "spec.nodeName", "status.phase", "reason", "type",
+    "involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid",
+))  # fmt: skip
 _SEPARATOR = re.compile(r",(?![^(]*\))")
 
 
@@ -46,7 +51,7 @@ def _label_test(text: str) -> Callable[[dict[str, str]], bool]:
 def _field_test(text: str) -> Callable[[Item], bool]:
     is_equal = "!=" not in text
     path, _, value = text.replace("!=", "=").replace("==", "=").partition("=")
-    if path not in ("metadata.name", "metadata.namespace", "spec.nodeName", "status.phase", "involvedObject.name"):
+    if path not in _FIELDS:
         raise ValueError(f"field label not supported: {path}")
 
     def selects(item: Item) -> bool:

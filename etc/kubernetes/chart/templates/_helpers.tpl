@@ -35,6 +35,7 @@
 {{- end }}
 {{- if .Values.topology.nodePools }}
 - {name: FAKEDEV__KUBERNETES__COMPATIBILITY, value: fake-gpu-operator}
+- {name: FAKEDEV__TOPOLOGY, value: /etc/fakedev-topology/topology.yml}
 {{- end }}
 {{- end }}
 

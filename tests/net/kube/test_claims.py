@@ -1,0 +1,341 @@
+"""Devices by Dynamic Resource Allocation, in memory: slices and their taints, claims, and what pages show of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.kube.api_server import node, pod
+from tests.support.kube.followed import LABEL, FollowedCluster
+
+GPU = "nvidia.com/gpu"
+DRIVER = "gpu.nvidia.com"
+SLICES, CLAIMS = "resourceslices", "resourceclaims"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FollowedCluster:
+    """A node whose devices are offered by slices alone; the application runs."""
+    return followed(tmp_path)
+
+
+def followed(folder: Path, resources: str = "dra", **more: str) -> FollowedCluster:
+    """A cluster with a node ``a`` and the application."""
+    made = FollowedCluster(folder, more=f", resources: {resources}{more.pop('more', '')}", **more)
+    made.api.add(node("a", {LABEL: "h100"}))
+    made.start()
+    made.tick(2)
+    return made
+
+
+def slices_of(cluster: FollowedCluster, name: str = "a") -> list[Any]:
+    """The slices of a node."""
+    return [each for each in cluster.api.items(SLICES) if each["spec"]["nodeName"] == name]
+
+
+def taints(cluster: FollowedCluster) -> dict[str, list[tuple[str, str, str]]]:
+    """Key, value and effect of the taints of each device that has any."""
+    devices = [device for each in slices_of(cluster) for device in each["spec"]["devices"]]
+    return {
+        device["name"]: [(each["key"], each.get("value", ""), each["effect"]) for each in device["taints"]]
+        for device in devices
+        if device.get("taints")
+    }
+
+
+def generation(cluster: FollowedCluster) -> int:
+    """Of the node's pool, which all its slices have."""
+    (found,) = {each["spec"]["pool"]["generation"] for each in slices_of(cluster)}
+    return int(found)
+
+
+def add_claim(
+    cluster: FollowedCluster, name: str, devices: dict[str, str], *pods: dict[str, Any]
+) -> None:  # fmt: skip
+    """A claim that the scheduler has allocated and reserved.
+
+    :param devices: of the node's pool, by request.
+    :param pods: as the API has them.
+    """
+    results = [
+        {"request": request, "driver": DRIVER, "pool": "a", "device": device} for request, device in devices.items()
+    ]
+    reserved = [
+        {"resource": "pods", "name": each["metadata"]["name"], "uid": each["metadata"]["uid"]} for each in pods
+    ]
+    metadata = {"name": name, "namespace": "default"}
+    cluster.api.add({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": {}})
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
+    cluster.api.modify(CLAIMS, name, {"status": status}, "default")
+
+
+def claiming(name: str, claim: str, *containers: str, request: str = "") -> dict[str, Any]:
+    """A running pod whose containers use a claim.
+
+    :param containers: their names; none: ``main``.
+    :param request: the only one that they use; empty: all.
+    """
+    item = pod(name, "a")
+    use = {"name": "gpus", **({"request": request} if request else {})}
+    item["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimName": claim}]
+    item["spec"]["containers"] = [
+        {"name": each, "image": "busybox", "resources": {"claims": [use]}} for each in containers or ("main",)
+    ]
+    return item
+
+
+def rows(cluster: FollowedCluster, **labels: str) -> list[dict[str, str]]:
+    """The labels of the rows of the utilization that have a pod, and these labels."""
+    found = []
+    for text in re.findall(r"^DCGM_FI_(?:DEV_GPU_UTIL|PROF_GR_ENGINE_ACTIVE)\{(.*)\}", cluster.page("a"), re.MULTILINE):
+        row = dict(re.findall(r'(\w+)="([^"]*)"', text))
+        if row.get("pod") and labels.items() <= row.items():
+            found.append(row)
+    return found
+
+
+def shown(cluster: FollowedCluster, **labels: str) -> set[tuple[str, str, str]]:
+    """GPU, pod and container of these rows."""
+    return {(row["gpu"], row["pod"], row["container"]) for row in rows(cluster, **labels)}
+
+
+def test_slices_in_the_place_of_capacity(cluster: FollowedCluster) -> None:
+    """Each GPU is a device of the node's slice, owned by the node; the node has labels and no extended resources."""
+    (found,) = slices_of(cluster)
+    item = cluster.node("a")
+    assert found["spec"]["driver"] == DRIVER
+    assert found["spec"]["pool"] == {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    assert [device["name"] for device in found["spec"]["devices"]] == [f"gpu-{index}" for index in range(8)]
+    assert found["metadata"]["ownerReferences"][0]["uid"] == item["metadata"]["uid"]
+    uuids = [device["attributes"]["uuid"]["string"] for device in found["spec"]["devices"]]
+    assert uuids == re.findall(r'^DCGM_FI_DEV_GPU_TEMP\{.*UUID="([^"]+)"', cluster.page("a"), re.MULTILINE)
+    assert GPU not in item["status"]["capacity"]
+    assert item["metadata"]["labels"]["nvidia.com/gpu.count"] == "8"
+
+
+def test_both(tmp_path: Path) -> None:
+    """Extended resources and slices at the same node."""
+    cluster = followed(tmp_path, "both")
+    assert cluster.node("a")["status"]["allocatable"][GPU] == "8"
+    assert len(slices_of(cluster)) == 1
+
+
+def test_nothing_is_requested_in_the_steady_state(cluster: FollowedCluster) -> None:
+    """One request made the slice; afterwards there is only the lease."""
+    assert cluster.api.requests["create", SLICES, 201] == 1
+    before = cluster.api.requests.copy()
+    cluster.tick(60)
+    assert {key[1] for key in cluster.api.requests_since(before)} == {"leases"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "taint"),
+    [
+        ("fault xid code=79 devices=a/3", (f"{DRIVER}/xid", "79", "NoSchedule")),
+        ("fault lost devices=a/3", (f"{DRIVER}/xid", "79", "NoSchedule")),
+        ("fault hang devices=a/3", (f"{DRIVER}/gpu-lost", "", "NoSchedule")),
+    ],
+)
+def test_a_fault_is_a_taint(cluster: FollowedCluster, fault: str, taint: tuple[str, str, str]) -> None:
+    """One request changes the slice, as the next generation; another one takes the taint away."""
+    (said,) = cluster.say(fault)
+    assert said.startswith("ok"), said
+    cluster.tick(2)
+    assert taints(cluster) == {"gpu-3": [taint]}
+    assert generation(cluster) == 2
+    cluster.say("clear all")
+    cluster.tick(2)
+    assert taints(cluster) == {}
+    assert generation(cluster) == 3
+    assert cluster.api.requests["update", SLICES, 200] == 2
+
+
+def test_the_driver_is_gone(cluster: FollowedCluster) -> None:
+    """The fault plugin-down takes the slices away, as the kubelet does when a driver is gone; they come back."""
+    cluster.say("fault plugin-down devices=a/*")
+    cluster.tick(2)
+    assert slices_of(cluster) == []
+    cluster.say("clear all")
+    cluster.tick(2)
+    assert len(slices_of(cluster)) == 1
+
+
+def test_slices_of_a_node_that_goes(cluster: FollowedCluster) -> None:
+    """They are deleted; those of a node of the same name that comes later belong to that one."""
+    cluster.api.remove("nodes", "a")
+    cluster.tick(2)
+    assert slices_of(cluster) == []
+    uid = cluster.api.add(node("a", {LABEL: "h100"}))["metadata"]["uid"]
+    cluster.tick(2)
+    assert slices_of(cluster)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+def test_a_node_that_was_replaced_while_nobody_looked(cluster: FollowedCluster) -> None:
+    """The watch was away: the slices get the new owner, or they would be collected with the old one."""
+    cluster.api.stop()
+    cluster.api.remove("nodes", "a")
+    uid = cluster.api.add(node("a", {LABEL: "h100"}))["metadata"]["uid"]
+    cluster.api.expire()
+    cluster.api.start()
+    cluster.tick(70)
+    assert slices_of(cluster)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+def test_a_replaced_node_is_as_ill_as_before(cluster: FollowedCluster) -> None:
+    """Its devices are those of the fleet's node of that name: what is unhealthy stays so."""
+    cluster.say("fault hang devices=a/3")
+    cluster.tick(2)
+    cluster.api.stop()
+    cluster.api.remove("nodes", "a")
+    cluster.api.add(node("a", {LABEL: "h100"}))
+    cluster.api.expire()
+    cluster.api.start()
+    cluster.tick(70)
+    assert [*taints(cluster)] == ["gpu-3"]
+
+
+def test_a_slice_that_somebody_removes_or_changes(cluster: FollowedCluster) -> None:
+    """It is healed; slices of other drivers are left alone."""
+    (ours,) = slices_of(cluster)
+    other = {**ours, "metadata": {"name": "real"}, "spec": {**ours["spec"], "driver": "other.example"}}
+    cluster.api.add(other)
+    cluster.api.remove(SLICES, ours["metadata"]["name"])
+    cluster.tick(1)
+    (healed,) = [each for each in slices_of(cluster) if each["spec"]["driver"] == DRIVER]
+    cluster.api.modify(SLICES, healed["metadata"]["name"], {"spec": {"devices": healed["spec"]["devices"][:2]}})
+    cluster.tick(1)
+    (healed,) = [each for each in slices_of(cluster) if each["spec"]["driver"] == DRIVER]
+    assert len(healed["spec"]["devices"]) == 8
+    assert cluster.api.get(SLICES, "real")["spec"] == other["spec"]
+
+
+@pytest.mark.parametrize("code", [409, 404, 403, 422, 500])
+def test_a_slice_that_is_refused(cluster: FollowedCluster, code: int) -> None:
+    """Conflicts are read again, other refusals are tried again later; nothing is an internal error."""
+    cluster.api.fail(code, "update", SLICES, times=2)
+    cluster.say("fault xid code=79 devices=a/3")
+    cluster.tick(70)
+    assert taints(cluster) == {"gpu-3": [(f"{DRIVER}/xid", "79", "NoSchedule")]}
+
+
+def test_reading_again_is_refused(cluster: FollowedCluster) -> None:
+    """A conflict, and then the Role lacks get: told as what is missing, and tried again later."""
+    cluster.api.fail(409, "update", SLICES)
+    refused = cluster.api.forbid("get", SLICES)
+    cluster.say("fault xid code=79 devices=a/3")
+    cluster.tick(2)
+    cluster.api.works(refused)
+    cluster.tick(40)
+    assert [*taints(cluster)] == ["gpu-3"]
+
+
+def test_a_claim(cluster: FollowedCluster) -> None:
+    """The pod is on the device of its claim, with the labels of dcgm-exporter, and works there; then it is gone."""
+    item = cluster.api.add(claiming("train", "train-gpu"))
+    cluster.tick(2)
+    assert shown(cluster) == set()
+    add_claim(cluster, "train-gpu", {"gpu": "gpu-5"}, item)
+    cluster.tick(3)
+    (row, *_) = rows(cluster)
+    assert (row["gpu"], row["pod"], row["namespace"], row["container"]) == ("5", "train", "default", "main")
+    assert {name: text for name, text in row.items() if name.startswith("dra_")} == {
+        "dra_claim_name": "train-gpu", "dra_claim_namespace": "default", "dra_driver_name": DRIVER,
+        "dra_pool_name": "a", "dra_device_name": "gpu-5",
+    }  # fmt: skip
+    first = cluster.app.fleet.roster.node("a").first  # type: ignore[union-attr]
+    assert 0.8 <= cluster.app.fleet.usage_ratio[first + 5] <= 1.0
+    cluster.api.remove("pods", "train", "default")
+    cluster.tick(2)
+    assert shown(cluster) == set()
+
+
+def test_a_claim_that_is_not_reserved(cluster: FollowedCluster) -> None:
+    """It is allocated for another pod: nothing is shown before it is reserved for this one."""
+    item = cluster.api.add(claiming("train", "train-gpu"))
+    add_claim(cluster, "train-gpu", {"gpu": "gpu-5"})
+    cluster.tick(2)
+    assert shown(cluster) == set()
+    reserved = [{"resource": "pods", "name": "train", "uid": item["metadata"]["uid"]}]
+    cluster.api.modify(CLAIMS, "train-gpu", {"status": {"reservedFor": reserved}}, "default")
+    cluster.tick(2)
+    assert shown(cluster) == {("5", "train", "main")}
+
+
+def test_a_claim_that_containers_and_pods_share(cluster: FollowedCluster) -> None:
+    """All of them are on the device; when one pod goes the other one stays."""
+    one = cluster.api.add(claiming("one", "shared", "main", "second"))
+    two = cluster.api.add(claiming("two", "shared"))
+    add_claim(cluster, "shared", {"gpu": "gpu-0"}, one, two)
+    cluster.tick(3)
+    assert len(cluster.app.fleet.workloads.by_id) == 3
+    assert {"0"} == {gpu for gpu, _, _ in shown(cluster, dra_claim_name="shared")}
+    cluster.api.remove("pods", "one", "default")
+    cluster.tick(2)
+    assert shown(cluster, dra_claim_name="shared") == {("0", "two", "main")}
+
+
+def test_requests_of_a_claim(cluster: FollowedCluster) -> None:
+    """A container that names a request has only the device of that one; each device has its own labels."""
+    item = claiming("train", "pair", request="small")
+    item["spec"]["containers"].append({"name": "all", "image": "busybox", "resources": {"claims": [{"name": "gpus"}]}})
+    stored = cluster.api.add(item)
+    add_claim(cluster, "pair", {"small": "gpu-1", "large": "gpu-2"}, stored)
+    cluster.tick(3)
+    named = {(row["gpu"], row["dra_device_name"]) for row in rows(cluster)}
+    assert named <= {("1", "gpu-1"), ("2", "gpu-2")}
+    workloads = [each.spec for each in cluster.app.fleet.workloads.by_id.values()]
+    assert sorted((spec.container, spec.devices) for spec in workloads) == [
+        ("all", ("a/1",)), ("all", ("a/2",)), ("main", ("a/1",)),
+    ]  # fmt: skip
+
+
+def test_an_extended_resource_that_a_claim_satisfies(cluster: FollowedCluster) -> None:
+    """The pod asks for nvidia.com/gpu, and the scheduler makes a claim: the pod's status says which one."""
+    item = cluster.api.add(pod("train", "a", {GPU: "1"}))
+    mapping = {"containerName": "main", "resourceName": GPU, "requestName": "container-0-request-0"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "made", "requestMappings": [mapping]}}
+    cluster.api.modify("pods", "train", {"status": status}, "default")
+    add_claim(cluster, "made", {"container-0-request-0": "gpu-7"}, item)
+    cluster.tick(3)
+    assert shown(cluster, dra_claim_name="made") == {("7", "train", "main")}
+
+
+def test_a_claim_made_from_a_template(cluster: FollowedCluster) -> None:
+    """The pod's status has the name of the claim."""
+    item = claiming("train", "")
+    item["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "one"}]
+    stored = cluster.api.add(item)
+    cluster.tick(1)
+    made = [{"name": "gpus", "resourceClaimName": "train-gpus-x7x"}]
+    cluster.api.modify("pods", "train", {"status": {"resourceClaimStatuses": made}}, "default")
+    add_claim(cluster, "train-gpus-x7x", {"gpu": "gpu-4"}, stored)
+    cluster.tick(3)
+    assert shown(cluster, dra_claim_name="train-gpus-x7x") == {("4", "train", "main")}
+
+
+def test_a_device_that_is_not_there(cluster: FollowedCluster) -> None:
+    """Told at the pod, once."""
+    item = cluster.api.add(claiming("train", "old"))
+    add_claim(cluster, "old", {"gpu": "gpu-99"}, item)
+    cluster.tick(3)
+    (event,) = cluster.api.items("events")
+    assert (event["reason"], event["involvedObject"]["name"]) == ("UnknownDevice", "train")
+    assert "gpu-99" in event["message"]
+
+
+def test_instances(tmp_path: Path) -> None:
+    """MIG devices: slices name profile and memory slices; pages show the claim at the instance."""
+    cluster = followed(tmp_path, pool=", mig: [1g.10gb, 2g.20gb]")
+    devices = {each["name"]: each for each in slices_of(cluster)[0]["spec"]["devices"]}
+    assert len(devices) == 16
+    (name,) = [each for each in devices if each.startswith("gpu-0-mig-2g20gb-14-")]
+    assert devices[name]["attributes"]["type"]["string"] == "mig"
+    item = cluster.api.add(claiming("train", "slice"))
+    add_claim(cluster, "slice", {"gpu": name}, item)
+    cluster.tick(3)
+    (row, *_) = rows(cluster)
+    assert (row["GPU_I_PROFILE"], row["dra_device_name"], row["dra_mig_profile"]) == ("2g.20gb", name, "2g.20gb")
+    assert row["dra_mig_device_uuid"] == devices[name]["attributes"]["uuid"]["string"]

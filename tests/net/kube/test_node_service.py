@@ -1,0 +1,297 @@
+"""Nodes with kubelets, in memory: what their fakedev-node is told by the node port, and what its reports change."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.application import LineClient
+from tests.support.kube.api_server import node, pod
+from tests.support.kube.followed import LABEL, FollowedCluster
+
+GPU = "nvidia.com/gpu"
+LISTEN = ", listen: ['127.0.0.1:9401']"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[FollowedCluster]:
+    """A cluster with one node that has a kubelet; the application runs, with a node port."""
+    followed = FollowedCluster(tmp_path, more=LISTEN)
+    followed.api.add(node("worker", {LABEL: "h100"}, has_kubelet=True))
+    followed.start()
+    followed.tick(2)
+    yield followed
+
+
+class NodeProgram:
+    """What fakedev-node says at the node port."""
+
+    def __init__(self, client: LineClient) -> None:
+        self.client = client
+        self.answer = self.client.ask(op="attach", id=1, node="worker")
+        self.view: Any = self.answer.get("view")
+        self.ask("restarted")
+
+    def ask(self, verb: str, **arguments: object) -> Any:
+        """A request; its answer. The view is the latest one."""
+        self.client.send(json.dumps({"op": verb, "id": 2, **arguments}).encode() + b"\n")
+        told = self.hear()
+        (answer,) = [each for each in told if "event" not in each]
+        return answer
+
+    def hear(self) -> list[Any]:
+        """What came since; the view is the latest one."""
+        told: list[Any] = self.client.told()
+        self.view = next((each["view"] for each in reversed(told) if "view" in each), self.view)
+        return told
+
+    @property
+    def ids(self) -> list[str]:
+        """The GPUs of the view, in the order of their index."""
+        return [slot["id"] for slot in self.view["resources"][GPU]]
+
+    @property
+    def unhealthy(self) -> dict[int, str]:
+        """The reasons of unhealthy GPUs, by their index."""
+        slots = enumerate(self.view["resources"][GPU])
+        return {index: slot["unhealthy"] for index, slot in slots if "unhealthy" in slot}
+
+    def report(self, *held: tuple[str, str, list[str]], **more: object) -> None:
+        """PodResources says: these containers have these devices."""
+        listed = [
+            {"namespace": "default", "pod": pod, "container": container, "resource": GPU, "ids": ids, **more}
+            for pod, container, ids in held
+        ]
+        assert self.ask("report", allocations=listed)["ok"]
+
+
+def attached(cluster: FollowedCluster) -> NodeProgram:
+    """A fakedev-node that is connected."""
+    return NodeProgram(cluster.node_client())
+
+
+def holders(cluster: FollowedCluster) -> dict[str, tuple[str, str]]:
+    """Pod and container of each GPU that has one, by its UUID."""
+    pattern = r'^DCGM_FI_DEV_GPU_UTIL\{.*UUID="([^"]+)".*container="([^"]*)".*pod="([^"]*)"'
+    found = re.findall(pattern, cluster.page("worker"), re.MULTILINE)
+    return {uuid: (pod, container) for uuid, container, pod in found if pod}
+
+
+def two_containers(name: str) -> dict[str, Any]:
+    """A running pod whose two containers want a GPU each."""
+    item = pod(name, "worker", {GPU: "1"})
+    (main,) = item["spec"]["containers"]
+    item["spec"]["containers"] = [main, {**main, "name": "second"}]
+    return item
+
+
+def reasons(cluster: FollowedCluster) -> list[str]:
+    """The reasons of all Events."""
+    return [event["reason"] for event in cluster.api.items("events")]
+
+
+def test_labels_are_written_and_capacity_is_not(cluster: FollowedCluster) -> None:
+    """The kubelet counts the devices of its node; the labels of GPU feature discovery are fakedev's."""
+    item = cluster.node("worker")
+    assert item["metadata"]["labels"]["nvidia.com/gpu.count"] == "8"
+    assert not [name for name in {**item["status"]["capacity"], **item["status"]["allocatable"]} if "nvidia" in name]
+
+
+def test_the_view_has_the_devices_of_the_page(cluster: FollowedCluster) -> None:
+    """UUIDs and their order are those of the metrics."""
+    shown = re.findall(r'^DCGM_FI_DEV_GPU_TEMP\{.*UUID="([^"]+)"', cluster.page("worker"), re.MULTILINE)
+    assert attached(cluster).ids == shown
+    assert len(shown) == 8
+
+
+def test_a_pod_is_where_the_kubelet_put_it(cluster: FollowedCluster) -> None:
+    """Two containers have the devices that PodResources names, whichever would be the first free ones."""
+    program = attached(cluster)
+    ids = program.ids
+    cluster.api.add(two_containers("train"))
+    cluster.tick(2)
+    assert holders(cluster) == {}
+    program.report(("train", "main", [ids[6]]), ("train", "second", [ids[2]]))
+    cluster.tick(2)
+    assert holders(cluster) == {ids[6]: ("train", "main"), ids[2]: ("train", "second")}
+    cluster.api.remove("pods", "train", "default")
+    cluster.tick(2)
+    assert holders(cluster) == {}
+
+
+def test_a_report_may_come_before_its_pod(cluster: FollowedCluster) -> None:
+    """The kubelet knows a pod before the watch tells of it; the report counts once the pod is known."""
+    program = attached(cluster)
+    program.report(("train", "main", [program.ids[5]]))
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    cluster.tick(2)
+    assert holders(cluster) == {program.ids[5]: ("train", "main")}
+    program.report()
+    cluster.tick(2)
+    assert holders(cluster) == {}
+
+
+def test_allocations_stay_while_the_program_is_away(cluster: FollowedCluster) -> None:
+    """fakedev-node is started again: what was reported counts until its next report."""
+    program = attached(cluster)
+    program.report(("train", "main", [program.ids[1]]))
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    cluster.tick(2)
+    program.client.leave()
+    cluster.tick(2)
+    assert holders(cluster) == {program.ids[1]: ("train", "main")}
+
+
+def test_a_device_that_the_node_lacks_is_told_at_the_pod(cluster: FollowedCluster) -> None:
+    """As after a change of the pool: an Event at the pod, once; its other devices count."""
+    program = attached(cluster)
+    cluster.api.add(pod("train", "worker", {GPU: "2"}))
+    for _ in range(2):
+        program.report(("train", "main", [program.ids[0], "GPU-gone"]))
+        cluster.tick(2)
+    assert holders(cluster) == {program.ids[0]: ("train", "main")}
+    (event,) = [each for each in cluster.api.items("events") if each["reason"] == "UnknownDevice"]
+    assert "GPU-gone" in event["message"]
+
+
+def test_a_fault_changes_the_view(cluster: FollowedCluster) -> None:
+    """The device is unhealthy with its reason in the tick of the fault, and healthy again when it is cleared."""
+    program = attached(cluster)
+    cluster.say("fault xid code=79 devices=worker/3")
+    cluster.tick(2)
+    program.hear()
+    assert program.unhealthy == {3: "XID 79"}
+    cluster.say("clear all")
+    cluster.tick(2)
+    (changed,) = program.hear()
+    assert (changed["event"], program.unhealthy) == ("changed", {})
+    assert {"DeviceUnhealthy", "DeviceHealthy"} <= {*reasons(cluster)}
+
+
+def test_the_recovery_of_the_vendor(tmp_path: Path) -> None:
+    """A device stays unhealthy after its fault, until the plugin is started again."""
+    cluster = FollowedCluster(tmp_path, more=f"{LISTEN}, recovery: vendor")
+    cluster.api.add(node("worker", {LABEL: "h100"}, has_kubelet=True))
+    cluster.start()
+    cluster.tick(2)
+    program = attached(cluster)
+    cluster.say("fault xid code=79 devices=worker/3")
+    cluster.tick(2)
+    cluster.say("clear all")
+    cluster.tick(3)
+    program.hear()
+    assert program.unhealthy == {3: "XID 79"}
+    program.ask("restarted")
+    cluster.tick(1)
+    program.hear()
+    assert program.unhealthy == {}
+
+
+def test_the_fault_plugin_down(cluster: FollowedCluster) -> None:
+    """The program is told to close its sockets, and to open them again."""
+    program = attached(cluster)
+    cluster.say("fault plugin-down devices=worker/*")
+    cluster.tick(2)
+    program.hear()
+    assert program.view["plugin-down"] is True
+    cluster.say("clear all")
+    cluster.tick(2)
+    program.hear()
+    assert "plugin-down" not in program.view
+    assert {"DevicePluginDown", "DevicePluginUp"} <= {*reasons(cluster)}
+
+
+def test_the_fault_kubelet_restart(cluster: FollowedCluster) -> None:
+    """The plugins register anew: they are told to stop while it lasts. Pods keep their devices."""
+    program = attached(cluster)
+    program.report(("train", "main", [program.ids[1]]))
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    cluster.tick(2)
+    cluster.say("fault kubelet-restart devices=worker/*")
+    cluster.tick(2)
+    program.hear()
+    assert program.view["plugin-down"] is True
+    cluster.say("clear all")
+    cluster.tick(2)
+    program.hear()
+    assert "plugin-down" not in program.view
+    assert holders(cluster) == {program.ids[1]: ("train", "main")}
+    assert "KubeletRestarted" in reasons(cluster)
+
+
+def test_claims_in_a_report(tmp_path: Path) -> None:
+    """PodResources shows devices of claims too: they are known by the claims, and no unknown ids."""
+    cluster = FollowedCluster(tmp_path, more=f"{LISTEN}, resources: both")
+    cluster.api.add(node("worker", {LABEL: "h100"}, has_kubelet=True))
+    cluster.start()
+    cluster.tick(2)
+    program = attached(cluster)
+    assert program.view["driver"] == "gpu.nvidia.com"
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    claimed = {"namespace": "default", "pod": "train", "container": "main", "resource": "gpu.nvidia.com"}
+    listed = [{**claimed, "ids": ["gpu-5"], "claim": "train-gpu", "pool": "worker"}]
+    listed += [{**claimed, "resource": GPU, "ids": [program.ids[0]]}]
+    assert program.ask("report", allocations=listed)["ok"]
+    cluster.tick(2)
+    assert holders(cluster) == {program.ids[0]: ("train", "main")}
+    assert reasons(cluster) == []
+
+
+def test_preferred_devices(cluster: FollowedCluster) -> None:
+    """Of the node's own devices; others are refused."""
+    program = attached(cluster)
+    ids = program.ids
+    answer = program.ask("prefer", resource=GPU, count=2, available=ids[4:], must=ids[7:])
+    assert sorted(answer["ids"], key=ids.index) == [ids[4], ids[7]]
+    refused = program.ask("prefer", resource=GPU, count=1, available=["GPU-other"])
+    assert refused["error"]["code"] == "unknown-name"
+
+
+def test_a_node_that_is_not_simulated(cluster: FollowedCluster) -> None:
+    """It is refused with the reason; once it has the label it is taken."""
+    cluster.api.add(node("other", has_kubelet=True))
+    cluster.api.add(node("wrong", {LABEL: "h1000"}, has_kubelet=True))
+    cluster.tick(2)
+    client = cluster.node_client()
+    (refused,) = client.say("attach other")
+    text = "node 'other' is not simulated: no node of the cluster with this name has the label"
+    assert refused == f"error unknown-name {text}"
+    (refused,) = client.say("attach wrong")
+    assert "there is no pool 'h1000' with nodes: cluster; did you mean h100?" in refused
+    cluster.api.modify("nodes", "other", {"metadata": {"labels": {LABEL: "h100"}}})
+    cluster.tick(2)
+    assert client.say("attach other")[0] == "ok 9 lines"
+
+
+def test_a_node_that_loses_its_label(cluster: FollowedCluster) -> None:
+    """It offers nothing any more; fakedev-node stays connected, for the label may come back."""
+    program = attached(cluster)
+    cluster.api.modify("nodes", "worker", {"metadata": {"labels": {LABEL: None}}})
+    cluster.tick(2)
+    program.hear()
+    assert program.view == {"node": "worker", "resources": {}}
+    cluster.api.modify("nodes", "worker", {"metadata": {"labels": {LABEL: "h100"}}})
+    cluster.tick(2)
+    program.hear()
+    assert len(program.ids) == 8
+
+
+def test_how_many_are_connected_and_registered(cluster: FollowedCluster) -> None:
+    """In fakedev's own metrics, until the program leaves."""
+
+    def counts() -> list[str]:
+        page = cluster.app.get("/-/metrics").body.decode()
+        return re.findall(r"^fakedev_kubernetes_(?:attached|registered) (.*)$", page, re.MULTILINE)
+
+    assert counts() == ["0.0", "0.0"]
+    program = attached(cluster)
+    assert counts() == ["1.0", "0.0"]
+    program.ask("registered", resources=[GPU])
+    assert counts() == ["1.0", "1.0"]
+    program.client.leave()
+    assert counts() == ["0.0", "0.0"]
