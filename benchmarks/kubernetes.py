@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -32,7 +33,8 @@ def followed() -> Section:
     section = Section(
         f"Kubernetes: {_NODES:,} simulated nodes and {_PODS:,} pods",
         f"""
-Nodes of 8 H100s without kubelets (as KWOK has them), followed by one process at 50 requests a second. The API server
+Nodes of 8 H100s without kubelets (as KWOK has them), followed by one process at 50 requests a second. Made by
+`python benchmarks/run.py --write kubernetes kubernetes-shards kubernetes-node without-cluster`. The API server
 is the one of the tests (tests/support/kube), in memory, in a process of its own, on loopback, without TLS; no real API
 server was measured. Its nodes have 9 kB and its pods 5 kB, as those of real clusters with their managed fields.
 *Nodes with GPUs*: fakedev runs, and {_NODES:,} nodes are created at once; the time until the last has its capacity.
@@ -42,14 +44,15 @@ connection; the delay is from the pod's creation to the end of the first page wi
 GPUs, each on another node; the delay until the node's allocatable GPUs have changed in the API server, from the request
 for the fault, and from the tick in which it begins (one a second). *Nothing changes*: {_QUIET_SECONDS:.0f} s.
 *Heartbeats*: as many seconds, with {_BEATS_PER_SECOND:.0f} changes of nodes a second that concern only the time, as by
-KWOK. *Started again*: a second process, which finds all this. *Held* is how often the reactor was held for more than
-20 ms, by `fakedev_reactor_delay_seconds`, and a bound of the longest time; when others use the cores of the machine
-that counts, too.
+KWOK. *Started again*: a second process, which finds all this. *Held* is the longest time that a step of the reactor
+took, by the processor time of its thread (benchmarks/watched_serve.py), and how often it was more than 20 ms:
+`fakedev_reactor_delay_seconds` also has the time in which other programs used the core. Other programs did so while
+this was measured: the load average was {os.getloadavg()[1]:.1f} when it began.
 """,
         ["measured", "held"],
     )
     with cluster_server() as server:
-        with fakedev(following(server)) as (program,):
+        with fakedev(following(server), watched=True) as (program,):
             stalls = Stalls(program)
             _first_nodes(section, server, program, stalls)
             _pods_bound(section, server, program, stalls)
@@ -67,8 +70,7 @@ def _row(
     judged: float | None = None,
     target: Target | None = None,
 ) -> None:
-    count, longest = stalls.since()
-    section.add(name, measured, f"{count}, {longest}", judged=judged, target=target)
+    section.add(name, measured, stalls.since(), judged=judged, target=target)
 
 
 def _first_nodes(section: Section, server: ClusterServer, program: Program, stalls: Stalls) -> None:
@@ -188,7 +190,7 @@ def _steady(section: Section, server: ClusterServer, program: Program, stalls: S
 
 def _started_again(section: Section, server: ClusterServer) -> None:
     before = server.requests()
-    with fakedev(following(server)) as (program,):
+    with fakedev(following(server), watched=True) as (program,):
         stalls, began = Stalls(program), monotonic()
         # It waits for the lease of the first process, if that did not give it back.
         while _own(program, "fakedev_workloads", 'state="running"') < _PODS and monotonic() < began + 60:
@@ -223,7 +225,8 @@ def shards() -> Section:
 As above, {_SHARDED_NODES:,} nodes of 8 H100s, followed by {_SHARDS} processes (`fleet: shard: K/{_SHARDS}`) at 50
 requests a second each, with 4 pods on each node. All of them and the API server share the two cores of this machine:
 the time is that of a machine that is busy. *Nodes with GPUs* is the time since the nodes were created until all have
-their capacity; *quiet* the share of a core of a shard while nothing changes, over {_QUIET_SECONDS:.0f} s.
+their capacity; *quiet* the share of a core of a shard while nothing changes, over {_QUIET_SECONDS:.0f} s; *held* as
+above, from the start to the end.
 """,
         ["nodes", "resident", "quiet", "held"],
     )
@@ -231,7 +234,7 @@ their capacity; *quiet* the share of a core of a shard while nothing changes, ov
         programs = []
         for number in range(_SHARDS):
             configuration = following(server, fleet=f", shard: {number}/{_SHARDS}")
-            programs += stack.enter_context(fakedev(configuration))
+            programs += stack.enter_context(fakedev(configuration, watched=True))
         stalls = [Stalls(program) for program in programs]
         sleep(2.0)
         server.do("nodes", count=_SHARDED_NODES)
@@ -243,10 +246,9 @@ their capacity; *quiet* the share of a core of a shard while nothing changes, ov
         for number, program in enumerate(programs):
             share = (program.cpu_seconds() - used[number]) / _QUIET_SECONDS
             resident = program.resident_bytes() / 1e6
-            count, longest = stalls[number].since()
             nodes = _own_total(program, "fakedev_kubernetes_nodes")
             section.add(
-                f"shard {number}", f"{nodes:.0f}", f"{resident:.0f} MB", f"{share:.1%}", f"{count}, {longest}",
+                f"shard {number}", f"{nodes:.0f}", f"{resident:.0f} MB", f"{share:.1%}", stalls[number].since(),
                 judged=resident, target=_MEGABYTES,
             )  # fmt: skip
         section.add(

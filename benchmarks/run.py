@@ -33,6 +33,7 @@ import service_sizes
 import sizes
 import web_page
 import whole_page
+import without_cluster
 import workloads
 from real_prometheus import real_prometheus
 from results import Section
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "kubernetes": kubernetes.followed,
     "kubernetes-shards": kubernetes.shards,
     "kubernetes-node": kubelets.node_program,
+    "without-cluster": without_cluster.without_cluster,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")
