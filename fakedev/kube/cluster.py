@@ -27,8 +27,8 @@ from fakedev.spec.kubernetes import KubernetesSettings, Struck
 
 #: Reports that wait to be taken; beyond it the oldest are dropped.
 _MAX_REPORTS: Final = 10_000
-#: Nodes that are compared at once with what is wanted: some 50 us each.
-_MAX_COMPARED: Final = 100
+#: Nodes that are compared at once with what is wanted: 0.2 ms each.
+_MAX_COMPARED: Final = 25
 
 
 class Cluster:
