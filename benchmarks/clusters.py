@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from programs import HERE, Program
+from programs import HERE, STEPS, Program
 
 
 class ClusterServer:
@@ -88,27 +87,26 @@ def following(server: ClusterServer, more: str = "", fleet: str = "", rate: floa
 version: 1
 fleet: {{seed: 7, pools: [{pool}]{fleet}}}
 web: ["127.0.0.1:0"]
+workloads: {{listen: ["{{folder}}/workload.sock"]}}
 kubernetes: {{kubeconfig: {server.kubeconfig}, requests-per-second: {rate:g}{more}}}
 log: {{level: warn}}
 """
 
 
 class Stalls:
-    """How often the reactor of a service was held for more than 20 ms, by its own metric."""
+    """How long the reactor of a watched service was held, by processor time."""
 
     def __init__(self, program: Program) -> None:
-        self._program = program
-        self._before = self._now()
+        self._file = program.folder / STEPS
+        self._known = len(self._steps())
 
-    def since(self) -> tuple[int, str]:
-        """How often since the last call, and an upper bound of the longest."""
-        before, self._before = self._before, self._now()
-        grown = {bound: count - before[bound] for bound, count in self._before.items()}
-        looks = grown[float("inf")]
-        longest = min((bound for bound, count in grown.items() if count == looks), default=0.0)
-        return looks - grown[0.02], f"<= {longest * 1000:.0f} ms"
+    def since(self) -> str:
+        """The longest step since the last call, and how many took more than 20 ms."""
+        steps = self._steps()[self._known :]
+        self._known += len(steps)
+        many = sum(seconds > 0.02 for seconds in steps)
+        longest = f"{max(steps) * 1000:.0f} ms" if steps else "< 5 ms"
+        return f"{longest}, {many} times" if many else longest
 
-    def _now(self) -> dict[float, int]:
-        page = self._program.get("/-/metrics").decode()
-        found = re.findall(r'^fakedev_reactor_delay_seconds_bucket\{le="(\S+)"\} (\S+)$', page, re.MULTILINE)
-        return {float(bound.replace("+Inf", "inf")): int(float(count)) for bound, count in found}
+    def _steps(self) -> list[float]:
+        return [float(line) for line in self._file.read_text().splitlines()] if self._file.exists() else []

@@ -17,6 +17,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 _SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
+#: The file of long steps.
+STEPS = "steps"
 _WORKLOAD = "from fakedev.commands.workload.main import main; raise SystemExit(main())"
 
 
@@ -95,15 +97,19 @@ def _resident_bytes(pid: int) -> int:
 
 
 @contextmanager
-def fakedev(configuration: str, count: int = 1) -> Iterator[list[Program]]:
-    """Some ``fakedev serve`` of one configuration; {folder} in it is a folder of each."""
+def fakedev(configuration: str, count: int = 1, *, watched: bool = False) -> Iterator[list[Program]]:
+    """Some ``fakedev serve`` of one configuration; {folder} in it is a folder of each.
+
+    :param watched: the file STEPS of its folder gets the long steps of its reactor (benchmarks/watched_serve.py).
+    """
     with ExitStack() as stack:
         programs = []
         for _ in range(count):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fakedev-bench-")))
             config = folder / "config.yaml"
             config.write_text(configuration.replace("{folder}", str(folder)))
-            arguments = ["-c", _SERVE, "serve", "--config", str(config), "--ready-file", str(folder / "ready.json")]
+            start = [str(HERE / "watched_serve.py"), str(folder / STEPS)] if watched else ["-c", _SERVE]
+            arguments = [*start, "serve", "--config", str(config), "--ready-file", str(folder / "ready.json")]
             program = Program(arguments, folder)
             stack.callback(program.end)
             programs.append(program)
@@ -136,6 +142,11 @@ def workload_client(socket_path: Path, load_file: Path) -> Iterator[subprocess.P
     finally:
         process.terminate()
         process.wait()
+
+
+def cpu_seconds_of(process: subprocess.Popen[bytes]) -> float:
+    """Processor time that all threads of a process have used so far."""
+    return _cpu_seconds(process.pid)
 
 
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:

@@ -22,6 +22,8 @@ import boards
 import busy_minute
 import disturbance
 import growth
+import kubelets
+import kubernetes
 import load_tester
 import queues
 import reloads
@@ -31,6 +33,7 @@ import service_sizes
 import sizes
 import web_page
 import whole_page
+import without_cluster
 import workloads
 from real_prometheus import real_prometheus
 from results import Section
@@ -60,6 +63,10 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "queue-depth": queues.depth,
     "queue-connections": queues.connections,
     "queue-memory": queues.memory,
+    "kubernetes": kubernetes.followed,
+    "kubernetes-shards": kubernetes.shards,
+    "kubernetes-node": kubelets.node_program,
+    "without-cluster": without_cluster.without_cluster,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")

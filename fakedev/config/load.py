@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fakedev.config.applied_profiles import load_profiles
 from fakedev.config.catalog import Catalog
@@ -27,9 +27,7 @@ from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Node, Place, Report, Scalar, Table
 from fakedev.config.schema.schema import INVALID, Values
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
-from fakedev.config.topology_tree import with_topology
 from fakedev.config.workloads import load_base
-from fakedev.kube.topology import Topology
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.rules import FaultRules
@@ -42,6 +40,9 @@ from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL
 from fakedev.spec.limits import Limits
+
+if TYPE_CHECKING:
+    from fakedev.kube.topology import Topology
 
 #: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
@@ -59,7 +60,12 @@ def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: st
     tree = _tree(path, files, text, report)
     tree = with_environment(tree, files, report)
     tree = with_overrides(tree, overrides, report)
-    tree, topology = with_topology(tree, path, files, report)
+    topology: Topology | None = None
+    if isinstance(tree, Table) and tree.get("topology") is not None:
+        # Only with a topology: what reads it takes time and memory.
+        from fakedev.config.topology_tree import with_topology  # noqa: PLC0415
+
+        tree, topology = with_topology(tree, path, files, report)
     values = CONFIGURATION.read(tree, "", report)
     if values is INVALID:
         report.raise_if_any()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
 import numpy as np
 
-from fakedev.kube.devices import NodeDevices
-from fakedev.kube.operator_objects import cluster_topology, node_topology
-from fakedev.kube.topology import MIB, GpuUse, Topology
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Workload
@@ -18,6 +15,10 @@ from fakedev.spec.fleet import Activities, WorkloadSpec
 from fakedev.spec.kubernetes import MigStrategy
 from fakedev.spec.value_functions import bounds
 
+if TYPE_CHECKING:
+    from fakedev.kube.topology import GpuUse, Topology
+
+_MIB: Final = 2**20
 _MEMORY: Final = "memory_used_bytes"
 _NIL: Final = UUID(int=0)
 
@@ -30,6 +31,8 @@ def made_uid(spec: WorkloadSpec) -> str:
 class OperatorTopology:
     """What ``/topology`` and ``/topology/nodes/NODE`` show of a fleet.
 
+    Most programs have none, so the modules of topologies are imported where one is used.
+
     :param uid_of: the UID of a workload's pod.
     :ivar is_on: whether the addresses exist.
     :ivar version: a number that changes with the topology that is used.
@@ -38,7 +41,7 @@ class OperatorTopology:
     def __init__(self, fleet: Fleet, uid_of: Callable[[WorkloadSpec], str] = made_uid) -> None:
         self._fleet = fleet
         self._uid_of = uid_of
-        self._topology = Topology()
+        self._topology: Topology | None = None
         #: The UIDs that a topology gives pods, by node and workload.
         self._uids: dict[tuple[str, str], str] = {}
         #: None: that of each pool.
@@ -55,30 +58,35 @@ class OperatorTopology:
 
     def follow(self, topology: Topology | None, *, is_on: bool) -> None:
         """Use another topology: at the start and after a reload."""
-        self.version += (topology or Topology()) != self._topology
-        self._topology, self.is_on = topology or Topology(), is_on
+        self.version += topology != self._topology
+        self._topology, self.is_on = topology, is_on
         self._strategy = topology.mig_strategy if topology is not None else None
-        self._uids = {
-            (node.name, name): use.uid for node in self._topology.nodes for _, name, use in node.workloads() if use.uid
-        }
+        nodes = topology.nodes if topology is not None else ()
+        self._uids = {(node.name, name): use.uid for node in nodes for _, name, use in node.workloads() if use.uid}
 
     def others(self, pool: str) -> Mapping[str, int]:
         """The further resources of each node of a pool, beside its GPUs."""
-        return self._topology.others(pool)
+        return self._topology.others(pool) if self._topology is not None else {}
 
     def cluster(self, pool: str | None = None) -> dict[str, Any]:
         """The topology of the whole.
 
         :param pool: only this one; None: all.
         """
+        from fakedev.kube.operator_objects import cluster_topology  # noqa: PLC0415
+        from fakedev.kube.topology import Topology  # noqa: PLC0415
+
         pools = [each for each in self._fleet.roster.pools if pool in (None, each.name)]
-        topology = self._topology
+        topology = self._topology or Topology()
         return cluster_topology(pools, topology.label_key, topology.others, self._strategy)
 
     def node(self, node: RosterNode) -> dict[str, Any]:
         """The topology of a node."""
+        from fakedev.kube.devices import NodeDevices  # noqa: PLC0415
+        from fakedev.kube.operator_objects import node_topology  # noqa: PLC0415
+
         devices = NodeDevices.of(self._fleet.spec.seed, node.pool, node.spec)
-        return node_topology(devices, self.uses(node), self._topology.others(node.pool.name), self._strategy)
+        return node_topology(devices, self.uses(node), self.others(node.pool.name), self._strategy)
 
     def uses(self, node: RosterNode) -> dict[int, list[GpuUse]]:
         """Who uses each GPU of a node, by its index, in the order of their start."""
@@ -100,11 +108,13 @@ class OperatorTopology:
         """The memory, in MiB, of each workload on a GPU that does not say how much it needs: it follows the load."""
         level = self._fleet.state.levels["device"]
         place = node.first + index
-        used = float(level.arrays[_MEMORY][place]) / MIB if level.has(_MEMORY, place) else 0.0
+        used = float(level.arrays[_MEMORY][place]) / _MIB if level.has(_MEMORY, place) else 0.0
         stated = [memory for _, memory in on if memory >= 0]
         return max(used - sum(stated), 0.0) / max(len(on) - len(stated), 1)
 
     def _use(self, node: RosterNode, spec: WorkloadSpec, memory_mib: float, unstated_mib: float) -> GpuUse:
+        from fakedev.kube.topology import GpuUse  # noqa: PLC0415
+
         return GpuUse(
             spec.namespace,
             spec.pod,
@@ -130,5 +140,5 @@ def _memory_mib(spec: WorkloadSpec, node: RosterNode) -> float:
     for use in spec.uses:
         if use.metric == _MEMORY:
             total = node.pool.device_type.memory_total_bytes
-            return use.activities.highest * (total / 100 if use.is_share else 1.0) / MIB
+            return use.activities.highest * (total / 100 if use.is_share else 1.0) / _MIB
     return -1.0

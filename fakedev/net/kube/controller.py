@@ -20,8 +20,8 @@ from fakedev.net.kube.slice_writer import SliceWriter
 from fakedev.net.kube.writer import ClusterWriter
 from fakedev.sim.fleet import Fleet
 
-#: Pods whose work is changed in one turn of the reactor: some milliseconds.
-_PODS_AT_ONCE: Final = 50
+#: Pods whose work is changed in one turn of the reactor: 0.2 ms each.
+_PODS_AT_ONCE: Final = 30
 #: New nodes whose pods are given their devices in one turn.
 _NODES_AT_ONCE: Final = 10
 #: Work that the fleet refused is tried again after this time: there may be room by then.
