@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.sim.entities.naming import LETTERS, generated_name
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Positions, State
@@ -28,8 +29,6 @@ MAX_EXPECTED: Final = 100.0
 #: The most expected arrivals of a node in a tick, and the most that it gets.
 MAX_EXPECTED_AT_NODE: Final = 1.0
 _MAX_AT_NODE: Final = 8
-#: The alphabet of names that Kubernetes generates: without vowels and characters that look alike.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _HASH_LENGTH: Final = 10
 #: What is drawn for each arrival, within [0, 1).
@@ -125,8 +124,8 @@ class Churn:
             owner = f"{name}-{int(drawn['owner'] * 90000) + 10000}"
         else:
             replica_set = entity_key("replica set", str(self._seed), node.pool.name, name)
-            owner = f"{name}-{_generated(replica_set, _HASH_LENGTH)}"
-        pod = f"{owner}-{_generated(int(drawn['pod'] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
+            owner = f"{name}-{generated_name(replica_set, _HASH_LENGTH)}"
+        pod = f"{owner}-{generated_name(int(drawn['pod'] * len(LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
         # Whole milliseconds: a readable number, and the same on every machine.
         return replace(kind.workload, devices=words, pod=pod, ttl_seconds=max(round(lasts, 3), 0.001))
 
@@ -150,12 +149,3 @@ def _drawn_kind(churn: ChurnSpec, drawn: float) -> ChurnKind:
         if left < 0:
             return kind
     return churn.kinds[-1]
-
-
-def _generated(number: int, length: int) -> str:
-    """A number as letters and digits, as in names that Kubernetes generates."""
-    letters = []
-    for _ in range(length):
-        number, letter = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[letter])
-    return "".join(letters)
