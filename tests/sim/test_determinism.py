@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +19,8 @@ from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.examples import examples
 from tests.support.faulty_fleets import boards_of
-from tests.support.fleets import BOARD, make_fleet, workload
-from tests.support.histories import Scene, events, faults, fleet_of, is_taken, scenes, shown_of, workloads
+from tests.support.fleets import BOARD, advance, make_fleet, workload
+from tests.support.histories import Scene, events, faults, fleet_of, is_taken, node_states, scenes, shown_of, workloads
 from tests.support.shards import shards_of
 
 TICKS = 12
@@ -47,9 +48,18 @@ class TestPools:
     """A pool more, with its workloads, faults and churn, wherever it is in the file."""
 
     @_SETTINGS
-    @given(some=st.tuples(scenes("p", TICKS), scenes("q", TICKS)), other=scenes("x", TICKS), place=st.integers(0, 2))
-    def test_an_additional_pool(self, some: tuple[Scene, ...], other: Scene, place: int) -> None:
+    @given(
+        data=st.data(), some=st.tuples(scenes("p", TICKS), scenes("q", TICKS)), other=scenes("x", TICKS),
+        place=st.integers(0, 2),
+    )  # fmt: skip
+    def test_an_additional_pool(
+        self, data: st.DataObject, some: tuple[Scene, ...], other: Scene, place: int
+    ) -> None:
         """States, faults and pages of the others are the same, with events that come in between as well."""
+        over = data.draw(st.lists(workloads(*(scene.pool for scene in some)), max_size=2))
+        plain = Fleet(fleet_of(some))
+        both = replace(some[0], base=(*some[0].base, *(each for each in over if is_taken(plain, StartWorkload(each)))))
+        some = (both, some[1])
         more = (*some[:place], other, *some[place:])
         alone, among = Fleet(fleet_of(some)), Fleet(fleet_of(more))
         for tick in range(TICKS):
@@ -158,6 +168,29 @@ class TestShards:
             for shard in shards:
                 names = [node.name for node in shard.roster.shown]
                 assert shown_of(shard, names) == shown_of(whole, names), f"tick {whole.state.tick}"
+
+
+class TestOrderOfArrival:
+    """Workloads and faults that meet on a device."""
+
+    @pytest.mark.parametrize("of_configuration", [True, False])
+    def test_sums(self, of_configuration: bool) -> None:
+        """Whatever the order in which they come, or in which the file has them: all states have the same bits."""
+        work = [
+            workload("dgx-0/0", f"{load}:0:0", name=f"w{load}", kind=kind, metrics={"tensor": f"{load / 3}%"})
+            for load, kind in ((10.1, "compute"), (17.3, "tensor"), (13.7, "compute"), (7.9, "compute"))
+        ]
+        warmer = [fault_from_fields({"kind": "inlet", "devices": "all", "celsius": each}) for each in (0.1, 0.7, 1.3)]
+        shown = []
+        for order in permutations(range(4)):
+            base, over = [work[each] for each in order], [warmer[each] for each in order if each < len(warmer)]
+            given = {"base": tuple(base), "faults": tuple(over)} if of_configuration else {}
+            fleet = make_fleet(boards_of("h100"), **given)
+            for event in () if of_configuration else (*map(StartWorkload, base), *map(InjectFault, over)):
+                assert is_taken(fleet, event)
+            advance(fleet, 3)
+            shown.append(node_states(fleet, fleet.roster.nodes[0]))
+        assert all(each == shown[0] for each in shown)
 
 
 class TestEqualNames:
