@@ -179,10 +179,11 @@ def node_states(fleet: Fleet, node: RosterNode) -> dict[str, bytes]:
             level = state.levels[name]
             for quantity in level.arrays if here else ():
                 has = level.mask(quantity)[here]
-                if has.any() or quantity in ("lost", "xid"):
-                    values = np.where(has, level.arrays[quantity][here], 0.0)
-                    if has.any() or values.any():
-                        found[f"{which} {name} {quantity}"] = has.tobytes() + (values + 0.0).tobytes()
+                values = np.where(has, level.arrays[quantity][here], 0.0)
+                # Where no board of the fleet is lost there is no such array.
+                if values.any() or (has.any() and quantity != "lost"):
+                    is_there = b"" if quantity == "lost" else has.tobytes()
+                    found[f"{which} {name} {quantity}"] = is_there + (values + 0.0).tobytes()
     return found
 
 
