@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import Report
@@ -30,7 +31,10 @@ def load_profiles(
             if isinstance(profile, str):
                 fields: dict[str, object] = {"profile": profile, "faults": []}
                 every = [word for words in by_node.values() for word in words]
-                given = [fault_from_fields({"devices": every, **each}) for each in PROFILES[profile].faults]
+                # Not the devices name these faults: a node more must not change what happens on the others.
+                of = f"{pool.spec.name}/{pool.spec.device_type.name}/{profile}"
+                made = [fault_from_fields({"devices": every, **each}) for each in PROFILES[profile].faults]
+                given = [replace(fault, name=of) for fault in made]
                 faults += [fault for fault in given if _is_possible(rules, fault)]
             else:
                 fields = {"profile": plain(profile), "repeat": profile["repeat"] or 0}

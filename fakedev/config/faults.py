@@ -55,7 +55,7 @@ FAULT = Section(
         key_of(FAULT_FIELDS["node"]),
         *_KEYS[1:],
     ),
-    doc="What goes wrong. Each has the id config-N, N counted from 1.",
+    doc="What goes wrong. Each has an id such as config-xid-k7w2m ([faults.md](faults.md#names-of-faults)).",
 )
 
 BROUGHT = Section(

@@ -6,6 +6,7 @@ The names of keys are those of fake-gpu-operator 0.2.0.
 from __future__ import annotations
 
 import json
+import math
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -186,10 +187,10 @@ def _by_uid(uses: Sequence[GpuUse]) -> dict[str, Any]:
     return {
         uid: {
             "utilization": {
-                "min": min(100, round(sum(use.utilization[0] for use in own))),
-                "max": min(100, round(sum(use.utilization[1] for use in own))),
+                "min": min(100, round(math.fsum(use.utilization[0] for use in own))),
+                "max": min(100, round(math.fsum(use.utilization[1] for use in own))),
             },
-            "fbUsed": round(sum(use.fb_used_mib for use in own)),
+            "fbUsed": round(math.fsum(use.fb_used_mib for use in own)),
             "useKnativeUtilization": False,
         }
         for uid, own in by_uid.items()

@@ -20,6 +20,7 @@ class FaultSpec:
     :param probability: that the fault hits a device, at each draw.
     :param metric: of the fault, as named in the request; empty for all.
     :param values: further parameters of the kind, by name; without defaults.
+    :param name: what names it in place of its device words, which may change: the pool and the profile that it is of.
     """
 
     kind: str
@@ -31,3 +32,14 @@ class FaultSpec:
     probability: float = 1.0
     metric: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What tells it from other faults: on which devices it is, and what happens there, but not how likely or long.
+
+        They are the key of its randomness, so that it strikes the same devices wherever it is in a list.
+        """
+        where = (self.name,) if self.name else (self.node, *sorted({*self.devices}))
+        numbers = {**self.values, "start": self.start_seconds, "every": self.every_seconds}
+        return (self.kind, *where, self.metric, *(f"{name}={float(numbers[name])}" for name in sorted(numbers)))

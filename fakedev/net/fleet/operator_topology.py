@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
@@ -110,7 +111,7 @@ class OperatorTopology:
         place = node.first + index
         used = float(level.arrays[_MEMORY][place]) / _MIB if level.has(_MEMORY, place) else 0.0
         stated = [memory for _, memory in on if memory >= 0]
-        return max(used - sum(stated), 0.0) / max(len(on) - len(stated), 1)
+        return max(used - math.fsum(stated), 0.0) / max(len(on) - len(stated), 1)
 
     def _use(self, node: RosterNode, spec: WorkloadSpec, memory_mib: float, unstated_mib: float) -> GpuUse:
         from fakedev.kube.topology import GpuUse  # noqa: PLC0415

@@ -132,6 +132,8 @@ class Engines:
         drawing = dict(loads)
         for kind, share in alike.items():
             drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
+        # In the order of the kinds: what is asked elsewhere must not change the order of a board's sums.
+        drawing = {kind: drawing[kind] for kind in boards.kinds if kind in drawing}
         return Work(loads, held, drawing, hanging, None if hanging is None else hanging & boards.hangs)
 
     def busy(self, work: Work) -> tuple[dict[str, Floats], Mask]:

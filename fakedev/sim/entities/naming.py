@@ -16,6 +16,8 @@ from fakedev.spec.device_types import PartSpec
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.quantities import FACT_ALIASES
 
+#: The alphabet of names that Kubernetes generates: without vowels and characters that look alike.
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 #: Facts that are the numbers of a PCI address, and the signs between them.
 _PCI_PARTS: Final = ("pci_domain", "pci_bus", "pci_device")
 _PCI_SIGNS: Final = re.compile("[:.]")
@@ -89,3 +91,12 @@ def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:
         elif long in facts:
             result[short] = facts[long]
     return result
+
+
+def generated_name(number: int, length: int) -> str:
+    """The last so many digits of a number as letters and digits, as in names that Kubernetes generates."""
+    letters = []
+    for _ in range(length):
+        number, letter = divmod(number, len(LETTERS))
+        letters.append(LETTERS[letter])
+    return "".join(letters)

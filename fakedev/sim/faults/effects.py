@@ -39,11 +39,13 @@ class Effect:
     :param strike: in the first tick of each occurrence.
     :param hold: in each tick of it.
     :param recover: in the tick after it.
+    :param adds_up: whether numbers of several such faults on a device become one, which no other kind of fault touches.
     """
 
     strike: Act = no_effect
     hold: Act = no_effect
     recover: Act = no_effect
+    adds_up: bool = False
 
     @property
     def lasts(self) -> bool:
@@ -138,8 +140,8 @@ _EFFECTS: Final[Mapping[str, Effect]] = {
         )
     ),
     "ecc-double": Effect(strike=_all(_double_bit(48), _code(48))),
-    "inlet": Effect(hold=_put("inlet_rise_celsius", "celsius", np.add)),
-    "fan": Effect(hold=_all(_put("fan_stopped"), _put("resistance", "resistance", np.multiply))),
+    "inlet": Effect(hold=_put("inlet_rise_celsius", "celsius", np.add), adds_up=True),
+    "fan": Effect(hold=_all(_put("fan_stopped"), _put("resistance", "resistance", np.multiply)), adds_up=True),
     "power-brake": Effect(hold=_put("braked")),
     "power-cap": Effect(hold=_put("power_limit_watts", "watts")),
     "clock-lock": Effect(hold=_put("highest_mhz", "megahertz")),

@@ -34,6 +34,14 @@ class _Tick(NamedTuple):
     was_active: bool = False
 
 
+def _in_order(ticks: list[tuple[Fault, _Tick]]) -> list[tuple[Fault, _Tick]]:
+    """Faults in the order of their effects: as they came, but last and by name those whose numbers add up."""
+    adding = [each for each in ticks if each[0].effect.adds_up]
+    if len(adding) <= 2:  # two numbers have the same sum in both orders
+        return ticks
+    return [each for each in ticks if not each[0].effect.adds_up] + sorted(adding, key=lambda each: each[0].key)
+
+
 class NearFaults(NamedTuple):
     """The faults that affect a unit now, and those of the changes of the last tick that concern it."""
 
@@ -130,7 +138,7 @@ class Faults:
         for fault in list(self.by_id.values()):
             places, concerned = new_of[fault.devices], new_of[fault.concerned]
             if fault.fault_id in resolved_again:
-                new = rules.made(fault.fault_id, fault.spec, of_configuration=True)
+                new = rules.made(fault.fault_id, fault.spec, fault.key, of_configuration=True)
                 fault.devices, fault.keys, fault.metric = new.devices, new.keys, new.metric
                 # A fault that does not last does not strike new devices.
                 fault.has_new_devices = fault.lasts and fault.period >= 0
@@ -166,7 +174,7 @@ class Faults:
         for fault, tick in ticks:
             if len(tick.recovered):
                 self._act(fault, fault.effect.recover, effects, tick.recovered)
-        for fault, tick in ticks:
+        for fault, tick in _in_order(ticks):
             self._act(fault, fault.effect.strike, effects, tick.struck)
             self._act(fault, fault.effect.hold, effects, tick.held)
             if tick.is_over:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -29,6 +30,7 @@ ROUNDING_SECONDS: Final = 1e-6
 class Fault:
     """A fault that was accepted.
 
+    :ivar key: the name of its randomness: the same in every shard.
     :ivar devices: units (devices and parts) that it may affect, N.
     :ivar values: the parameters of its kind, including defaults.
     :ivar metric: the quantity and unit of its metric; None for all metrics.
@@ -42,6 +44,7 @@ class Fault:
     """
 
     fault_id: str
+    key: str
     spec: FaultSpec
     kind: FaultKind
     effect: Effect
@@ -134,7 +137,7 @@ class FaultRules:
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
-        return Fault(fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
+        return Fault(fault_id, key or fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
 
     def _concerned(self, kind: FaultKind, spec: FaultSpec, *, of_configuration: bool) -> Positions:
         """The units that it may affect: those of its device words that can have it."""
@@ -192,12 +195,13 @@ def workload_faults(
     :raises Refused: when the fleet cannot have one; ``where`` is the field.
     """
     found = []
+    alike: Counter[tuple[str, ...]] = Counter()
     for number, fields in enumerate(spec.faults, 1):
         try:
             fault = fault_from_fields({**fields, "devices": spec.devices, "node": spec.node})
-            made = rules.made(
-                f"{workload_id}-{number}", fault, f"{key or workload_id}-{number}", of_configuration=of_configuration
-            )
+            own = "\0".join((key or workload_id, *fault.words, str(alike[fault.words])))
+            alike[fault.words] += 1
+            made = rules.made(f"{workload_id}-{number}", fault, own, of_configuration=of_configuration)
             if len(made.devices):
                 found.append(made)
         except Refused as refusal:

@@ -8,12 +8,14 @@ assign them; if a node has too few of them, the arrival is dropped.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from fakedev.sim.entities.naming import LETTERS, generated_name
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Positions, State
@@ -28,12 +30,10 @@ MAX_EXPECTED: Final = 100.0
 #: The most expected arrivals of a node in a tick, and the most that it gets.
 MAX_EXPECTED_AT_NODE: Final = 1.0
 _MAX_AT_NODE: Final = 8
-#: The alphabet of names that Kubernetes generates: without vowels and characters that look alike.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _HASH_LENGTH: Final = 10
 #: What is drawn for each arrival, within [0, 1).
-_DRAWN: Final = ("kind", "count", "lasts", "owner", "pod")
+_DRAWN: Final = ("count", "lasts", "owner", "pod")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class Churn:
         self._keys: Keys = np.array(names, dtype=np.uint64)
         expected = np.array([churn.per_second * tick_seconds for _, churn in self.nodes])
         self._thresholds = _poisson(expected)
+        specs = {id(churn): churn for _, churn in self.nodes}.values()
+        self._kind_keys = {id(churn): _kind_keys(churn) for churn in specs}
 
     def start_arrivals(self, intake: Intake, attribution: Attribution, state: State) -> list[Workload]:
         """Start the workloads that arrive after a state, on devices that are present and have no pod."""
@@ -87,13 +89,15 @@ class Churn:
         numbers = np.concatenate([np.arange(count) for count in counts[counts > 0].tolist()])
         keys = sub_keys(self._keys[where], numbers.astype(np.uint64))
         draws = {what: uniform(self._seed, keys, f"churn {what}", tick) for what in _DRAWN}
+        kinds = self._drawn_kinds(where, keys, tick)
         taken: set[int] = set()
         arrivals = []
         for place, (node_place, number) in enumerate(zip(where.tolist(), numbers.tolist(), strict=True)):
-            node, churn = self.nodes[node_place]
+            node, _ = self.nodes[node_place]
             drawn = {what: float(draws[what][place]) for what in _DRAWN}
-            kind = _drawn_kind(churn, drawn["kind"])
-            count = kind.counts[int(drawn["count"] * len(kind.counts))]
+            kind = kinds[place]
+            counts_by_size = sorted(kind.counts)
+            count = counts_by_size[int(drawn["count"] * len(counts_by_size))]
             units = [(unit, word) for unit, word in self._units(node) if unit not in taken and free(unit)][:count]
             if len(units) == count:
                 taken.update(unit for unit, _ in units)
@@ -116,6 +120,24 @@ class Churn:
         drawn = uniform(self._seed, self._keys, "churn arrivals", tick)
         return np.asarray((drawn >= self._thresholds).sum(axis=0), dtype=np.int64)
 
+    def _drawn_kinds(self, where: Positions, keys: Keys, tick: int) -> list[ChurnKind]:
+        """The kind of each of some arrivals: the one that comes first, if each comes after an exponential time.
+
+        Each kind has a draw of its own: another order changes nothing, and a kind more only what becomes of that kind.
+
+        :param where: positions in ``nodes``.
+        :param keys: of the arrivals.
+        """
+        specs = [self.nodes[place][1] for place in where.tolist()]
+        of_each = [key ^ self._kind_keys[id(churn)] for key, churn in zip(keys, specs, strict=True)]
+        drawn = iter(uniform(self._seed, np.concatenate(of_each), "churn kind", tick).tolist())
+
+        def first(churn: ChurnSpec) -> ChurnKind:
+            times = [_waits(next(drawn), kind.weight) for kind in churn.kinds]
+            return churn.kinds[times.index(min(times))]
+
+        return list(map(first, specs))
+
     def _workload(
         self, node: RosterNode, kind: ChurnKind, words: tuple[str, ...], drawn: Mapping[str, float]
     ) -> WorkloadSpec:
@@ -125,8 +147,8 @@ class Churn:
             owner = f"{name}-{int(drawn['owner'] * 90000) + 10000}"
         else:
             replica_set = entity_key("replica set", str(self._seed), node.pool.name, name)
-            owner = f"{name}-{_generated(replica_set, _HASH_LENGTH)}"
-        pod = f"{owner}-{_generated(int(drawn['pod'] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
+            owner = f"{name}-{generated_name(replica_set, _HASH_LENGTH)}"
+        pod = f"{owner}-{generated_name(int(drawn['pod'] * len(LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
         # Whole milliseconds: a readable number, and the same on every machine.
         return replace(kind.workload, devices=words, pod=pod, ttl_seconds=max(round(lasts, 3), 0.001))
 
@@ -143,19 +165,16 @@ def _poisson(expected: Floats) -> Floats:
     return np.array(rows)
 
 
-def _drawn_kind(churn: ChurnSpec, drawn: float) -> ChurnKind:
-    left = drawn * sum(kind.weight for kind in churn.kinds)
+def _kind_keys(churn: ChurnSpec) -> Keys:
+    """The key of each kind, from its name; several of the same name are numbered: shape (kinds,)."""
+    counted: Counter[str] = Counter()
+    found = []
     for kind in churn.kinds:
-        left -= kind.weight
-        if left < 0:
-            return kind
-    return churn.kinds[-1]
+        found.append(entity_key("churn kind", kind.workload.name, str(counted[kind.workload.name])))
+        counted[kind.workload.name] += 1
+    return np.array(found, dtype=np.uint64)
 
 
-def _generated(number: int, length: int) -> str:
-    """A number as letters and digits, as in names that Kubernetes generates."""
-    letters = []
-    for _ in range(length):
-        number, letter = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[letter])
-    return "".join(letters)
+def _waits(drawn: float, weight: float) -> float:
+    """An exponential time with the mean 1 / weight; infinite without a weight."""
+    return -math.log1p(-drawn) / weight if weight else math.inf

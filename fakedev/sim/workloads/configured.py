@@ -1,15 +1,19 @@
-"""The workloads and faults that the configuration starts, and their ids.
+"""The workloads and faults that the configuration starts, with their ids and the keys of their randomness.
 
-Ids are keys of randomness. They depend only on the configuration, so they are the same in every shard.
+A key has what its owner is called and where it is, never a position in a list: what is added to a configuration, or
+removed from it, changes the draws of nothing else. Keys and ids depend only on the configuration, so they are the same
+in every shard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from fakedev.sim.budget import Budget, Cost, cost_of_fault, cost_of_workload
 from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.entities.naming import generated_name
 from fakedev.sim.entities.selectors import is_pattern
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import FaultRules, workload_faults
@@ -20,6 +24,8 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.limits import Limits, check_limit
+from fakedev.spec.shards import entity_key
+from fakedev.spec.workload_fields import fields_of_workload
 
 
 class Starts(NamedTuple):
@@ -30,8 +36,21 @@ class Starts(NamedTuple):
 
 
 NO_STARTS: Final = Starts()
+#: The length of the end of a fault's id.
+_SUFFIX_LENGTH: Final = 5
 #: A workload or fault of the configuration.
 Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
+
+
+class Configured(NamedTuple, Generic[Spec]):
+    """A workload or fault that the configuration has started.
+
+    :ivar key: of its randomness.
+    """
+
+    its_id: str
+    key: str
+    spec: Spec
 
 
 class ConfiguredWork:
@@ -41,20 +60,20 @@ class ConfiguredWork:
         self._intake = intake
         self._budget = budget
         self._all_faults = faults
-        self._workloads: list[tuple[str, WorkloadSpec]] = []
-        self._faults: list[tuple[str, FaultSpec]] = []
+        self._workloads: list[Configured[WorkloadSpec]] = []
+        self._faults: list[Configured[FaultSpec]] = []
         #: Ids of the workloads without a device in this shard.
         self._elsewhere: set[str] = set()
 
     @property
     def workload_ids(self) -> set[str]:
         """The ids of the configuration's workloads."""
-        return {workload_id for workload_id, _ in self._workloads}
+        return {each.its_id for each in self._workloads}
 
     @property
     def fault_ids(self) -> set[str]:
         """The ids of the configuration's faults."""
-        return {fault_id for fault_id, _ in self._faults}
+        return {each.its_id for each in self._faults}
 
     def start_workloads(self, specs: Sequence[WorkloadSpec]) -> None:
         """Start workloads of the configuration, with unique ids.
@@ -62,18 +81,16 @@ class ConfiguredWork:
         :raises Refused: if the fleet cannot run one of them.
         """
         taken = self.workload_ids
-        for spec in specs:
-            workload_id, again = f"{CONFIGURATION_PREFIX}{spec.name}", 1
-            while workload_id in taken:
-                again += 1
-                workload_id = f"{CONFIGURATION_PREFIX}{spec.name}-{again}"
-            self._workloads.append((workload_id, spec))
+        keys = _keys(specs, _words_of_workload, _text_of_workload, self._workloads)
+        for spec, key in zip(specs, keys, strict=True):
+            workload_id = _unique(f"{CONFIGURATION_PREFIX}{spec.name}", taken)
+            self._workloads.append(Configured(workload_id, key, spec))
             taken.add(workload_id)
             self._elsewhere.add(workload_id)
         # Those that have devices in this shard now; in a whole fleet, all new ones.
-        for workload_id, spec in self._workloads:
+        for workload_id, key, spec in self._workloads:
             if workload_id in self._elsewhere:
-                workload = self._intake.accept(workload_id, spec, of_configuration=True)
+                workload = self._intake.accept(workload_id, spec, key, of_configuration=True)
                 if len(workload.devices):
                     self._elsewhere.remove(workload_id)
 
@@ -87,19 +104,18 @@ class ConfiguredWork:
         :param taken: further ids in use, of faults that are about to end.
         :raises Refused: if one of them is not possible.
         """
-        taken, number = self.fault_ids.union(taken), 1
-        for spec in specs:
-            while f"config-{number}" in taken:
-                number += 1
-            fault_id = f"config-{number}"
-            self._all_faults.start(fault_id, spec, of_configuration=True)
-            self._faults.append((fault_id, spec))
+        taken = self.fault_ids.union(taken)
+        for spec, key in zip(specs, _keys(specs, _words_of_fault, repr, self._faults), strict=True):
+            suffix = generated_name(entity_key("fault of the configuration", *spec.words), _SUFFIX_LENGTH)
+            fault_id = _unique(f"config-{spec.kind}-{suffix}", taken)
+            self._all_faults.start(fault_id, spec, key, of_configuration=True)
+            self._faults.append(Configured(fault_id, key, spec))
             taken.add(fault_id)
 
     def starts(self, following: CompiledFleet) -> Starts:
         """The workloads and faults that another configuration would start."""
         workloads = _kept(self._workloads, following.spec.base)[2]
-        faults = _kept(self._faults, following.spec.faults)[2]
+        faults = _kept(self._faults, following.spec.faults, _named)[2]
         return starts_of(workloads, faults, following.admission, following.fault_rules)
 
     def check_room(self, starts: Starts, limits: Limits) -> None:
@@ -125,7 +141,10 @@ class ConfiguredWork:
 
     def keep_faults(self, specs: Sequence[FaultSpec]) -> tuple[list[str], list[FaultSpec]]:
         """As :meth:`keep_workloads`, for the faults."""
-        self._faults, gone, begins = _kept(self._faults, specs)
+        self._faults, gone, begins = _kept(self._faults, specs, _named)
+        for fault_id, _, spec in self._faults:
+            if fault_id in self._all_faults.by_id:
+                self._all_faults.by_id[fault_id].spec = spec
         return gone, begins
 
 
@@ -181,21 +200,78 @@ def check_room_of_configuration(
 
 
 def _kept(
-    before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
-) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
-    """The workloads or faults that continue, with their ids; the ids of the others; and the new ones to start."""
-    left: dict[object, list[tuple[str, Spec]]] = {}
-    for each_id, spec in before:
-        left.setdefault((spec.devices, spec.node), []).append((each_id, spec))
+    before: Sequence[Configured[Spec]], after: Sequence[Spec], identity: Callable[[Spec], Spec] = lambda spec: spec
+) -> tuple[list[Configured[Spec]], list[str], list[Spec]]:
+    """The workloads or faults that continue, with their new specifications; the ids of the others; the ones to start.
+
+    :param identity: the part of a specification by which it is the same.
+    """
+    left: dict[object, list[Configured[Spec]]] = {}
+    for each in before:
+        same = identity(each.spec)
+        left.setdefault((same.devices, same.node), []).append(each)
     stays = []
     begins = []
     for spec in after:
-        alike = left.get((spec.devices, spec.node), [])
-        same = next((each for each in alike if each[1] == spec), None)
-        if same is None:
+        same = identity(spec)
+        alike = left.get((same.devices, same.node), [])
+        found = next((each for each in alike if identity(each.spec) == same), None)
+        if found is None:
             begins.append(spec)
         else:
-            alike.remove(same)
-            stays.append(same)
-    ids = {each_id for each_id, _ in stays}
-    return stays, [each_id for each_id, _ in before if each_id not in ids], begins
+            alike.remove(found)
+            stays.append(found._replace(spec=spec))
+    ids = {each.its_id for each in stays}
+    return stays, [each.its_id for each in before if each.its_id not in ids], begins
+
+
+def _named(spec: FaultSpec) -> FaultSpec:
+    """A fault with a name is the same one on other devices."""
+    return replace(spec, devices=()) if spec.name else spec
+
+
+def _keys(
+    specs: Sequence[Spec], words_of: Callable[[Spec], tuple[str, ...]], text_of: Callable[[Spec], str],
+    before: Iterable[Configured[Spec]],
+) -> list[str]:  # fmt: skip
+    """The key of each of some workloads or faults: its words, and a number for those that have the same words.
+
+    :param text_of: all of a specification: it decides the numbers, not the place in the list.
+    :param before: those that continue, with their keys.
+    """
+    taken = {each.key for each in before}
+    alike: dict[str, list[int]] = {}
+    for place, spec in enumerate(specs):
+        alike.setdefault("\0".join(words_of(spec)), []).append(place)
+    found = [""] * len(specs)
+    for words, places in alike.items():
+        if len(places) > 1:
+            places.sort(key=lambda place: text_of(specs[place]))
+        number = 0
+        for place in places:
+            while f"{words}\0{number}" in taken:
+                number += 1
+            found[place] = f"{words}\0{number}"
+            number += 1
+    return found
+
+
+def _words_of_workload(spec: WorkloadSpec) -> tuple[str, ...]:
+    return ("base", spec.name, spec.node, *sorted({*spec.devices}))
+
+
+def _text_of_workload(spec: WorkloadSpec) -> str:
+    return repr(fields_of_workload(spec))
+
+
+def _words_of_fault(spec: FaultSpec) -> tuple[str, ...]:
+    return ("config", *spec.words)
+
+
+def _unique(wanted: str, taken: Collection[str]) -> str:
+    """An id that is not taken: the wanted one, or with a number from 2 on."""
+    found, number = wanted, 1
+    while found in taken:
+        number += 1
+        found = f"{wanted}-{number}"
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
@@ -181,7 +182,7 @@ class DeviceLimits:
             for device, begin, end in zip(over.tolist(), begins.tolist(), ends.tolist(), strict=True):
                 pairs = order[begin:end]
                 if is_demanded:
-                    room = float(limit[device] * (1.0 + _ROUNDING) - shown[device] + amounts[pairs].sum())
+                    room = float(limit[device] * (1.0 + _ROUNDING) - shown[device] + math.fsum(amounts[pairs].tolist()))
                     places = _without_room(table, pairs, amounts, growth, room, gone)
                 else:
                     places = _grown_most(table, pairs, amounts, growth, gone)
@@ -213,7 +214,8 @@ def _without_room(
     """
     owners = table.owner[pairs]
     stays = np.array([place not in gone for place in owners.tolist()], dtype=np.bool_)
-    held = float((amounts[pairs] - growth[pairs])[stays].sum())
+    # Exact sums: the order in which the workloads started decides none of their digits.
+    held = math.fsum((amounts[pairs] - growth[pairs])[stays].tolist())
     turn = np.where(table.is_fresh[owners], 0.0, growth[pairs])
     crossed = []
     for rank in np.lexsort((owners, turn)).tolist():

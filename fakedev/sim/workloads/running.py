@@ -165,13 +165,14 @@ class Workloads:
         table.noise = noise
         share = load[table.owner] + fluctuation[table.owner] * table.noise
         if (table.ease > 1.0).any():
-            load, share = np.minimum(load, 100.0), np.minimum(share, 100.0)
+            most = np.where(table.ease > 1.0, 100.0, np.inf)
+            load, share = np.minimum(load, most), np.minimum(share, most[table.owner])
         table.load = load
         table.before, table.share = table.share, share
         table.is_fresh = table.start >= start_seconds
         self._crowds_before = self._crowds
         held = self._hold() if self._held is None else self._held
-        crowd = self._by_device(table.device, np.maximum(share, 0.0)) / 100.0
+        crowd = table.sums.by_device(np.maximum(share, 0.0), self._count) / 100.0
         self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
         asked = {}
         for metric, uses in table.uses.items():
@@ -179,7 +180,7 @@ class Workloads:
             amount = uses.ask(
                 metric, self._seed, table.keys, begin, end, stretch, table.speed, table.ease, table.noise, counted
             )
-            asked[metric] = self._by_device(table.device[uses.pair], amount)
+            asked[metric] = table.sums.by_use(metric, amount, self._count)
         loads = self._by_kind(share)
         return Demand(loads, self._held_share(loads, held), asked)
 
@@ -197,9 +198,8 @@ class Workloads:
 
     def _by_kind(self, share: Floats) -> dict[str, Floats]:
         table, count = self.table, self._count
-        kinds, rows = table.kind_rows
-        sums = np.bincount(rows * count + table.device, weights=share, minlength=len(kinds) * count)
-        loads = np.maximum(sums.reshape(len(kinds), count) / 100.0, 0.0)
+        kinds = table.kind_rows[0]
+        loads = np.maximum(table.sums.by_kind(share, count) / 100.0, 0.0)
         # Summed row by row, so that the last digit does not depend on the other kinds in use.
         total = np.zeros(count)
         for row in loads:
@@ -209,7 +209,7 @@ class Workloads:
     def _hold(self) -> Floats:
         """The memory that workloads hold while they run, as shares of 1; kept until workloads change."""
         table = self.table
-        held = self._by_device(table.device, table.peak[table.owner] * table.holds) / 100.0
+        held = table.sums.by_device(table.peak[table.owner] * table.holds, self._count) / 100.0
         self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
         self._held = np.minimum(held, 1.0)
         return self._held
@@ -225,12 +225,10 @@ class Workloads:
             return held
         total = sum(loads.values(), np.zeros(self._count))
         if MEMORY in table.uses:
-            amounts = self.shares()
-            total = self._by_device(table.device, amounts.parts * table.holds)
+            holding = table.sums.by_device(self.shares().parts * table.holds, self._count)
+            # Only there: another sum on other devices would have other last digits.
+            total = np.where(table.sums.has_use(MEMORY, self._count), holding, total)
         return np.where(capacity.holds_memory, held, np.minimum(total, 1.0))
-
-    def _by_device(self, device: Positions, amount: Floats) -> Floats:
-        return np.asarray(np.bincount(device, weights=amount, minlength=self._count), dtype=np.float64)
 
     def shares(self) -> WorkShares:
         """Each workload's share of its devices in the last tick."""

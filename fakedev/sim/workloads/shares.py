@@ -104,5 +104,4 @@ class WorkShares:
 
     def by_device(self, values: Floats) -> Floats:
         """The sums over the pairs of each device, shape (D,)."""
-        sums = np.bincount(self._table.device, weights=values, minlength=self._capacity.count)
-        return np.asarray(sums, dtype=np.float64)
+        return self._table.sums.by_device(values, self._capacity.count)

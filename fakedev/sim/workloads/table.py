@@ -15,6 +15,7 @@ from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import MetricUses
 from fakedev.sim.workloads.noise import first_noise
 from fakedev.sim.workloads.schedule import Profiles
+from fakedev.sim.workloads.sums import DeviceSums
 from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
@@ -200,6 +201,12 @@ class Table(Rows):
     def owner(self) -> Positions:
         """The workload of each pair, shape (P,)."""
         return np.repeat(np.arange(len(self)), self.pair_counts)
+
+    @cached_property
+    def sums(self) -> DeviceSums:
+        """Sums over the pairs of each device."""
+        pairs = {metric: uses.pair for metric, uses in self.uses.items()}
+        return DeviceSums(self.device, self.owner, self.keys, *self.kind_rows, pairs)
 
     @cached_property
     def noisy(self) -> Positions | slice:

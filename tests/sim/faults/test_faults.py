@@ -166,7 +166,8 @@ class TestTimes:
         fleet = make_fleet(boards_of("h100", nodes=1, devices=2), faults=(spec,))
         advance(fleet, 1)
         assert fleet.lost.tolist() == [0, 1]
-        cleared(fleet, "config-1")
+        (fault_id,) = fleet.faults.by_id
+        cleared(fleet, fault_id)
         assert fleet.lost.tolist() == [0, 0]
 
 

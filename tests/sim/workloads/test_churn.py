@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,21 @@ class TestArrival:
         assert 60 <= min(lasts) < 66 and 5450 < max(lasts) <= 6000, (min(lasts), max(lasts))
         self.assert_about(sum(each < 600 for each in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
         assert {each.workload.ttl_seconds for each in self.arrivals} - set(lasts) == {600.0}
+
+    def test_another_list(self) -> None:
+        """Another order of kinds and numbers changes nothing; a kind more only what becomes of that kind."""
+        before = {each.workload_id: each.workload for each in self.arrivals}
+        job, serve = self.kinds
+        self.kinds = (serve, replace(job, counts=(4, 1, 2)))
+        assert {each.workload_id: each.workload for each in self.drawn(0.05)} == before
+        self.kinds = (kind("never", weight=0.0), kind("new"), job, serve)
+        after = {each.workload_id: each.workload for each in self.drawn(0.05)}
+        others = {each: workload for each, workload in after.items() if workload.name != "new"}
+        for each, found in others.items():
+            # Of two that come to a node together the second has the devices that the first leaves.
+            assert replace(found, devices=()) == replace(before[each], devices=())
+            assert len(found.devices) == len(before[each].devices)
+        self.assert_about(len(after) - len(others), len(after) / 5, math.sqrt(len(after) * 4 / 25))
 
     def test_names(self) -> None:
         """Pods are named as Kubernetes names them: those of a deployment share a hash, those of jobs have their own."""
