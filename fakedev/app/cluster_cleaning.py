@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 def clean_cluster(settings: KubernetesSettings, tell: Callable[[str], None], *, is_dry: bool) -> int:
     """Remove all that fakedev wrote to a cluster.
 
-    :returns: 0; 1 after a line with the reason; 130 after Ctrl-C.
+    :returns: 0; 1 after a line for each reason; 130 after Ctrl-C.
     :raises SystemExit: 2, when the API server of the settings cannot be used.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
@@ -30,7 +30,9 @@ def clean_cluster(settings: KubernetesSettings, tell: Callable[[str], None], *, 
     codes = []
 
     def done(_: object) -> None:
-        codes.append(0)
+        codes.append(1 if cleaning.problems else 0)
+        for text in cleaning.problems:
+            sys.stderr.write(f"fakedev kube clean: {text}\n")
         tell(f"{cleaning.count} objects {'would be ' if is_dry else ''}cleaned")
 
     def failed(failure: Any) -> None:

@@ -16,8 +16,9 @@ from fakedev.commands.parser import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files, Unreadable, read_file
 from fakedev.config.schema.nodes import ConfigurationError, Problem
+from fakedev.kube.object_forms import checked
 from fakedev.kube.plan import plan, plan_lines
-from fakedev.spec.errors import did_you_mean
+from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.kubernetes import KubernetesSettings
 
 _COMMANDS: Final = {
@@ -90,13 +91,13 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
     items = value.get("items", [value]) if isinstance(value, dict) else None
     if not isinstance(items, list):
         raise wrong("is no object of Kubernetes")
+    found: list[Mapping[str, Any]] = []
     for place, item in enumerate(items):
-        metadata = item.get("metadata") if isinstance(item, dict) else None
-        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-            raise wrong(f"item {place} has no metadata.name")
-        if item.get("kind", kind) != kind:
-            raise wrong(f"item {place} is a {str(item['kind'])[:40]}, and no {kind}")
-    return items
+        try:
+            found.append(checked(item, kind))
+        except FieldError as error:
+            raise wrong(f"item {place}: {error.text}") from None
+    return found
 
 
 def _clean(arguments: Sequence[str]) -> int:
@@ -107,6 +108,10 @@ def _clean(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--kubeconfig", metavar="FILE", default="", help="default: the service account of this pod")
     parser.add_argument("--context", metavar="NAME", default="", help="of the kubeconfig; default: its current one")
+    parser.add_argument(
+        "--namespace", metavar="NAME", default="",
+        help="of the Leases and ConfigMaps; default: that of this pod, or of the context",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     options: argparse.Namespace = parser.parse_args(list(arguments))
     if options.context and not options.kubeconfig:
@@ -114,5 +119,5 @@ def _clean(arguments: Sequence[str]) -> int:
     from fakedev.app.cluster_cleaning import clean_cluster  # noqa: PLC0415 - plan needs no reactor
 
     kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
-    settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context)
+    settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=options.namespace)
     return clean_cluster(settings, print, is_dry=options.dry_run)

@@ -40,14 +40,15 @@ def render(arguments: Sequence[str]) -> int:
     :raises ConfigurationError: when the configuration cannot be used.
     """
     options = _parser().parse_args(list(arguments))
-    configurations: dict[CompiledFleet, Configuration] = {}
+    #: By what they were read from; None: what the run began with. A change of the cluster's nodes is no other one.
+    configurations: dict[int | None, Configuration] = {}
 
     def compiled(source: RecordHead) -> CompiledFleet:
         """The compiled fleet of the configuration that a reload has read."""
         files = Files(source.files, source.environment)
         configuration = load(source.config, files, [*source.overrides, *options.set], source.text)
         fleet = CompiledFleet(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
-        configurations[fleet] = configuration
+        configurations[id(source)] = configuration
         return fleet
 
     try:
@@ -55,7 +56,7 @@ def render(arguments: Sequence[str]) -> int:
         configuration = _configuration(options, head)
         tell_notes(configuration.notes)
         fleet = _fleet(configuration, head)
-        configurations[fleet.compiled] = configuration
+        configurations[None] = configuration
         held = HeldStates(lambda: fleet.shown)
         made_for, pages = None, []
         # The pages and the progress would mix on a terminal.
@@ -65,7 +66,7 @@ def render(arguments: Sequence[str]) -> int:
                 if fleet.compiled is not made_for:
                     made_for = fleet.compiled
                     held.renew()
-                    made = _pages(fleet, configurations[made_for], options.node)
+                    made = _pages(fleet, configurations[id(fleet.source) if fleet.source else None], options.node)
                     pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
                 _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
     except (Refused, ValueError) as error:
@@ -130,6 +131,8 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
     nodes = list(fleet.roster.shown)
     if name:
         node = fleet.roster.node(name)
+        if node is None and any(pool.has_cluster_nodes for pool in fleet.spec.pools):
+            return []  # it may come later, and its page is not there now
         if node is None:
             raise no_node(name, fleet.roster, "node")
         nodes = [node]

@@ -57,7 +57,7 @@ KUBERNETES = Section(
                         "label",
                         Text("name of a label", node_label),
                         "Nodes with this label are simulated; its value is the name of a pool with `nodes: cluster`. "
-                        "run.ai/simulated-gpu-node-pool is taken too.",
+                        "run.ai/simulated-gpu-node-pool, or the label that a topology names, is taken too.",
                         default=NODE_LABEL,
                     ),
                 ),

@@ -20,13 +20,11 @@ from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice
 from fakedev.kube.pod_devices import PodDevices
 from fakedev.kube.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kube.pods import Pod
-from fakedev.kube.reports import Report, of_node, of_pod, reports_of_health
+from fakedev.kube.reports import Report, ReportQueue, of_node, of_pod, reports_of_health
 from fakedev.kube.work_changes import ChangedPods, WorkChange
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.kubernetes import KubernetesSettings, Struck
 
-#: Reports that wait to be taken; beyond it the oldest are dropped.
-_MAX_REPORTS: Final = 10_000
 #: Nodes that are compared at once with what is wanted: 0.2 ms each.
 _MAX_COMPARED: Final = 25
 
@@ -53,7 +51,7 @@ class Cluster:
         #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
         self._bound: dict[str, dict[PodKey, None]] = {}
         self._changed_pods = ChangedPods(self._pods, self._nodes)
-        self._reports: list[Report] = []
+        self._reports = ReportQueue()
         self._evictions: dict[PodKey, None] = {}
 
     # -- nodes ------------------------------------------------------------------------------------
@@ -99,7 +97,7 @@ class Cluster:
 
     def _tell_problems(self) -> None:
         for name, uid, text in self._nodes.take_new_problems():
-            self._report(of_node(name, uid, "NotSimulated", text))
+            self._reports.add(of_node(name, uid, "NotSimulated", text))
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -201,7 +199,7 @@ class Cluster:
         before, node.health = node.health, health
         self._nodes.changed[name] = self._nodes.viewed[name] = self._nodes.sliced[name] = None
         for report in reports_of_health(node.name, node.uid, before, health):
-            self._report(report)
+            self._reports.add(report)
         became = [each for each in health.unhealthy if each not in before.unhealthy]
         healed = [each for each in before.unhealthy if each not in health.unhealthy]
         is_back = before.is_down and not health.is_down
@@ -258,9 +256,8 @@ class Cluster:
                 self._pods[key].work_again()
             self._place_again(list(self._bound.get(name, ())))
             node = self._nodes.get(name)
-            if node is not None and node.devices.mig_problem:
-                text = f"mig-strategy single cannot be followed: {node.devices.mig_problem}; it offers no devices"
-                self._report_node(node, "InvalidMigStrategy", text)
+            if node is not None and node.problem:
+                self._report_node(node, "InvalidMigStrategy", node.problem)
         return taken
 
     def take_patches(self, most: int) -> list[tuple[str, NodePatches]]:
@@ -318,8 +315,7 @@ class Cluster:
 
     def take_reports(self) -> list[Report]:
         """What is to be said of nodes and pods."""
-        taken, self._reports = self._reports, []
-        return taken
+        return self._reports.take()
 
     def take_views(self) -> list[str]:
         """The nodes whose view has changed, for their fakedev-node."""
@@ -388,15 +384,10 @@ class Cluster:
             if node is not None and not record.is_gone:
                 yield record.pod, node
 
-    def _report(self, report: Report) -> None:
-        if len(self._reports) >= _MAX_REPORTS:
-            del self._reports[0]
-        self._reports.append(report)
-
     def _report_node(self, node: ClusterNode, reason: str, message: str) -> None:
         if node.told.add_new(reason, message):
-            self._report(of_node(node.name, node.uid, reason, message))
+            self._reports.add(of_node(node.name, node.uid, reason, message))
 
     def _report_pod(self, record: PodRecord, reason: str, message: str) -> None:
         if record.told.add_new(reason, message):
-            self._report(of_pod(record.pod.namespace, record.pod.name, record.pod.uid, reason, message))
+            self._reports.add(of_pod(record.pod.namespace, record.pod.name, record.pod.uid, reason, message))

@@ -133,6 +133,12 @@ class ClusterNode:
         return NOT_READY if self.health.kubelet_is_down else READY
 
     @property
+    def problem(self) -> str:
+        """Why it offers no devices; empty: it does."""
+        why = self.devices.mig_problem
+        return f"mig-strategy single cannot be followed: {why}; it offers no devices" if why else ""
+
+    @property
     def unhealthy_words(self) -> frozenset[str]:
         """The device words of its unhealthy devices."""
         unhealthy = self.health.unhealthy

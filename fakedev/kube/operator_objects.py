@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from fakedev.kube.devices import NodeDevices
+from fakedev.kube.dra_slices import MADE_BY
 from fakedev.kube.topology import MIB, GpuUse
 from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL, MigStrategy
@@ -101,7 +102,8 @@ def topology_config_map(
         "metadata": {
             "name": config_map_name(node),
             "namespace": namespace,
-            "labels": {NODE_TOPOLOGY_LABEL: "true", NODE_NAME_LABEL: _fitting(node, _LONGEST_LABEL)},
+            # The last one is not the operator's: `fakedev kube clean` finds it by that.
+            "labels": {NODE_TOPOLOGY_LABEL: "true", NODE_NAME_LABEL: _fitting(node, _LONGEST_LABEL), **MADE_BY},
             **({"ownerReferences": [owner]} if node_uid else {}),
         },
         "data": {DATA_KEY: json.dumps(topology, separators=(",", ":"), ensure_ascii=False)},

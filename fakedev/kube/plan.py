@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.node_status import NodePatches
-from fakedev.kube.pods import read_pod
+from fakedev.kube.pods import Pod, read_pod
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.kubernetes import KubernetesSettings
 from fakedev.spec.workload_fields import fields_of_workload
@@ -26,7 +27,7 @@ def plan(
     """
     cluster = Cluster(settings, spec, lambda name: spec.shard is None or spec.shard.has(name))
     cluster.nodes_listed(nodes)
-    cluster.pods_listed(map(read_pod, pods))
+    cluster.pods_listed(map(_pod, pods))
     cluster.take_joined()
     found = list(cluster.nodes())
     patches: dict[str, NodePatches] = {}
@@ -65,6 +66,12 @@ def plan(
         ],
         "problems": dict(cluster.problems),
     }  # fmt: skip
+
+
+def _pod(item: Mapping[str, Any]) -> Pod:
+    """A pod of a file; one that was not in a cluster yet has no UID."""
+    pod = read_pod(item)
+    return pod if pod.uid else replace(pod, uid=f"{pod.namespace}/{pod.name}")
 
 
 def _patches(name: str, patches: NodePatches | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,8 @@ _LONGEST: Final = 1024
 _OF_NODES: Final = "default"
 #: Different messages about one object that are remembered.
 _MAX_TOLD: Final = 100
+#: Reports that wait to be taken.
+_MAX_WAITING: Final = 10_000
 COMPONENT: Final = "fakedev"
 
 
@@ -61,6 +64,26 @@ class Report:
             "lastTimestamp": time,
             "count": 1,
         }
+
+
+class ReportQueue:
+    """Reports that wait to be taken; beyond a bound the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Report] = deque(maxlen=_MAX_WAITING)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, report: Report) -> None:
+        """Add a report."""
+        self._waiting.append(report)
+
+    def take(self) -> list[Report]:
+        """All that wait, in order; they wait no more."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
 
 
 class Told:

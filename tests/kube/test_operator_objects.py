@@ -112,13 +112,13 @@ def test_the_cluster() -> None:
 
 
 def test_a_config_map() -> None:
-    """Its names and labels are the operator's, and its text can be read as JSON and as YAML."""
+    """Its names and labels are the operator's, and one of ours; its text can be read as JSON and as YAML."""
     described = node_topology(devices_of(POOLS["small"]), {0: [HALF]})
     item = topology_config_map("t", described, "gpu-operator")
     assert item["metadata"] == {
         "name": "topology-t",
         "namespace": "gpu-operator",
-        "labels": {"node-topology": "true", "node-name": "t"},
+        "labels": {"node-topology": "true", "node-name": "t", "app.kubernetes.io/managed-by": "fakedev"},
     }
     text = item["data"]["topology.yml"]
     assert json.loads(text) == described

@@ -76,7 +76,7 @@ class EventWriter:
             await self._client.request("POST", events_path(event["metadata"]["namespace"]), body=event, flow="events")
             self._is_forbidden = False
         except CancelledError:
-            self._waiting.appendleft(event)
+            self._keep(event)
             raise
         except ApiError as error:
             self._refused(event, error)
@@ -87,12 +87,19 @@ class EventWriter:
     def _refused(self, event: dict[str, Any], error: ApiError) -> None:
         if error.code == 403:  # the client has told it, with the rule that is missing
             self._is_forbidden = True
-            self._waiting.appendleft(event)
+            self._keep(event)
             if self._later is None and not self._is_paused:
                 self._later = self._client.clock.callLater(_AGAIN_SECONDS, self._again)
         elif error.code != 409:  # it is there already: a connection was lost after it was taken
             self.dropped += 1
             self.log.debug("an Event was not taken: {reason}", reason=str(error))
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        """Send an Event once more; it is the oldest, and dropped first."""
+        if len(self._waiting) >= _MOST_WAITING:
+            self.dropped += 1
+        else:
+            self._waiting.appendleft(event)
 
     def _again(self) -> None:
         self._later = None

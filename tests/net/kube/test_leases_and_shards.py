@@ -100,7 +100,7 @@ class TestOneShard:
         assert cluster.metric("fakedev_kubernetes_leader") == 0
         assert len(cluster.held("a")["train", "main"]) == 2
         cluster.api.start()
-        cluster.tick(60)
+        cluster.tick(70)
         assert cluster.metric("fakedev_kubernetes_leader") == 1
         assert cluster.ready == ""
         assert len(cluster.app.fleet.workloads.by_id) == 1

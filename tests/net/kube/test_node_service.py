@@ -242,6 +242,32 @@ def test_claims_in_a_report(tmp_path: Path) -> None:
     assert reasons(cluster) == []
 
 
+def test_a_claim_is_prepared(tmp_path: Path) -> None:
+    """With the devices that it has of this node, once its allocation is known; never with those of another claim."""
+    cluster = FollowedCluster(tmp_path, more=f"{LISTEN}, resources: dra")
+    cluster.api.add(node("worker", {LABEL: "h100"}, has_kubelet=True))
+    cluster.start()
+    cluster.tick(2)
+    program = attached(cluster)
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "worker", "device": "gpu-2"}
+    others = [{**result, "driver": "other.example"}, {**result, "pool": "elsewhere"}]
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+             "metadata": {"name": "train-gpu", "namespace": "ml"}, "spec": {}}  # fmt: skip
+    uid = cluster.api.add(claim)["metadata"]["uid"]
+
+    def prepare(uid: str) -> Any:
+        cluster.tick(1)
+        return program.ask("prepare", namespace="ml", claim="train-gpu", uid=uid)
+
+    assert prepare(uid)["error"]["code"] == "unknown-name"
+    status = {"allocation": {"devices": {"results": [*others, result]}}}
+    cluster.api.modify("resourceclaims", "train-gpu", {"status": status}, "ml")
+    assert prepare(uid)["devices"] == [{"request": "gpu", "pool": "worker", "device": "gpu-2"}]
+    assert prepare("of-an-older-claim")["error"] == {
+        "code": "unknown-name", "message": "claim: no ml/train-gpu with uid of-an-older-claim is allocated on worker",
+    }  # fmt: skip
+
+
 def test_preferred_devices(cluster: FollowedCluster) -> None:
     """Of the node's own devices; others are refused."""
     program = attached(cluster)
@@ -269,16 +295,21 @@ def test_a_node_that_is_not_simulated(cluster: FollowedCluster) -> None:
 
 
 def test_a_node_that_loses_its_label(cluster: FollowedCluster) -> None:
-    """It offers nothing any more; fakedev-node stays connected, for the label may come back."""
+    """It offers nothing any more; fakedev-node stays connected. With the label the pods' devices come back."""
     program = attached(cluster)
+    (first, *_) = program.ids
+    program.report(("train", "main", [first]))
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    cluster.tick(2)
     cluster.api.modify("nodes", "worker", {"metadata": {"labels": {LABEL: None}}})
     cluster.tick(2)
     program.hear()
     assert program.view == {"node": "worker", "resources": {}}
     cluster.api.modify("nodes", "worker", {"metadata": {"labels": {LABEL: "h100"}}})
-    cluster.tick(2)
+    cluster.tick(3)
     program.hear()
     assert len(program.ids) == 8
+    assert holders(cluster) == {first: ("train", "main")}
 
 
 def test_how_many_are_connected_and_registered(cluster: FollowedCluster) -> None:
@@ -295,3 +326,37 @@ def test_how_many_are_connected_and_registered(cluster: FollowedCluster) -> None
     assert counts() == ["1.0", "1.0"]
     program.client.leave()
     assert counts() == ["0.0", "0.0"]
+
+
+def test_two_programs_at_one_node(cluster: FollowedCluster) -> None:
+    """One takes over from another: both are told, and the last report counts."""
+    old, new = attached(cluster), attached(cluster)
+    cluster.api.add(pod("train", "worker", {GPU: "1"}))
+    old.report(("train", "main", [old.ids[0]]))
+    new.report(("train", "main", [new.ids[4]]))
+    cluster.say("fault xid code=79 devices=worker/3")
+    cluster.tick(2)
+    for program in (old, new):
+        program.hear()
+        assert program.unhealthy == {3: "XID 79"}
+    old.client.leave()
+    cluster.tick(2)
+    assert holders(cluster) == {new.ids[4]: ("train", "main")}
+    assert "fakedev_kubernetes_attached 1.0" in cluster.app.get("/-/metrics").body.decode()
+
+
+def test_a_reload_gives_the_node_other_devices(cluster: FollowedCluster) -> None:
+    """Another number of GPUs in the pool: fakedev-node is told, and pods keep those that are still there."""
+    program = attached(cluster)
+    ids = program.ids
+    cluster.api.add(pod("train", "worker", {GPU: "2"}))
+    program.report(("train", "main", [ids[1], ids[7]]))
+    cluster.tick(2)
+    cluster.app.text = cluster.text = cluster.text.replace("devices-per-node: 8", "devices-per-node: 4")
+    peer = cluster.app.http()
+    peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    cluster.tick(4)
+    program.hear()
+    assert program.ids == ids[:4]
+    assert holders(cluster) == {ids[1]: ("train", "main")}
+    assert cluster.node("worker")["metadata"]["labels"]["nvidia.com/gpu.count"] == "4"

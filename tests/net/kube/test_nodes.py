@@ -158,7 +158,8 @@ class TestInstances:
     def test_mixed(self, tmp_path: Path) -> None:
         """Each profile is a resource; two pods are on two instances of one board."""
         cluster = followed(tmp_path, "a", text=DIVIDED, pool=MIXED)
-        resources = {name: cluster.counts("a", f"nvidia.com/mig-{name}")[0] for name in ("4g.40gb", "2g.20gb", "1g.10gb")}
+        names = ("4g.40gb", "2g.20gb", "1g.10gb")
+        resources = {name: cluster.counts("a", f"nvidia.com/mig-{name}")[0] for name in names}
         assert resources == {"4g.40gb": "2", "2g.20gb": "2", "1g.10gb": "2"}
         assert cluster.counts("a") in ((None, None), ("0", "0"))
         for name in ("4g.40gb", "1g.10gb"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.application import application
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import FollowedCluster
 from tests.support.kube.statuses import StatusError
@@ -72,11 +73,13 @@ def owners(topology: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(each["pod"], each["container"]) for each in found]
 
 
-def reload(cluster: FollowedCluster) -> None:
-    """Read the files again, and let ticks pass."""
+def reload(cluster: FollowedCluster) -> bytes:
+    """Read the files again, and let ticks pass; the answer."""
     peer = cluster.app.http()
     peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
     cluster.tick(4)
+    peer.read()
+    return bytes(peer.transport.value())
 
 
 def test_a_node_of_the_operator(cluster: FollowedCluster) -> None:
@@ -99,7 +102,8 @@ def test_a_node_of_the_operator(cluster: FollowedCluster) -> None:
 def test_the_config_map_of_a_node(cluster: FollowedCluster) -> None:
     """Named and labelled as the operator does; the node owns it, so that it goes with the node in any case."""
     item = config_map(cluster)
-    assert item["metadata"]["labels"] == {"node-topology": "true", "node-name": "a"}
+    labels = {"node-topology": "true", "node-name": "a", "app.kubernetes.io/managed-by": "fakedev"}
+    assert item["metadata"]["labels"] == labels
     assert item["metadata"]["ownerReferences"][0]["uid"] == cluster.node("a")["metadata"]["uid"]
     found = written(cluster)
     assert (found["gpuProduct"], found["gpuMemory"], found["migStrategy"]) == ("NVIDIA-A100-SXM4-40GB", 40960, "mixed")
@@ -187,6 +191,15 @@ def test_another_label(tmp_path: Path) -> None:
     assert cluster.app.json("/topology")["nodePoolLabelKey"] == "example.com/gpus"
 
 
+def test_a_changed_label(cluster: FollowedCluster, tmp_path: Path) -> None:
+    """Needs a restart, and says so; nothing else of that change is used."""
+    changed = TOPOLOGY.replace(LABEL, "example.com/gpus").replace("gpuCount: 2", "gpuCount: 4")
+    (tmp_path / "topology.yml").write_text(changed, encoding="utf-8")
+    answer = reload(cluster)
+    assert b"kubernetes: has changed, which needs a restart" in answer
+    assert cluster.node("a")["status"]["capacity"][GPU] == "2"
+
+
 def test_a_changed_topology(cluster: FollowedCluster, tmp_path: Path) -> None:
     """Other devices, another number of GPUs, a further pool: nodes follow without a restart."""
     cluster.api.add(node("b", {LABEL: "new"}))
@@ -228,3 +241,31 @@ def test_shared_gpus(cluster: FollowedCluster) -> None:
     (usage,) = gpu["status"]["podGpuUsageStatus"].values()
     assert usage["utilization"] == {"min": 20, "max": 20}
     assert usage["fbUsed"] == 20480
+
+
+def test_config_maps_are_a_topology(cluster: FollowedCluster, tmp_path: Path) -> None:
+    """What `kubectl get configmap -l node-topology=true -o yaml` prints is served without a cluster: the same GPUs."""
+    item = cluster.api.add(pod("train", "a", {GPU: "1"}))
+    cluster.tick(4)
+    kept = {"kind": "List", "apiVersion": "v1", "items": [config_map(cluster)]}
+    (tmp_path / "kept.yaml").write_text(json.dumps(kept), encoding="utf-8")
+    text = f"topology: {tmp_path / 'kept.yaml'}\nweb: ['127.0.0.1:9400']\nworkloads: {{listen: []}}\n"
+    with application(text) as app:
+        app.tick(2)
+        now, then = app.json("/topology/nodes/a"), written(cluster)
+        assert [gpu["id"] for gpu in now["gpus"]] == [gpu["id"] for gpu in then["gpus"]]
+        assert owners(now) == owners(then)
+        used = [gpu["status"]["podGpuUsageStatus"] for gpu in now["gpus"]]
+        assert [list(each) for each in used if each] == [[item["metadata"]["uid"]]]
+
+
+def test_the_topology_server_of_the_manifests(tmp_path: Path) -> None:
+    """Its Service leads to the address with `serve: metrics`, which has the pages of the topology too."""
+    text = CONFIGURATION.replace("topology: {topology}\n", "")
+    text = text.replace('["127.0.0.1:9400"]', '[{{listen: "127.0.0.1:9400", serve: metrics}}]')
+    cluster = FollowedCluster(tmp_path, text=text)
+    cluster.api.add(node("a", {LABEL: "dgx"}))
+    cluster.start()
+    cluster.tick(3)
+    assert len(cluster.app.json("/topology/nodes/a")["gpus"]) == 8
+    assert cluster.app.json("/topology")["nodePools"]["dgx"]["gpuCount"] == 8

@@ -162,7 +162,7 @@ class TestLives:
         cluster.api.remove("pods", "train", "default")
         cluster.api.add(pod("train", "b", {GPU: "3"}))
         cluster.api.start()
-        cluster.tick(40)
+        cluster.tick(70)
         assert cluster.held("a") == {}
         assert len(cluster.held("b")["train", "main"]) == 3
         assert len(cluster.app.fleet.workloads.by_id) == 1

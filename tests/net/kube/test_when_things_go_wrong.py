@@ -61,7 +61,7 @@ class TestAway:
         assert cluster.metric("fakedev_kubernetes_requests_total", code="0") > 3
         assert len([text for text in warnings(log_events) if "it is tried again" in text]) == 1
         cluster.api.start()
-        cluster.tick(40)
+        cluster.tick(70)  # the longest pause is 30 s, and the lease is tried again after at most 10 s
         check_all_is_well(cluster)
 
     def test_later(self, cluster: FollowedCluster, log_events: list[LogEvent]) -> None:
@@ -75,7 +75,7 @@ class TestAway:
         cluster.api.add(pod("next", "c", {GPU: "1"}))
         before = cluster.api.requests.copy()
         cluster.api.start()
-        cluster.tick(60)
+        cluster.tick(70)
         assert [each.name for each in cluster.app.fleet.roster.shown] == ["a", "c"]
         assert set(cluster.held("c")) == {("next", "main")}
         assert cluster.api.requests_since(before)["patch", "nodes/status", 200] == 1
@@ -92,7 +92,7 @@ class TestAway:
         cluster.api.modify("leases", lease["name"], taken, lease["namespace"])
         before = cluster.api.requests.copy()
         cluster.api.start()
-        cluster.tick(60)
+        cluster.tick(70)
         assert {key[0] for key in cluster.api.requests_since(before)} == {"list"}
         assert "other holds the lease" in cluster.ready
         assert cluster.counts("a") == ("8", "8")
@@ -271,6 +271,24 @@ class TestAnswers:
         cluster.api.add(node("c", {LABEL: "h100"}))
         cluster.tick(2)
         assert cluster.counts("c") == ("8", "8")
+
+    @pytest.mark.slow
+    def test_more_events_than_can_wait(self, tmp_path: Path) -> None:
+        """While they are forbidden the newest 1,000 wait, and others are counted; one is tried in 30 s, not each."""
+        cluster = FollowedCluster(tmp_path)
+        for number in range(130):
+            cluster.api.add(node(f"n{number:03}", {LABEL: "h100"}))
+        missing = cluster.api.forbid("create", "events")
+        cluster.start()
+        cluster.tick(10)
+        cluster.say("fault xid code=48 devices=all")
+        cluster.tick(62)
+        assert cluster.metric("fakedev_kubernetes_dropped_events_total") == 130 * 8 - 1000
+        assert cluster.api.requests["create", "events", 403] <= 4 + 2
+        cluster.api.works(missing)
+        cluster.tick(60)
+        assert len(cluster.api.items("events")) == 1000
+        assert cluster.ready == ""
 
     def test_nothing_is_asked_while_nothing_changes(self, cluster: FollowedCluster) -> None:
         """In ten minutes only the lease is renewed, and the server ends each watch once or twice."""

@@ -13,6 +13,7 @@ from twisted.protocols.policies import WrappingFactory
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.kube.node_port import NodePortFactory
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication
+from tests.support.http_wire import Answer, Peer, answers
 from tests.support.kube.api_server import ClusterApi
 from tests.support.kube.memory_reactor import LinkedReactor
 
@@ -86,11 +87,20 @@ class FollowedCluster:
         self.stop()
         self.start()
 
-    def reload(self, text: str) -> Any:
-        """Reload with another configuration, with places as at the start; the answer of the port."""
+    def ask_reload(self, text: str) -> Peer:
+        """Ask for a reload with another configuration, with places as at the start: it is done in the next tick."""
         self.app.text = self.text = text.format(**self._values)
-        answer = self.app.ask("POST", "/-/reload", b"", place=self._place)
+        peer = self.app.http(self._place)
+        peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
         self.reactor.settle()
+        return peer
+
+    def reload(self, text: str) -> Answer:
+        """Reload, with a tick; the answer of the port."""
+        peer = self.ask_reload(text)
+        self.tick(1)
+        peer.read()
+        (answer,) = answers(peer.transport.value())
         return answer
 
     def tick(self, count: int = 1) -> None:
