@@ -106,7 +106,7 @@ class Stalls:
         self._known += len(steps)
         many = sum(seconds > 0.02 for seconds in steps)
         longest = f"{max(steps) * 1000:.0f} ms" if steps else "< 5 ms"
-        return f"{longest}, {many} times" if many else longest
+        return f"{longest}, {many} over 20 ms" if many else longest
 
     def _steps(self) -> list[float]:
         return [float(line) for line in self._file.read_text().splitlines()] if self._file.exists() else []

@@ -45,7 +45,7 @@ GPUs, each on another node; the delay until the node's allocatable GPUs have cha
 for the fault, and from the tick in which it begins (one a second). *Nothing changes*: {_QUIET_SECONDS:.0f} s.
 *Heartbeats*: as many seconds, with {_BEATS_PER_SECOND:.0f} changes of nodes a second that concern only the time, as by
 KWOK. *Started again*: a second process, which finds all this. *Held* is the longest time that a step of the reactor
-took, by the processor time of its thread (benchmarks/watched_serve.py), and how often it was more than 20 ms:
+took, by the processor time of its thread (benchmarks/watched_serve.py), and how often it was over 20 ms:
 `fakedev_reactor_delay_seconds` also has the time in which other programs used the core. Other programs did so while
 this was measured: the load average was {os.getloadavg()[1]:.1f} when it began.
 """,
