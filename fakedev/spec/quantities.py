@@ -31,6 +31,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "memory_usable_bytes": "memory of the board that is not reserved",
     "memory_used_ratio": "used memory by total memory, 0 to 1",
     "core_frequency_mhz": "clock of the compute engines",
+    "core_frequency_mean_mhz": "mean clock of the compute engines, between two clocks that the board supports",
     "core_frequency_request_mhz": "clock of the compute engines that is asked for: what they would have unthrottled",
     "memory_frequency_mhz": "clock of the memory",
     "video_frequency_mhz": "clock of the media engines",

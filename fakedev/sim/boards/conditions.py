@@ -74,7 +74,7 @@ class Setting:
     A flag that is None is set on no board.
 
     :ivar inlet_celsius, power_limit_watts: as shown.
-    :ivar room_watts: what the power limit leaves to the work beside raised clocks; infinite where no limit applies.
+    :ivar room_watts: what the power limit leaves to work and raised clocks; infinite where no limit applies.
     :ivar full_mhz: the highest core clock that is allowed.
     :ivar locked: boards whose ``full_mhz`` is below their highest clock.
     :ivar resistance: factor on the type's thermal resistance.
@@ -98,8 +98,9 @@ class Setting:
         """The setting of boards under some conditions."""
         low, high = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"]
         limit = unless_changed(conditions.power_limit_watts, boards.limit_watts)
-        room = np.where(boards.keeps_limit, limit - boards.idle_watts - boards.clocked_watts, np.inf)
-        full = np.clip(unless_changed(conditions.highest_mhz, high), low, high)
+        room = np.where(boards.keeps_limit, limit - boards.idle_watts, np.inf)
+        full = high if conditions.highest_mhz is None else unless_changed(conditions.highest_mhz, high)
+        full = boards.supported_mhz(np.clip(full, low, high))
         locked = full < high
         ones = np.ones(boards.count)
         given = {"pcie": conditions.pcie_share, "fabric": conditions.fabric_share}

@@ -35,6 +35,7 @@ from fakedev.spec.device_types import DeviceType
 #: Quantities of every board beside those of its type's ranges.
 BOARD_QUANTITIES: Final = (
     "core_frequency_request_mhz",
+    "core_frequency_mean_mhz",
     "power_limit_watts",
     "throttle_reasons",
     "throttled_idle",
@@ -94,8 +95,8 @@ class Boards:
         work = engines.work(loads, asked, setting.hung)
         made, active = engines.busy(work)
         share = heat_and_power.work_share(boards, work)
-        fitting = heat_and_power.fitting_ratio(boards, setting, share)
-        limited, limited_mean = clocks.power_ratio(boards, fitting, before, seconds)
+        fitting = heat_and_power.fitting(boards, setting, share)
+        limited, limited_mean = clocks.power_ratio(boards, setting, fitting, before, seconds)
         heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
             "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
@@ -121,10 +122,10 @@ class Boards:
             **traffic,
             "thermal_clock_ratio": heated,
             "power_clock_ratio": limited,
-            "core_frequency_mhz": clock,
+            "core_frequency_mean_mhz": clock,
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": np.where(moves, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz),
-            "video_frequency_mhz": boards.between("video_frequency_mhz", raised),
+            "video_frequency_mhz": boards.video_mhz(raised),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": heat_and_power.memory_power(boards, traffic, drawn),
@@ -147,6 +148,7 @@ class Boards:
         low, air, one = self.coefficients.low, self._setting.inlet_celsius, np.ones(self.coefficients.count)
         cold = {
             "core_frequency_mhz": low["core_frequency_mhz"],
+            "core_frequency_mean_mhz": low["core_frequency_mhz"],
             "temperature_celsius": air,
             "memory_temperature_celsius": air,
             "fan_speed_ratio": low["fan_speed_ratio"],
