@@ -50,7 +50,7 @@ _ASKED_AS: Final = {
 _MOVING: Final = (_MEMORY, "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _STILL: Final = 1e-4
 #: Engines whose work counts as usage of the board.
-_ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
+ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Engines:
         """Usage and engines by quantity, 0 to 1, and which boards have work."""
         boards, asked = self._boards, work.asked
         usage = self._sum(work.loads, "usage_ratio")
-        for name in _ARE_USAGE:
+        for name in ARE_USAGE:
             usage = usage + asked[name] if name in asked else usage
         active = usage
         made = {}

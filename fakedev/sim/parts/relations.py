@@ -21,7 +21,7 @@ from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
-from fakedev.sim.parts.demand import memory_share, part_demand, part_share
+from fakedev.sim.parts.demand import demand_within, memory_share, part_demand, part_share, unit_capacity
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.workloads.demand import Demand
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -53,6 +53,7 @@ class PartRelations:
         types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()[owners]
         capacity = relations.capacity()
         of_memory = memory_share(parts, capacity.most(_MEMORY))
+        self._capacity = unit_capacity(capacity, parts)
         self._page = np.array([each.memory_page_bytes for each in types])[pools]
         self._max_used = np.floor(capacity.most(_MEMORY)[owners] * of_memory / self._page) * self._page
         total = capacity.memory_total_bytes[owners]
@@ -82,6 +83,13 @@ class PartRelations:
                 share = part_share(self._parts, name, of_memory)
                 low[name], span[name] = (each[self._parts.owners] * share for each in ends)
         return low, span
+
+    def demand_within(self, demand: Demand) -> Demand:
+        """The demand with requests of parts limited to what the parts have.
+
+        :param demand: on all units.
+        """
+        return demand_within(demand, self._parts, self._capacity)
 
     def used_bytes(self, demand: Demand) -> Floats:
         """The memory that each part uses, shape (P,).
