@@ -208,7 +208,7 @@ class Coefficients:
             return flags([switch not in each.without for each in dynamics])
 
         self.limit_watts = each_of("power_limit_watts")
-        self.keeps_limit, self.hangs = is_on("power-limit"), is_on("hang")
+        self.keeps_limit, self.hangs, slows = is_on("power-limit"), is_on("hang"), is_on("slowing")
         self.resting_mhz = np.where(is_on("core-clock"), self.low[_CLOCK], self.high[_CLOCK])
         self.memory_resting_mhz = np.where(is_on("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
         self.limit_lag = Lag(each_of("power_limit_seconds"))
@@ -224,16 +224,15 @@ class Coefficients:
         self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
         self.hardware_slowdown = np.where(is_on("hardware-slowdown"), each_of("hardware_slowdown_celsius"), math.inf)
         self.shutdown = np.where(is_on("shutdown"), each_of("shutdown_celsius"), math.inf)
-        self.lags = {
-            "temperature_celsius": Lag(each_of("thermal_seconds")),
-            "memory_temperature_celsius": Lag(each_of("memory_thermal_seconds")),
-            "fan_speed_ratio": Lag(each_of("fan_seconds")),
+        self._thermal_seconds = {
+            "temperature_celsius": each_of("thermal_seconds"),
+            "memory_temperature_celsius": each_of("memory_thermal_seconds"),
         }
+        self.lags = self.heat_lags(1.0) | {"fan_speed_ratio": Lag(each_of("fan_seconds"))}
         self.memory_bytes_per_second = each_of("memory_bytes_per_second")
         self.links = {"transfer": each_of("pcie_bytes_per_second"), "fabric": each_of("fabric_bytes_per_second")}
         states = [each.idle_performance_state for each in dynamics]
         self.idle_state = of_boards([0.0 if state is None else state for state in states])
-        slows = is_on("slowing")
         self.kinds = {
             name: Kind([each.kinds.get(name, _NO_WORK) for each in dynamics], which, slows)
             for name in sorted({kind for each in dynamics for kind in each.kinds})
@@ -269,6 +268,13 @@ class Coefficients:
         self.idle_watts = self.low["power_watts"] * factor("idle power")
         self.dynamic_watts = self.span["power_watts"] * factor("dynamic power")
         self.resistance = factor("thermal resistance")
+
+    def heat_lags(self, resistance: Floats | float) -> dict[str, Lag]:
+        """The lags of the temperatures by name: a time constant is thermal resistance times heat capacity.
+
+        :param resistance: factor on the types' thermal resistance, shape (B,) or one number.
+        """
+        return {name: Lag(seconds * resistance) for name, seconds in self._thermal_seconds.items()}
 
     def between(self, name: str, share: Floats) -> Floats:
         """The value of a range at a share of its width."""

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.coefficients import Coefficients, Lag
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
 
@@ -78,6 +78,7 @@ class Setting:
     :ivar full_mhz: the highest core clock that is allowed.
     :ivar locked: boards whose ``full_mhz`` is below their highest clock.
     :ivar resistance: factor on the type's thermal resistance.
+    :ivar lags: time constants of temperatures and fan; those of temperatures grow with the resistance.
     :ivar shares: remaining capacity of each board's links, by ``pcie`` and ``fabric``, where any link is impaired.
     """
 
@@ -87,6 +88,7 @@ class Setting:
     full_mhz: Floats
     locked: Mask | None
     resistance: Floats
+    lags: Mapping[str, Lag]
     braked: Mask | None
     fan_stopped: Mask | None
     hung: Mask | None
@@ -103,6 +105,7 @@ class Setting:
         full = boards.supported_mhz(np.clip(full, low, high))
         locked = full < high
         ones = np.ones(boards.count)
+        factor = unless_changed(conditions.resistance, ones)
         given = {"pcie": conditions.pcie_share, "fabric": conditions.fabric_share}
         return cls(
             inlet_celsius=unless_changed(conditions.inlet_celsius, boards.inlet),
@@ -110,7 +113,8 @@ class Setting:
             room_watts=room,
             full_mhz=full,
             locked=locked if locked.any() else None,
-            resistance=unless_changed(conditions.resistance, ones) * boards.resistance,
+            resistance=factor * boards.resistance,
+            lags=boards.lags if conditions.resistance is None else boards.lags | boards.heat_lags(factor),
             braked=_flags(conditions.braked),
             fan_stopped=_flags(conditions.fan_stopped),
             hung=_flags(conditions.hung),

@@ -29,10 +29,23 @@ def temperature(
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> Floats:
-    """The temperature of core or memory: its rise over the inlet is linear in the power."""
+    """The temperature of core or memory: its rise over the inlet is linear in the power.
+
+    A core that reaches the shutdown temperature within the tick switches its board off there, and gets no warmer.
+    """
     at_no_power, by_watt = boards.heat[name]
     level = setting.inlet_celsius + setting.resistance * (at_no_power + by_watt * power)
-    return _lagged(boards, name, level, before, seconds)
+    lagged = _lagged(setting, name, level, before, seconds)
+    if before is None or name != "temperature_celsius" or not (lagged > boards.shutdown).any():
+        return lagged
+    return np.minimum(lagged, np.maximum(boards.shutdown, before[name]))
+
+
+def warming_power(power: Floats, before: Mapping[str, Floats] | None) -> Floats:
+    """The power that warms boards: lost boards are off, and cool down."""
+    if before is None or not (is_off := before["lost"] > 0).any():
+        return power
+    return np.where(is_off, 0.0, power)
 
 
 def fan_speed(
@@ -44,7 +57,7 @@ def fan_speed(
     speed = np.minimum(boards.between(name, np.maximum(warmth, 0.0)), 1.0)
     if setting.fan_stopped is not None:
         speed = np.where(setting.fan_stopped, 0.0, speed)
-    return _lagged(boards, name, speed, before, seconds)
+    return _lagged(setting, name, speed, before, seconds)
 
 
 def lost(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
@@ -56,12 +69,12 @@ def lost(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | 
 
 
 def _lagged(
-    boards: Coefficients, name: str, level: Floats, before: Mapping[str, Floats] | None, seconds: float
+    setting: Setting, name: str, level: Floats, before: Mapping[str, Floats] | None, seconds: float
 ) -> Floats:
     """A lag of the first order."""
     if before is None or name not in before:
         return level
-    lagged: Floats = level + (before[name] - level) * boards.lags[name].kept(seconds)
+    lagged: Floats = level + (before[name] - level) * setting.lags[name].kept(seconds)
     return lagged
 
 

@@ -31,6 +31,7 @@ from fakedev.sim.boards.engines import Engines
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, overlaid
 from fakedev.spec.device_types import DeviceType
+from fakedev.spec.quantities import THROTTLED_SECONDS
 
 #: Quantities of every board beside those of its type's ranges.
 BOARD_QUANTITIES: Final = (
@@ -112,8 +113,9 @@ class Boards:
             setting.limit_traffic(traffic, engines.maxima)
         moves = engines.moving(traffic) | (raised > 0)
         drawn = heat_and_power.board_power(boards, share, clock, raised)
+        warming = heat_and_power.warming_power(drawn, before)
         core, memory = (
-            heat_and_power.temperature(boards, setting, name, drawn, before, seconds)
+            heat_and_power.temperature(boards, setting, name, warming, before, seconds)
             for name in ("temperature_celsius", "memory_temperature_celsius")
         )
         return {
@@ -141,23 +143,25 @@ class Boards:
         }
 
     def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:
-        """The quantities of the tick before, with lost boards that are reset now as cold as their air."""
-        back = reset & (before["lost"] > 0)
-        if not back.any():
+        """The quantities of the tick before, with the boards that are reset now as a reset leaves them.
+
+        Seconds of throttling count from 0. Lost boards start again, as warm as they are.
+        """
+        if not reset.any():
             return before
-        low, air, one = self.coefficients.low, self._setting.inlet_celsius, np.ones(self.coefficients.count)
-        cold = {
+        past = overlaid(before)
+        past.update({name: np.where(reset, 0.0, before[name]) for name in THROTTLED_SECONDS})
+        back = reset & (before["lost"] > 0)
+        low, one = self.coefficients.low, np.ones(self.coefficients.count)
+        started = {
             "core_frequency_mhz": low["core_frequency_mhz"],
             "core_frequency_mean_mhz": low["core_frequency_mhz"],
-            "temperature_celsius": air,
-            "memory_temperature_celsius": air,
             "fan_speed_ratio": low["fan_speed_ratio"],
             "thermal_clock_ratio": one,
             "power_clock_ratio": one,
             "lost": 0.0 * one,
         }
-        past = overlaid(before)
-        past.update({name: np.where(back, values, before[name]) for name, values in cold.items() if name in before})
+        past.update({name: np.where(back, values, before[name]) for name, values in started.items() if name in before})
         return past
 
     def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:

@@ -127,7 +127,7 @@ class PartRelations:
         alone = None if faults is None else faults.where("lost")
         lost = self._lost(devices, alone)
         if lost is not None:
-            own = self._hidden(own, lost, self._lost(devices, None))
+            own = self._hidden(own, lost)
         reset = None if faults is None else faults.resets()
         is_reset = None if reset is None else self._parts.spread(reset)[self._parts.device_count :]
         for counter, rate in INTEGRALS.items():
@@ -187,16 +187,12 @@ class PartRelations:
         self._where_own(carried, devices)
         return self._parts.part_level(devices, carried)
 
-    def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
-        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost by themselves.
-
-        :param with_board: parts that are lost with their devices; None for none.
-        """
-        hidden = {}
-        for name, values in own.items():
-            gone = with_board if name in HEATS else lost
-            hidden[name] = values if name in COUNTERS or gone is None else np.where(gone, 0.0, values)
-        return hidden
+    def _hidden(self, own: Mapping[str, Floats], lost: Mask) -> dict[str, Floats]:
+        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles, which nothing shows."""
+        return {
+            name: values if name in COUNTERS or name in HEATS else np.where(lost, 0.0, values)
+            for name, values in own.items()
+        }
 
     def _lost(self, devices: Level, alone: Mask | None) -> Mask | None:
         """The lost parts, with or without their devices, shape (P,); None for none.
