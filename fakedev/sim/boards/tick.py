@@ -111,6 +111,7 @@ class Boards:
         traffic = engines.traffic(work, clock_ratio)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
+        engines.add_moved(traffic)
         moves = engines.moving(traffic) | (raised > 0)
         drawn = heat_and_power.board_power(boards, share, clock, raised)
         warming = heat_and_power.warming_power(drawn, before)
