@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
+from fakedev import __version__
 from fakedev.app.configuration_options import add_configuration_options
 from fakedev.commands.console import Progress, tell_notes
 from fakedev.commands.parser import Parser
@@ -104,6 +105,9 @@ def _record(
         if text != given:
             print(f"fakedev render: note: {path}: the last line is incomplete, and left out", file=sys.stderr)
         head, events = read_record(text, compiled)
+        if head.version != __version__:
+            what = f"{path}: of version {head.version}, not {__version__}: simulated values and bytes may differ"
+            print(f"fakedev render: note: {what}", file=sys.stderr)
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -114,7 +115,13 @@ class _Device:
         if self.dynamics is None:
             return self.work()
         return (f"air of {self.value('inlet_temperature_celsius'):.1f} degrees, {self.value('power_watts'):.1f} W; it "
-                f"follows with {self.dynamics.thermal_seconds:g} s")  # fmt: skip
+                f"follows with {self.dynamics.thermal_seconds * self._resistance():g} s")  # fmt: skip
+
+    def _resistance(self) -> float:
+        """The factor of faults on the thermal resistance."""
+        resistance = self.fleet.compiled.relations.conditions.resistance
+        found = math.nan if resistance is None else float(resistance[self.fleet.roster.parts.owner(self.position)])
+        return 1.0 if math.isnan(found) else found
 
     def usage(self) -> str:
         if self.value("hung"):

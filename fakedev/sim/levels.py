@@ -58,6 +58,7 @@ def next_levels(
     before = None if past is None else past[DEVICE]
     if of_parts is None:
         return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices), _NO_PARTS, links)
+    demand = of_parts.demand_within(demand)
     used_bytes = of_parts.used_bytes(demand)
     folded = device_demand(demand, parts, used_bytes, of_parts.idle_memory_bytes)
     devices = relations.device_level(folded, before, tick_seconds, of_devices)

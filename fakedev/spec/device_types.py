@@ -250,3 +250,23 @@ class DeviceType:
     dynamics: Dynamics | None = None
     connections: Connections = field(default_factory=Connections)
     tiles: tuple[PartSpec, ...] = ()
+
+    def power_limit_ends(self) -> tuple[float, float]:
+        """The lowest and the highest power limit that the driver accepts, in watts.
+
+        Facts give them, as NVIDIA's drivers print them. Without them the lowest is 0, and the highest is the limit that
+        the board comes with; boards without dynamics accept none.
+        """
+        if self.dynamics is None:
+            return 0.0, 0.0
+        low, high = (_number(self.facts.get(f"power_limit_{end}_watts", "")) for end in ("min", "max"))
+        return low or 0.0, self.dynamics.power_limit_watts if high is None else high
+
+
+def _number(text: str) -> float | None:
+    """The number that a text is; None for any other text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -31,6 +31,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "memory_usable_bytes": "memory of the board that is not reserved",
     "memory_used_ratio": "used memory by total memory, 0 to 1",
     "core_frequency_mhz": "clock of the compute engines",
+    "core_frequency_mean_mhz": "mean clock of the compute engines, between two clocks that the board supports",
     "core_frequency_request_mhz": "clock of the compute engines that is asked for: what they would have unthrottled",
     "memory_frequency_mhz": "clock of the memory",
     "video_frequency_mhz": "clock of the media engines",
@@ -144,13 +145,13 @@ INTEGRALS: Final[dict[str, str]] = {
 }
 
 #: Seconds of throttling.
-_THROTTLED: Final[tuple[str, ...]] = (
+THROTTLED_SECONDS: Final[tuple[str, ...]] = (
     "throttled_hardware_seconds", "throttled_hardware_heat_seconds", "throttled_hardware_brake_seconds",
     "throttled_power_seconds", "throttled_thermal_seconds",
 )  # fmt: skip
 
 #: Quantities that only grow, until a board is reset.
-COUNTERS: Final[frozenset[str]] = frozenset((*INTEGRALS, *ERROR_COUNTERS, *_THROTTLED)) - {"row_remap_failure"}
+COUNTERS: Final[frozenset[str]] = frozenset((*INTEGRALS, *ERROR_COUNTERS, *THROTTLED_SECONDS)) - {"row_remap_failure"}
 
 #: Quantities that follow from the memory bandwidth, if the type has the bandwidth of the memory.
 MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")

@@ -127,6 +127,19 @@ def test_a_record_of_a_killed_program(tmp_path: Path, capfd: pytest.CaptureFixtu
     rendered(capfd, "--events", str(record))
 
 
+def test_a_record_of_another_version(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is replayed, and a note says that the bytes may differ."""
+    record = tmp_path / "run.jsonl"
+    recorded(SMALL, record)
+    expected = rendered(capfd, "--events", str(record))
+    record.write_bytes(record.read_bytes().replace(b'"version":"', b'"version":"0.0.', 1))
+    assert main(["render", "--events", str(record)]) == 0
+    said = capfd.readouterr()
+    assert said.out == expected
+    assert said.err.startswith(f"fakedev render: note: {record}: of version 0.0.")
+    assert said.err.endswith("simulated values and bytes may differ\n")
+
+
 def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """2, with the line at fault; a record of another fleet is reported as such."""
     record = tmp_path / "run.jsonl"

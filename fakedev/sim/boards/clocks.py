@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Setting
+from fakedev.sim.boards.heat_and_power import Fitting
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
 
 #: Share of the highest clock that the thermal throttle takes or returns per second, and per kelvin over the limit.
 _THERMAL_RATE: Final = 0.02
-#: Remaining share of the highest clock at or over the hardware's own temperature limit.
-_HARDWARE_SHARE: Final = 0.5
-#: Share of the highest clock that the power limit returns per second, and the share that it keeps in reserve as long
-#: as it throttles.
+#: Share of the highest clock that the power limit returns per second.
 _POWER_RATE: Final = 0.1
-_POWER_MARGIN: Final = 0.01
-#: Tolerance of rounding, in clock steps and in MHz: a clock neither loses its last step nor stays just above idle.
+#: How far the power passes its limit before a fast limiter acts at once, as a share of the limit: chosen.
+PEAK_SHARE: Final = 0.2
+#: Tolerance of rounding in MHz: a clock does not stay just above idle.
 _ROUNDING: Final = 1e-6
+#: A throttled board shows a clock at least so much of a step below the one that it would have.
+_PART_OF_STEP: Final = 1e-3
 #: Bits of the reasons in NVML's mask of clock event reasons.
 _BITS: Final = {
     "throttled_idle": 0x1,
@@ -37,10 +39,13 @@ def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, sec
     """The share of the highest clock that the thermal throttle allows, from the temperature of the tick before."""
     if before is None:
         return np.ones(boards.count)
+    was = before["thermal_clock_ratio"]
     over = before["temperature_celsius"] - boards.slowdown
+    if over.max() < 0 and was.min() == 1.0:
+        return was
     taken = np.where(over >= 0, -_THERMAL_RATE * (1.0 + np.maximum(over, 0.0)), 0.0)
     given = np.where(before["temperature_celsius"] < boards.resume, _THERMAL_RATE, 0.0)
-    return np.clip(before["thermal_clock_ratio"] + (taken + given) * seconds, boards.min_ratio, 1.0)
+    return np.clip(was + (taken + given) * seconds, boards.min_ratio, 1.0)
 
 
 def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
@@ -50,30 +55,42 @@ def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, 
         slowed = before["temperature_celsius"] >= boards.hardware_slowdown
     if setting.braked is not None:
         slowed = slowed | setting.braked
-    return np.where(slowed, _HARDWARE_SHARE, 1.0)
+    return np.where(slowed, boards.hardware_ratio, 1.0)
 
 
 def power_ratio(
-    boards: Coefficients, fitting: Floats, before: Mapping[str, Floats] | None, seconds: float
+    boards: Coefficients, setting: Setting, fitting: Fitting | None, before: Mapping[str, Floats] | None, seconds: float
 ) -> tuple[Floats, Floats]:
     """The share of the highest clock that the power limit allows: at the end of a tick, and its mean over the tick.
 
-    :param fitting: the share at which the power stays within the limit.
+    The fast limiter bounds the share at the beginning of the tick. The power is convex in the clock, so its chord from
+    the fitting share to the highest clock says where it is within the peak.
+
+    :param fitting: the clocks at which boards meet their limits; None where all fit at their highest clocks.
     """
+    if fitting is None:
+        ratio = np.ones(boards.count)
+        if before is None or before["power_clock_ratio"].min() == 1.0:
+            return ratio, ratio
+    else:
+        ratio = fitting.ratio
     if before is None:
-        return fitting, fitting
+        return ratio, ratio
     was = before["power_clock_ratio"]
-    over = was > fitting
-    gap = was - fitting
-    # Boards that fit the limit return to the full clock; others only rise over the reserve.
-    back_to = np.where(fitting < 1.0, np.maximum(fitting - _POWER_MARGIN, was), 1.0)
-    rise = back_to - was
-    risen = np.minimum(rise, _POWER_RATE * seconds)
-    end = np.where(over, fitting + gap * boards.limit_lag.kept(seconds), was + risen)
+    gap = was - ratio
+    if fitting is not None and (over := gap > 0).any():
+        peak = PEAK_SHARE * setting.power_limit_watts
+        # This is over 0 also where the share rises again, and the gap is below 0.
+        gap = np.minimum(gap, (1.0 - ratio) * (peak / np.maximum(fitting.excess_watts, peak)))
+        end, mean = ratio + gap * boards.limit_lag.kept(seconds), ratio + gap * boards.limit_lag.mean(seconds)
+        if over.all():
+            return end, mean
+    else:
+        over, end, mean = np.zeros(boards.count, np.bool_), ratio, ratio
+    risen = np.minimum(-gap, _POWER_RATE * seconds)
     # The clock rises linearly, then stays.
     unfinished = risen * risen / (2.0 * _POWER_RATE * seconds)
-    mean = np.where(over, fitting + gap * boards.limit_lag.mean(seconds), was + risen - unfinished)
-    return end, mean
+    return np.where(over, end, was + risen), np.where(over, mean, was + risen - unfinished)
 
 
 def core_clock(
@@ -84,26 +101,36 @@ def core_clock(
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> tuple[Floats, dict[str, Floats]]:
-    """The core clock; and what throttles it, with the clock that it would have otherwise.
+    """The mean of the core clock; and what throttles it, with the supported clocks that the board shows.
+
+    A board that heat or the power limit throttles alternates between two supported clocks. It shows the lower one;
+    power and work follow the mean.
 
     :param ratios: the share of the highest clock that each reason allows; among equal ones the first counts.
     """
     idle, high, full = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"], setting.full_mhz
-    wanted = np.where(active, full, np.minimum(boards.resting_mhz, full))
+    asked = wanted = np.where(active, full, np.minimum(boards.resting_mhz, full))
     if before is not None:
-        fallen = np.minimum(before["core_frequency_mhz"] - boards.fall_mhz * seconds, full)
-        wanted = np.where(fallen > wanted + _ROUNDING, fallen, wanted)
-    least = np.minimum.reduce(list(ratios.values()))
-    allowed = high * least
-    stepped = np.floor(allowed / boards.step_mhz + _ROUNDING) * boards.step_mhz
-    held = np.where(allowed < high, np.maximum(np.minimum(stepped, high - boards.step_mhz), idle), high)
-    throttled = wanted > held
-    clock, throttles = np.minimum(wanted, held), _reasons(active, throttled, ratios, least, before, seconds)
+        fallen = np.minimum(before["core_frequency_mean_mhz"] - boards.fall_mhz * seconds, full)
+        falls = fallen > wanted + _ROUNDING
+        if falls.any():
+            wanted = np.where(falls, fallen, wanted)
+            asked = boards.supported_mhz(wanted)
+    least = reduce(np.minimum, ratios.values())
+    held = np.maximum(high * least, idle)
+    throttled = wanted > held + _ROUNDING
+    mean, shown = wanted, asked
+    if throttled.any():
+        mean = np.minimum(wanted, held)
+        below = np.minimum(mean, asked - _PART_OF_STEP * boards.step_mhz)
+        shown = np.where(throttled, boards.supported_mhz(below), asked)
+    throttles = _reasons(active, throttled, ratios, least, before, seconds)
     if setting.locked is not None:
         throttles["throttle_reasons"] += np.where(setting.locked & active, _LOCKED, 0.0)
     _add_hardware_reasons(boards, setting, throttles, before, seconds)
-    throttles["core_frequency_request_mhz"] = wanted
-    return clock, throttles
+    throttles["core_frequency_request_mhz"] = asked
+    throttles["core_frequency_mhz"] = shown
+    return mean, throttles
 
 
 def _add_hardware_reasons(

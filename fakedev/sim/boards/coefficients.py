@@ -17,7 +17,16 @@ from fakedev.spec.quantities import DIRECT_QUANTITIES
 IDLE: Final = 1e-6
 _CLOCK: Final = "core_frequency_mhz"
 _MEMORY: Final = "memory_frequency_mhz"
+_VIDEO: Final = "video_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
+#: Exponents for which a square root and products suffice.
+_WITH_ROOT: Final = (0.5, 1.5, 2.5)
+#: Tolerance of rounding, in clock steps: a clock does not lose its last step.
+_ROUNDING: Final = 1e-6
+#: Share of the highest clock that remains at or over the hardware's own temperature limit, or with a power brake.
+_HARDWARE_SHARE: Final = 0.5
+#: The least slope of power over clock, in watts: it is a divisor.
+_LEAST_SLOPE: Final = 1e-9
 _NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
 
 
@@ -53,7 +62,7 @@ class Lag:
 
 
 class Exponents:
-    """An exponent of each board, grouped by value: 1 and 1/2 need no power function."""
+    """An exponent of each board, grouped by value: few of them need the slow power function."""
 
     def __init__(self, exponents: Floats) -> None:
         self._different = np.unique(exponents).tolist()
@@ -77,8 +86,14 @@ def as_few(values: Floats) -> Floats | float:
 def _power(base: Floats, exponent: float) -> Floats:
     if exponent == 1.0:
         return base
-    powered: Floats = np.sqrt(base) if exponent == 0.5 else base**exponent
-    return powered
+    if exponent == 0.0:
+        return np.ones_like(base)
+    if exponent in _WITH_ROOT:
+        powered: Floats = np.sqrt(base)
+        for _ in range(int(exponent)):
+            powered = powered * base
+        return powered
+    return np.asarray(base**exponent, dtype=np.float64)
 
 
 class Subset:
@@ -158,6 +173,8 @@ class Coefficients:
     :ivar low, high: ends of the types' ranges; 0 for quantities without one.
     :ivar has: boards with a range of a quantity.
     :ivar resting_mhz, memory_resting_mhz: clocks without work.
+    :ivar hardware_ratio: the share of the highest clock that the hardware slowdown leaves.
+    :ivar clocked_slope: watts of raised clocks, by the share of the highest clock.
     :ivar fall_mhz: how fast the clock falls per second; infinite where it falls at once.
     :ivar operating_celsius: the highest temperature of operation, whether the board throttles there or not.
     :ivar heat: temperature over the inlet by name: without power, and per watt.
@@ -191,14 +208,14 @@ class Coefficients:
             return flags([switch not in each.without for each in dynamics])
 
         self.limit_watts = each_of("power_limit_watts")
-        self.keeps_limit, self.hangs = is_on("power-limit"), is_on("hang")
+        self.keeps_limit, self.hangs, slows = is_on("power-limit"), is_on("hang"), is_on("slowing")
         self.resting_mhz = np.where(is_on("core-clock"), self.low[_CLOCK], self.high[_CLOCK])
         self.memory_resting_mhz = np.where(is_on("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
         self.limit_lag = Lag(each_of("power_limit_seconds"))
-        exponent = each_of("clock_power_exponent")
-        self.clock_exponents, self.clock_roots = Exponents(exponent), Exponents(1.0 / exponent)
+        self._set_exponents(each_of("clock_power_exponent"))
         self.hang_power_share = each_of("hang_power_share")
         self.step_mhz = each_of("clock_step_mhz")
+        self.hardware_ratio = self.supported_mhz(_HARDWARE_SHARE * self.high[_CLOCK]) / self.high[_CLOCK]
         fall = each_of("clock_fall_seconds")
         self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
         heats = is_on("thermal-throttle")
@@ -207,16 +224,15 @@ class Coefficients:
         self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
         self.hardware_slowdown = np.where(is_on("hardware-slowdown"), each_of("hardware_slowdown_celsius"), math.inf)
         self.shutdown = np.where(is_on("shutdown"), each_of("shutdown_celsius"), math.inf)
-        self.lags = {
-            "temperature_celsius": Lag(each_of("thermal_seconds")),
-            "memory_temperature_celsius": Lag(each_of("memory_thermal_seconds")),
-            "fan_speed_ratio": Lag(each_of("fan_seconds")),
+        self._thermal_seconds = {
+            "temperature_celsius": each_of("thermal_seconds"),
+            "memory_temperature_celsius": each_of("memory_thermal_seconds"),
         }
+        self.lags = self.heat_lags(1.0) | {"fan_speed_ratio": Lag(each_of("fan_seconds"))}
         self.memory_bytes_per_second = each_of("memory_bytes_per_second")
         self.links = {"transfer": each_of("pcie_bytes_per_second"), "fabric": each_of("fabric_bytes_per_second")}
         states = [each.idle_performance_state for each in dynamics]
         self.idle_state = of_boards([0.0 if state is None else state for state in states])
-        slows = is_on("slowing")
         self.kinds = {
             name: Kind([each.kinds.get(name, _NO_WORK) for each in dynamics], which, slows)
             for name in sorted({kind for each in dynamics for kind in each.kinds})
@@ -226,6 +242,7 @@ class Coefficients:
         self._spread(each_of("spread"), seed, keys)
         self.clocked_watts = self.dynamic_watts * each_of("clocked_power_share")
         self.work_watts = self.dynamic_watts - self.clocked_watts
+        self.clocked_slope = np.maximum(self.clocked_watts / (1.0 - self.min_ratio), _LEAST_SLOPE)
         at = of_boards([math.nan if each.inlet_celsius is None else each.inlet_celsius for each in dynamics])
         slope = self.span["temperature_celsius"] / self.span["power_watts"]
         line = self.low["temperature_celsius"] - slope * self.low["power_watts"]
@@ -235,6 +252,12 @@ class Coefficients:
         for name in ("temperature_celsius", "memory_temperature_celsius"):
             slope = self.span[name] / self.span["power_watts"]
             self.heat[name] = self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope
+
+    def _set_exponents(self, exponent: Floats) -> None:
+        """The exponent of power over clock, its root for the power limit, and both of the slope of the power."""
+        self.clock_exponents, self.clock_roots = Exponents(exponent), Exponents(1.0 / exponent)
+        self.clock_exponents_less = Exponents(exponent - 1.0)
+        self.clock_exponent, self.clock_exponent_less = as_few(exponent), as_few(exponent - 1.0)
 
     def _spread(self, share: Floats, seed: int, keys: Keys) -> None:
         """The differences between boards of one type."""
@@ -246,10 +269,34 @@ class Coefficients:
         self.dynamic_watts = self.span["power_watts"] * factor("dynamic power")
         self.resistance = factor("thermal resistance")
 
+    def heat_lags(self, resistance: Floats | float) -> dict[str, Lag]:
+        """The lags of the temperatures by name: a time constant is thermal resistance times heat capacity.
+
+        :param resistance: factor on the types' thermal resistance, shape (B,) or one number.
+        """
+        return {name: Lag(seconds * resistance) for name, seconds in self._thermal_seconds.items()}
+
     def between(self, name: str, share: Floats) -> Floats:
         """The value of a range at a share of its width."""
         value: Floats = self.low[name] + share * self.span[name]
         return value
+
+    def supported_mhz(self, clock: Floats) -> Floats:
+        """The highest clock that boards support and that is not over another one, within the range of the type.
+
+        Supported are whole numbers of steps, and both ends of the range.
+        """
+        stepped = np.floor(clock / self.step_mhz + _ROUNDING) * self.step_mhz
+        return np.where(clock < self.high[_CLOCK], np.maximum(stepped, self.low[_CLOCK]), self.high[_CLOCK])
+
+    def video_mhz(self, raised: Floats) -> Floats:
+        """The clock of the media engines, whole steps above its lowest.
+
+        :param raised: how far the core clock is above idle, as a share of its range.
+        """
+        low, span = self.low[_VIDEO], self.span[_VIDEO]
+        stepped = low + np.floor(raised * span / self.step_mhz + _ROUNDING) * self.step_mhz
+        return np.where(raised < 1.0, stepped, self.high[_VIDEO])
 
     def raised(self, clock: Floats) -> Floats:
         """How far the core clock is above idle, as a share of its range."""

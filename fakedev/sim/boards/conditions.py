@@ -11,7 +11,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.coefficients import Coefficients, Lag
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
 
@@ -74,10 +74,11 @@ class Setting:
     A flag that is None is set on no board.
 
     :ivar inlet_celsius, power_limit_watts: as shown.
-    :ivar room_watts: what the power limit leaves to the work beside raised clocks; infinite where no limit applies.
+    :ivar room_watts: what the power limit leaves to work and raised clocks; infinite where no limit applies.
     :ivar full_mhz: the highest core clock that is allowed.
     :ivar locked: boards whose ``full_mhz`` is below their highest clock.
     :ivar resistance: factor on the type's thermal resistance.
+    :ivar lags: time constants of temperatures and fan; those of temperatures grow with the resistance.
     :ivar shares: remaining capacity of each board's links, by ``pcie`` and ``fabric``, where any link is impaired.
     """
 
@@ -87,6 +88,7 @@ class Setting:
     full_mhz: Floats
     locked: Mask | None
     resistance: Floats
+    lags: Mapping[str, Lag]
     braked: Mask | None
     fan_stopped: Mask | None
     hung: Mask | None
@@ -98,10 +100,12 @@ class Setting:
         """The setting of boards under some conditions."""
         low, high = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"]
         limit = unless_changed(conditions.power_limit_watts, boards.limit_watts)
-        room = np.where(boards.keeps_limit, limit - boards.idle_watts - boards.clocked_watts, np.inf)
-        full = np.clip(unless_changed(conditions.highest_mhz, high), low, high)
+        room = np.where(boards.keeps_limit, limit - boards.idle_watts, np.inf)
+        full = high if conditions.highest_mhz is None else unless_changed(conditions.highest_mhz, high)
+        full = boards.supported_mhz(np.clip(full, low, high))
         locked = full < high
         ones = np.ones(boards.count)
+        factor = unless_changed(conditions.resistance, ones)
         given = {"pcie": conditions.pcie_share, "fabric": conditions.fabric_share}
         return cls(
             inlet_celsius=unless_changed(conditions.inlet_celsius, boards.inlet),
@@ -109,7 +113,8 @@ class Setting:
             room_watts=room,
             full_mhz=full,
             locked=locked if locked.any() else None,
-            resistance=unless_changed(conditions.resistance, ones) * boards.resistance,
+            resistance=factor * boards.resistance,
+            lags=boards.lags if conditions.resistance is None else boards.lags | boards.heat_lags(factor),
             braked=_flags(conditions.braked),
             fan_stopped=_flags(conditions.fan_stopped),
             hung=_flags(conditions.hung),

@@ -29,6 +29,9 @@ _TRAFFIC: Final = {
     "fabric_tx_bytes_per_second": "fabric",
     "fabric_rx_bytes_per_second": "fabric",
 }
+#: Traffic of links by direction.
+_SENT: Final = ("pcie_tx_bytes_per_second", "fabric_tx_bytes_per_second")
+_RECEIVED: Final = ("pcie_rx_bytes_per_second", "fabric_rx_bytes_per_second")
 #: Reads as a share of the memory bandwidth; they are shown in bytes only.
 _READS: Final = "reads"
 #: Share of reads in an idle board's memory traffic.
@@ -50,7 +53,7 @@ _ASKED_AS: Final = {
 _MOVING: Final = (_MEMORY, "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _STILL: Final = 1e-4
 #: Engines whose work counts as usage of the board.
-_ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
+ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ class Engines:
                 scales[name] = boards.links[field]
                 self.maxima[name] = np.maximum(boards.links[field], boards.high[name]) * boards.has[name]
         one = np.ones(boards.count)
+        self._per_memory_byte = _divided(self.maxima[_MEMORY], boards.memory_bytes_per_second)
         self._takes: dict[str, dict[str, Floats | float]] = {}
         for kind, work in boards.kinds.items():
             takes = {"usage_ratio": work.share("usage")}
@@ -140,7 +144,7 @@ class Engines:
         """Usage and engines by quantity, 0 to 1, and which boards have work."""
         boards, asked = self._boards, work.asked
         usage = self._sum(work.loads, "usage_ratio")
-        for name in _ARE_USAGE:
+        for name in ARE_USAGE:
             usage = usage + asked[name] if name in asked else usage
         active = usage
         made = {}
@@ -182,6 +186,24 @@ class Engines:
         made["memory_read_bytes_per_second"] = read
         made["memory_write_bytes_per_second"] = both - read
         return made
+
+    def add_moved(self, traffic: dict[str, Floats]) -> None:
+        """Raise the memory traffic to that of the links: what they carry comes from the memory, or goes to it.
+
+        What they send is read, what they receive is written. Work that says its own memory traffic includes it.
+        """
+        boards, peak = self._boards, self._boards.memory_bytes_per_second
+        beside = {name: np.maximum(traffic[name] - boards.low[name], 0.0) for name in (*_SENT, *_RECEIVED)}
+        sent = beside[_SENT[0]] + beside[_SENT[1]]
+        carried = sent + beside[_RECEIVED[0]] + beside[_RECEIVED[1]]
+        least = self._per_memory_byte * carried
+        if not (short := least > traffic[_MEMORY]).any():
+            return
+        ratio = np.where(short, np.minimum(least, 1.0), traffic[_MEMORY])
+        read = np.where(short, ratio * peak * _divided(sent, carried), traffic["memory_read_bytes_per_second"])
+        traffic[_MEMORY] = ratio
+        traffic["memory_read_bytes_per_second"] = read
+        traffic["memory_write_bytes_per_second"] = np.maximum(peak * ratio - read, 0.0)
 
     def moving(self, traffic: Mapping[str, Floats]) -> Mask:
         """Boards whose memory or links to other boards carry more than those of an idle board."""

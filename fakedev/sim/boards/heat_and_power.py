@@ -6,6 +6,7 @@ Power follows from work and clock. Temperatures follow the power, and fans the t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Setting
 from fakedev.sim.boards.engines import Work
 from fakedev.sim.entities.randomness import Floats
+
+#: Steps of Newton's method: three leave less than 2 mW with the exponents of the catalog, and 0.1 W with any up to 4.
+_NEWTON_STEPS: Final = 3
+#: Work that draws less counts as this: it is a divisor.
+_LEAST_WATTS: Final = 1e-9
 
 
 def temperature(
@@ -23,10 +29,23 @@ def temperature(
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> Floats:
-    """The temperature of core or memory: its rise over the inlet is linear in the power."""
+    """The temperature of core or memory: its rise over the inlet is linear in the power.
+
+    A core that reaches the shutdown temperature within the tick switches its board off there, and gets no warmer.
+    """
     at_no_power, by_watt = boards.heat[name]
     level = setting.inlet_celsius + setting.resistance * (at_no_power + by_watt * power)
-    return _lagged(boards, name, level, before, seconds)
+    lagged = _lagged(setting, name, level, before, seconds)
+    if before is None or name != "temperature_celsius" or not (lagged > boards.shutdown).any():
+        return lagged
+    return np.minimum(lagged, np.maximum(boards.shutdown, before[name]))
+
+
+def warming_power(power: Floats, before: Mapping[str, Floats] | None) -> Floats:
+    """The power that warms boards: lost boards are off, and cool down."""
+    if before is None or not (is_off := before["lost"] > 0).any():
+        return power
+    return np.where(is_off, 0.0, power)
 
 
 def fan_speed(
@@ -38,7 +57,7 @@ def fan_speed(
     speed = np.minimum(boards.between(name, np.maximum(warmth, 0.0)), 1.0)
     if setting.fan_stopped is not None:
         speed = np.where(setting.fan_stopped, 0.0, speed)
-    return _lagged(boards, name, speed, before, seconds)
+    return _lagged(setting, name, speed, before, seconds)
 
 
 def lost(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
@@ -50,12 +69,12 @@ def lost(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | 
 
 
 def _lagged(
-    boards: Coefficients, name: str, level: Floats, before: Mapping[str, Floats] | None, seconds: float
+    setting: Setting, name: str, level: Floats, before: Mapping[str, Floats] | None, seconds: float
 ) -> Floats:
     """A lag of the first order."""
     if before is None or name not in before:
         return level
-    lagged: Floats = level + (before[name] - level) * boards.lags[name].kept(seconds)
+    lagged: Floats = level + (before[name] - level) * setting.lags[name].kept(seconds)
     return lagged
 
 
@@ -68,17 +87,45 @@ def work_share(boards: Coefficients, work: Work) -> Floats:
     return total if work.hung is None else np.where(work.hung, boards.hang_power_share, total)
 
 
-def fitting_ratio(boards: Coefficients, setting: Setting, share: Floats) -> Floats:
-    """The share of the highest clock at which the power stays within its limit; 1 where no limit applies."""
-    room = setting.room_watts
-    wanted = boards.work_watts * share
-    over = wanted > room
+class Fitting(NamedTuple):
+    """The clocks at which boards meet their power limits: arrays of shape (B,).
+
+    :ivar ratio: the share of the highest clock, 1 where no limit applies.
+    :ivar excess_watts: what the work would draw over the limit at the highest clock; over 0 where the ratio is below 1.
+    """
+
+    ratio: Floats
+    excess_watts: Floats
+
+
+def fitting(boards: Coefficients, setting: Setting, share: Floats) -> Fitting | None:
+    """The clocks at which boards meet their power limits; None where all boards fit at their highest clocks.
+
+    It solves ``clocked x raised + work x ratio ^ exponent = room`` by Newton's method. The left side is convex, and
+    the start is above the solution (without one of the two terms): each step comes nearer to it from above.
+    """
+    work = boards.work_watts * share
+    most = boards.clocked_watts + work
+    excess = most - setting.room_watts
+    over = excess > 0
     if not over.any():
-        return np.ones(boards.count)
-    # Without room not even a raised clock fits: the board stays at its idle clock.
-    ratio = np.divide(np.maximum(room, 0.0), wanted, out=np.ones_like(room), where=over & (wanted > 0))
-    ratio = np.where(over & (wanted <= 0), 0.0, ratio)
-    return boards.clock_roots.of(ratio)
+        return None
+    room = np.maximum(np.minimum(setting.room_watts, most), 0.0)
+    least, slope = boards.min_ratio, boards.clocked_slope
+    of_work = room / np.maximum(work, _LEAST_WATTS)
+    ratio = np.minimum(np.minimum(boards.clock_roots.of(of_work), 1.0), least + room / slope)
+    constant, times, steep = room + slope * least, boards.clock_exponent_less * work, boards.clock_exponent * work
+    for _ in range(_NEWTON_STEPS):
+        powered = boards.clock_exponents_less.of(ratio)
+        ratio = ratio * powered  # a new array: the two may be the same
+        ratio *= times
+        ratio += constant
+        powered *= steep
+        powered += slope
+        ratio /= powered
+    # Where not even the idle clock fits, the board stays at it.
+    ratio = np.maximum(np.minimum(ratio, 1.0), least)
+    return Fitting(ratio if over.all() else np.where(over, ratio, 1.0), excess)
 
 
 def board_power(boards: Coefficients, share: Floats, clock: Floats, raised: Floats) -> Floats:

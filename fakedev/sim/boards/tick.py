@@ -31,10 +31,12 @@ from fakedev.sim.boards.engines import Engines
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, overlaid
 from fakedev.spec.device_types import DeviceType
+from fakedev.spec.quantities import THROTTLED_SECONDS
 
 #: Quantities of every board beside those of its type's ranges.
 BOARD_QUANTITIES: Final = (
     "core_frequency_request_mhz",
+    "core_frequency_mean_mhz",
     "power_limit_watts",
     "throttle_reasons",
     "throttled_idle",
@@ -94,8 +96,8 @@ class Boards:
         work = engines.work(loads, asked, setting.hung)
         made, active = engines.busy(work)
         share = heat_and_power.work_share(boards, work)
-        fitting = heat_and_power.fitting_ratio(boards, setting, share)
-        limited, limited_mean = clocks.power_ratio(boards, fitting, before, seconds)
+        fitting = heat_and_power.fitting(boards, setting, share)
+        limited, limited_mean = clocks.power_ratio(boards, setting, fitting, before, seconds)
         heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
             "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
@@ -109,10 +111,12 @@ class Boards:
         traffic = engines.traffic(work, clock_ratio)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
+        engines.add_moved(traffic)
         moves = engines.moving(traffic) | (raised > 0)
         drawn = heat_and_power.board_power(boards, share, clock, raised)
+        warming = heat_and_power.warming_power(drawn, before)
         core, memory = (
-            heat_and_power.temperature(boards, setting, name, drawn, before, seconds)
+            heat_and_power.temperature(boards, setting, name, warming, before, seconds)
             for name in ("temperature_celsius", "memory_temperature_celsius")
         )
         return {
@@ -121,10 +125,10 @@ class Boards:
             **traffic,
             "thermal_clock_ratio": heated,
             "power_clock_ratio": limited,
-            "core_frequency_mhz": clock,
+            "core_frequency_mean_mhz": clock,
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": np.where(moves, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz),
-            "video_frequency_mhz": boards.between("video_frequency_mhz", raised),
+            "video_frequency_mhz": boards.video_mhz(raised),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": heat_and_power.memory_power(boards, traffic, drawn),
@@ -140,22 +144,25 @@ class Boards:
         }
 
     def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:
-        """The quantities of the tick before, with lost boards that are reset now as cold as their air."""
-        back = reset & (before["lost"] > 0)
-        if not back.any():
+        """The quantities of the tick before, with the boards that are reset now as a reset leaves them.
+
+        Seconds of throttling count from 0. Lost boards start again, as warm as they are.
+        """
+        if not reset.any():
             return before
-        low, air, one = self.coefficients.low, self._setting.inlet_celsius, np.ones(self.coefficients.count)
-        cold = {
+        past = overlaid(before)
+        past.update({name: np.where(reset, 0.0, before[name]) for name in THROTTLED_SECONDS})
+        back = reset & (before["lost"] > 0)
+        low, one = self.coefficients.low, np.ones(self.coefficients.count)
+        started = {
             "core_frequency_mhz": low["core_frequency_mhz"],
-            "temperature_celsius": air,
-            "memory_temperature_celsius": air,
+            "core_frequency_mean_mhz": low["core_frequency_mhz"],
             "fan_speed_ratio": low["fan_speed_ratio"],
             "thermal_clock_ratio": one,
             "power_clock_ratio": one,
             "lost": 0.0 * one,
         }
-        past = overlaid(before)
-        past.update({name: np.where(back, values, before[name]) for name, values in cold.items() if name in before})
+        past.update({name: np.where(back, values, before[name]) for name, values in started.items() if name in before})
         return past
 
     def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:

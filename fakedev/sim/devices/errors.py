@@ -51,6 +51,10 @@ def fallen_off(arrays: Mapping[str, Floats], before: Level, removed: Floats | No
     return fallen if removed is None else fallen & ~(removed > 0)
 
 
+#: Quantities with their true values on lost devices. Nothing shows the temperatures, but the device cools down.
+_KEPT: Final = ("lost", "created_seconds", "xid", "temperature_celsius", "memory_temperature_celsius")
+
+
 class LostDevices:
     """What D devices show while some are lost; arrays of shape (D,).
 
@@ -73,7 +77,7 @@ class LostDevices:
         lost = arrays["lost"] > 0
         shown = {}
         for name, values in arrays.items():
-            if name in ("lost", "created_seconds", "xid"):
+            if name in _KEPT:
                 shown[name] = values
             elif before is not None and (name in INTEGRALS or name in ERROR_COUNTERS or name.endswith("_seconds")):
                 shown[name] = np.where(lost, before.arrays[name], values)

@@ -66,7 +66,10 @@ class PcieLinks:
         best = self._width * _SPEEDS[self._generation.astype(np.int64)]
         left = width * _SPEEDS[generation.astype(np.int64)]
         share = np.minimum(given, np.divide(left, best, out=np.ones(len(width)), where=best > 0))
-        self._current = self._arrays(generation, np.minimum(width, _fitting(self._width * given, width)))
+        # As many lanes of this generation as carry the share.
+        speed = _SPEEDS[generation.astype(np.int64)]
+        lanes = np.divide(share * best, speed, out=np.zeros(len(width)), where=speed > 0)
+        self._current = self._arrays(generation, np.minimum(width, _fitting(lanes, width)))
         return replace(conditions, pcie_share=share)
 
     def shown(self, idle: Floats | None) -> dict[str, Floats]:

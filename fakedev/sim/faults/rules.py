@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.budget import Cost
-from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.randomness import Keys
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.entities.state import Mask, Positions
@@ -157,18 +157,24 @@ class FaultRules:
             if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         if "watts" in spec.values and len(devices):
-            limits, watts = self._power_limits(devices), spec.values["watts"]
-            if watts > limits.max() and not may_lack:
-                text = f"watts: none of the devices may have more than {limits.max():g} W"
-                raise Refused("bad-argument", text, "watts")
-            devices = devices[limits >= watts]
+            devices = self._accepting(devices, spec.values["watts"], may_lack=may_lack)
         return devices
 
-    def _power_limits(self, devices: Positions) -> Floats:
-        """The highest power limit of some devices: a driver accepts none above the type's."""
+    def _accepting(self, devices: Positions, watts: float, *, may_lack: bool) -> Positions:
+        """Those of some devices whose drivers accept a power limit.
+
+        :raises Refused: when there is none, unless they may lack it.
+        """
         types = [node.pool.device_type for node in self.roster.nodes]
-        limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
-        return limits[self.roster.node_positions(devices)]
+        nodes = self.roster.node_positions(devices)
+        lowest, highest = np.array([each.power_limit_ends() for each in types])[nodes].T
+        accepting: Positions = devices[(lowest <= watts) & (watts <= highest)]
+        if not len(accepting) and not may_lack:
+            ends = {types[node].name: types[node].power_limit_ends() for node in np.unique(nodes).tolist()}
+            takes = "; ".join(f"{name} takes {low:g} to {high:g} W" for name, (low, high) in sorted(ends.items()))
+            text = f"watts: no driver of the devices accepts a power limit of {watts:g} W: {takes}"
+            raise Refused("bad-argument", text, "watts")
+        return accepting
 
 
 def _check_parts(kind: FaultKind, values: Mapping[str, float], units: Positions, roster: Roster) -> None:

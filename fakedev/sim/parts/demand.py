@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from fakedev.sim.boards.engines import ARE_USAGE
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.demand import Capacity, Demand
@@ -16,14 +17,14 @@ _MEMORY = "memory_used_bytes"
 
 
 def memory_share(parts: Parts, max_bytes: Floats) -> Floats:
-    """The share of its device's memory that each part has, shape (P,).
+    """The share of its device's memory that each part has, at most 1, shape (P,).
 
     :param max_bytes: memory of each device that workloads can use, shape (D,).
     """
     most = max_bytes[parts.owners]
     is_known = (most > 0) & (parts.memory_bytes > 0)
     shares: Floats = np.where(is_known, parts.memory_bytes / np.where(most > 0, most, 1.0), parts.compute_share)
-    return shares
+    return np.minimum(shares, 1.0)
 
 
 def part_share(parts: Parts, quantity: str, of_memory: Floats) -> Floats | float:
@@ -79,6 +80,39 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
         brought=cache(lambda kind: shared(devices.brought(kind))),
         amount_shares=parts.amount_shares,
     )
+
+
+def demand_within(demand: Demand, parts: Parts, capacity: Capacity) -> Demand:
+    """The demand with requests for engines and memory bandwidth of parts limited to what the loads on them leave.
+
+    So no part uses more of its device than its share. Requests for tensor pipes and 3D also are usage: they get at most
+    the time that the loads leave.
+
+    :param demand: on all units.
+    :param capacity: of all units.
+    """
+    names = [name for name in demand.asked if name.endswith("_ratio")]
+    if not names:
+        return demand
+    begin = parts.device_count
+
+    def room(name: str) -> Floats:
+        """What the loads on each part leave of a quantity, shape (P,)."""
+        left = capacity.most(name)[begin:]
+        left = left - capacity.idle[name][begin:] if name in capacity.idle else left
+        for kind, load in demand.loads.items():
+            brought = capacity.brought(kind).get(name)
+            left = left if brought is None else left - load[begin:] * brought[begin:]
+        return np.maximum(left, 0.0)
+
+    asked, time = dict(demand.asked), room("usage_ratio")
+    for name in names:
+        amount = np.minimum(demand.asked[name][begin:], room(name))
+        if name in ARE_USAGE:
+            amount = np.minimum(amount, time)
+            time = time - amount
+        asked[name] = np.concatenate((demand.asked[name][:begin], amount))
+    return Demand(demand.loads, demand.held, asked)
 
 
 def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: Floats) -> Demand:

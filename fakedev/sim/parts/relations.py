@@ -21,7 +21,7 @@ from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
-from fakedev.sim.parts.demand import memory_share, part_demand, part_share
+from fakedev.sim.parts.demand import demand_within, memory_share, part_demand, part_share, unit_capacity
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.workloads.demand import Demand
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -53,6 +53,7 @@ class PartRelations:
         types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()[owners]
         capacity = relations.capacity()
         of_memory = memory_share(parts, capacity.most(_MEMORY))
+        self._capacity = unit_capacity(capacity, parts)
         self._page = np.array([each.memory_page_bytes for each in types])[pools]
         self._max_used = np.floor(capacity.most(_MEMORY)[owners] * of_memory / self._page) * self._page
         total = capacity.memory_total_bytes[owners]
@@ -82,6 +83,13 @@ class PartRelations:
                 share = part_share(self._parts, name, of_memory)
                 low[name], span[name] = (each[self._parts.owners] * share for each in ends)
         return low, span
+
+    def demand_within(self, demand: Demand) -> Demand:
+        """The demand with requests of parts limited to what the parts have.
+
+        :param demand: on all units.
+        """
+        return demand_within(demand, self._parts, self._capacity)
 
     def used_bytes(self, demand: Demand) -> Floats:
         """The memory that each part uses, shape (P,).
@@ -119,7 +127,7 @@ class PartRelations:
         alone = None if faults is None else faults.where("lost")
         lost = self._lost(devices, alone)
         if lost is not None:
-            own = self._hidden(own, lost, self._lost(devices, None))
+            own = self._hidden(own, lost)
         reset = None if faults is None else faults.resets()
         is_reset = None if reset is None else self._parts.spread(reset)[self._parts.device_count :]
         for counter, rate in INTEGRALS.items():
@@ -179,16 +187,12 @@ class PartRelations:
         self._where_own(carried, devices)
         return self._parts.part_level(devices, carried)
 
-    def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
-        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost by themselves.
-
-        :param with_board: parts that are lost with their devices; None for none.
-        """
-        hidden = {}
-        for name, values in own.items():
-            gone = with_board if name in HEATS else lost
-            hidden[name] = values if name in COUNTERS or gone is None else np.where(gone, 0.0, values)
-        return hidden
+    def _hidden(self, own: Mapping[str, Floats], lost: Mask) -> dict[str, Floats]:
+        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles, which nothing shows."""
+        return {
+            name: values if name in COUNTERS or name in HEATS else np.where(lost, 0.0, values)
+            for name, values in own.items()
+        }
 
     def _lost(self, devices: Level, alone: Mask | None) -> Mask | None:
         """The lost parts, with or without their devices, shape (P,); None for none.

@@ -23,6 +23,7 @@ from fakedev.spec.quantities import ERROR_COUNTERS
 #: Share of a tile's thermal resistance that it does not share with its neighbour: chosen.
 _OWN_HEAT: Final = 0.5
 _CLOCK: Final = "core_frequency_mhz"
+_MEAN: Final = "core_frequency_mean_mhz"
 _REQUEST: Final = "core_frequency_request_mhz"
 _POWER: Final = "power_watts"
 #: Temperatures: a tile that is lost without its board keeps them, though it shows nothing.
@@ -35,7 +36,7 @@ TILE_ERRORS: Final = tuple(
 )
 #: Quantities of tiles that other parts show from their devices.
 OF_TILES: Final = (
-    _CLOCK, _REQUEST, _POWER, "energy_joules", *HEATS, _HIGHEST, "throttled_idle", *_THROTTLES, *TILE_ERRORS,
+    _CLOCK, _MEAN, _REQUEST, _POWER, "energy_joules", *HEATS, _HIGHEST, "throttled_idle", *_THROTTLES, *TILE_ERRORS,
 )  # fmt: skip
 
 
@@ -141,14 +142,18 @@ class Tiles:
         seconds: float,
     ) -> dict[str, Floats]:
         """The board's clock with work; without work it falls to idle like the clock of a board."""
-        clock, request = of_devices[_CLOCK], of_devices[_REQUEST]
-        resting = self._subset.put(boards.resting_mhz, clock)
+        shown_by_boards = {name: of_devices[name] for name in (_CLOCK, _MEAN)}
+        of_boards = self._subset.of({**shown_by_boards, "active": active.astype(np.float64)})
+        resting = boards.resting_mhz
         if before is not None:
-            fall = self._subset.put(np.minimum(boards.fall_mhz * seconds, boards.high[_CLOCK]), clock)
-            resting = np.maximum(resting, before.arrays[_CLOCK] - fall)
-        own = np.where(active, clock, np.minimum(clock, resting))
-        own = self._subset.put(self._subset.of({_CLOCK: own})[_CLOCK], clock)
-        return {_CLOCK: own, _REQUEST: np.where(active, request, own)}
+            fallen = self._subset.of(before.arrays)[_MEAN] - np.minimum(boards.fall_mhz * seconds, boards.high[_CLOCK])
+            resting = np.maximum(resting, fallen)
+        is_active = of_boards["active"] > 0
+        mean = np.where(is_active, of_boards[_MEAN], np.minimum(of_boards[_MEAN], resting))
+        own = np.where(is_active, of_boards[_CLOCK], boards.supported_mhz(mean))
+        shown = self._subset.put(own, of_devices[_CLOCK])
+        made = {_CLOCK: shown, _MEAN: self._subset.put(mean, of_devices[_MEAN])}
+        return made | {_REQUEST: np.where(active, of_devices[_REQUEST], shown)}
 
     def _heat(
         self,

@@ -110,7 +110,7 @@ class TestTraffic:
             free = busy(30, profile="100:0:0", kind=kind)
             slow = busy(30, profile="100:0:0", kind=kind, dynamics={"power_limit_watts": 140})
             assert slow.core_frequency_mhz[0] < 1300
-            pace = 1 - sensitivity * (1 - slow.core_frequency_mhz[0] / 1300)
+            pace = 1 - sensitivity * (1 - slow.core_frequency_mean_mhz[0] / 1300)
             for name in ("memory_bandwidth_ratio", "pcie_tx_bytes_per_second"):
                 low = ROUND.ranges[name].low
                 ratio = (getattr(slow, name)[0] - low) / max(getattr(free, name)[0] - low, 1e-9)
@@ -283,4 +283,4 @@ class TestLeftOut:
         advance(fleet, 1)
         assert shown(fleet, "core_frequency_mhz", *names) == [300, 40, 45, 0.3]
         fleet = busy(1, FULL, at_once | {"power_limit_watts": 300}, profile="100:0:0")
-        assert fleet.power_watts[0] <= 300
+        assert fleet.power_watts[0] == pytest.approx(300, abs=0.01)

@@ -99,13 +99,13 @@ def test_hot_air_throttles() -> None:
 
 
 def test_a_power_cap_takes_time() -> None:
-    """Lowered to 300 W: a part of what is over is left in the first tick, hardly any later."""
+    """Lowered to 300 W: it is passed by a part of a fifth in the first tick, and by hardly anything later."""
     devices = Devices()
     devices.set(power_limit_watts=300)
     over = [devices.after(1, "power_watts")[0][0] - 300 for _ in range(6)]
-    assert 200 * 0.29 > over[0] > 0
+    assert 0.2 * 300 * 0.29 > over[0] > 0
     assert over[0] / 10 > over[1]
-    assert over[5] <= 0
+    assert over[5] == pytest.approx(0, abs=0.01)
 
 
 def test_a_device_that_is_lost() -> None:

@@ -42,13 +42,13 @@ class TestPowerLimit:
     """The power limit takes clock away."""
 
     def test_tensor_work_reaches_it(self) -> None:
-        """594 W without a limit: throttled to within 4 % of 580 W, and never over it."""
+        """594 W without a limit: throttled to 580 W, with a part of the excess in the first second."""
         fleet = board(power_limit_watts=580)
         start(fleet, profile="100:0:0", kind="tensor")
         for _ in range(100):
             fleet.advance()
             assert fleet.throttled_power[0] == 1
-            assert 0.96 * 580 < fleet.power_watts[0] <= 580
+            assert fleet.power_watts[0] == pytest.approx(580, abs=0.29 * 14 if fleet.state.tick == 1 else 0.2)
             assert fleet.core_frequency_mhz[0] < 1300
         assert fleet.throttled_power_seconds.tolist() == [100, 0, 0, 0]
 
@@ -68,12 +68,13 @@ class TestPowerLimit:
     @pytest.mark.parametrize("limit", [490, 400, 300, 200])
     @pytest.mark.parametrize("exponent", [2, 2.5, 3])
     def test_a_lowered_limit(self, limit: float, exponent: float) -> None:
-        """The clock goes with the share of the power that remains for the work, ^(1 / exponent), in whole steps."""
+        """The mean clock is that at which the power meets the limit; the clock shown is the supported one below it."""
         fleet = under("compute", power_limit_watts=limit, clock_power_exponent=exponent)
-        wanted = 1300 * ((limit - 124) / 376) ** (1 / exponent)
-        assert 0 <= wanted - fleet.core_frequency_mhz[0] < 10
-        assert fleet.core_frequency_mhz[0] % 10 == 0
-        assert 0.9 * limit < fleet.power_watts[0] <= limit
+        mean, shown = float(fleet.core_frequency_mean_mhz[0]), float(fleet.core_frequency_mhz[0])
+        assert 100 + 24 * (mean - 300) / 1000 + 376 * (mean / 1300) ** exponent == pytest.approx(limit, abs=0.05)
+        assert fleet.power_watts[0] == pytest.approx(limit, abs=0.05)
+        assert 0 <= mean - shown < 10
+        assert shown % 10 == 0
 
     def test_half_the_power_is_most_of_the_clock(self) -> None:
         """A cap costs little speed at first: an H100 at 400 of its 629 W keeps more than three quarters."""
@@ -83,28 +84,29 @@ class TestPowerLimit:
         assert 0.75 * 1980 < fleet.core_frequency_mhz[0] < 0.85 * 1980
 
     def test_a_limit_under_what_the_idle_clock_draws(self) -> None:
-        """The clock stops at idle, and this is the one case in which the power is over the limit."""
+        """The clock stops at idle, and this is the one case in which the power stays over the limit."""
         fleet = under("compute", power_limit_watts=101)
         assert fleet.core_frequency_mhz[0] == 300
         assert fleet.throttled_power[0] == 1
         assert fleet.power_watts[0] == pytest.approx(100 + 376 * (300 / 1300) ** 2.5)
 
     def test_a_limit_under_what_the_highest_clock_draws(self) -> None:
-        """Even work that draws nothing does not raise the clock then."""
+        """Even for work that draws nothing the clock rises only as far as the raised clock itself fits."""
         kinds = {**WORK_KINDS, "wait": WorkKind(power=0)}
         fleet = board(replace(ROUND, dynamics=replace(DYNAMICS, kinds=kinds)), power_limit_watts=120)
         start(fleet, profile="100:0:0", kind="wait")
-        advance(fleet, 2)
-        assert (fleet.core_frequency_mhz[0], fleet.power_watts[0], fleet.throttled_power[0]) == (300, 100, 1)
+        advance(fleet, 4)
+        assert (fleet.core_frequency_mhz[0], fleet.throttled_power[0]) == (1130, 1)
+        assert fleet.power_watts[0] == pytest.approx(120)
 
     def test_the_end_of_the_work(self) -> None:
         """Ends it: from there on the clock falls from where it was."""
         fleet = under("tensor", power_limit_watts=400)
-        clock = fleet.core_frequency_mhz[0]
+        clock = fleet.core_frequency_mean_mhz[0]
         stop(fleet, "w1")
         advance(fleet, 1)
         assert fleet.throttled_power[0] == 0
-        assert fleet.core_frequency_mhz[0] == pytest.approx(max(clock - 1000 / 3, 300))
+        assert fleet.core_frequency_mean_mhz[0] == pytest.approx(max(clock - 1000 / 3, 300))
         assert fleet.throttled_power_seconds[0] == 600
 
 

@@ -91,6 +91,16 @@ class TestLink:
         assert link(fleet) == (4, 4, 16)
         assert fleet.pcie_tx_bytes_per_second[0] == pytest.approx(MOST / 8)
 
+    def test_a_share_and_a_generation(self) -> None:
+        """Of two faults: the link that is shown carries the traffic that is shown."""
+        fleet = fleet_of()
+        start(fleet, "all", "10:0:0", metrics={"pcie-tx": "100%"})
+        for given in ({"generation": 3.0}, {"share": 0.5}):
+            inject(fleet, kind="pcie-slow", devices="dgx-0/0", **given)
+        advance(fleet, 2)
+        assert link(fleet) == (3, 16, 8)
+        assert fleet.pcie_tx_bytes_per_second[0] == pytest.approx(MOST / 4)
+
     def test_lost(self) -> None:
         """A board that is lost shows no link."""
         fleet = fleet_of()

@@ -37,8 +37,8 @@ _BEFORE, _DURING, _AFTER = 150, 80, 250
 #: Differences below this share of a value are none: a board warms up and cools down for ever.
 _SAME = 0.02
 #: Quantities that only add up or repeat what others say, or that are the simulation's own.
-_LEFT_OUT = {"work_clock_ratio", "thermal_clock_ratio", "power_clock_ratio", "memory_free_bytes", "memory_used_ratio",
-             "created_seconds", *INTEGRALS}  # fmt: skip
+_LEFT_OUT = {"core_frequency_mean_mhz", "work_clock_ratio", "thermal_clock_ratio", "power_clock_ratio",
+             "memory_free_bytes", "memory_used_ratio", "created_seconds", *INTEGRALS}  # fmt: skip
 
 
 def kinds_table() -> str:
