@@ -22,6 +22,8 @@ from fakedev.sim.fleet import Fleet
 
 #: Pods whose work is changed in one turn of the reactor: 0.2 ms each.
 _PODS_AT_ONCE: Final = 30
+#: Pods whose work is changed between two ticks: the tick that starts them takes some ten milliseconds.
+_PODS_IN_A_TICK: Final = 1000
 #: New nodes whose pods are given their devices in one turn.
 _NODES_AT_ONCE: Final = 10
 #: Work that the fleet refused is tried again after this time: there may be room by then.
@@ -48,6 +50,7 @@ class Controller:
         self._source = fleet.source
         self._later: dict[PodKey, IDelayedCall] = {}
         self._problems: Mapping[str, str] = {}
+        self._room = _PODS_IN_A_TICK
         self._is_stopped = False
         self._is_paused = True
 
@@ -82,7 +85,8 @@ class Controller:
         self._has_nodes = True
 
     def ticked(self) -> None:
-        """A tick has ended: devices may have become unhealthy, nodes may have joined."""
+        """A tick has ended: devices may have become unhealthy, nodes may have joined, further work may start."""
+        self._room = _PODS_IN_A_TICK
         if self._fleet.source is not self._source:
             self._source = self._fleet.source
             self.cluster.use(self._fleet.spec)
@@ -160,12 +164,13 @@ class Controller:
         if self.cluster.has_joined:
             self.changed()
             return
-        changes = self.cluster.take_work(self._is_there, _PODS_AT_ONCE)
-        if changes:
+        if self._room > 0:
+            changes = self.cluster.take_work(self._is_there, min(_PODS_AT_ONCE, self._room))
+            self._room -= len({change.key[:2] for change in changes})
             for key, reason in self.work.change(changes):
                 self._refuse(key, reason)
-        if self.cluster.has_more_work:
-            self.changed()
+            if self.cluster.has_more_work:
+                self.changed()
         if not self._is_paused:
             self.writer.write()
             if self._slices is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -205,3 +205,19 @@ def _calls(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, noted: list[A
         return method(self, *arguments, **options)
 
     monkeypatch.setattr(kind, name, called)
+
+
+def test_many_pods_begin_over_some_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no tick starts thousands of workloads; none is forgotten."""
+    monkeypatch.setattr("fakedev.net.kube.controller._PODS_IN_A_TICK", 2)
+    followed = FollowedCluster(tmp_path)
+    followed.api.add(node("a", {LABEL: "h100"}))
+    for number in range(5):
+        followed.api.add(pod(f"train-{number}", "a", {GPU: "1"}))
+    followed.start()
+    counts = []
+    for _ in range(6):
+        followed.tick(1)
+        counts.append(len(followed.app.fleet.workloads.by_id))
+    assert max(after - before for before, after in pairwise([0, *counts])) == 2
+    assert counts[-1] == 5
