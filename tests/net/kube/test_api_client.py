@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +20,10 @@ NODES = "/api/v1/nodes"
 
 
 @pytest.fixture
-def reactor() -> LinkedReactor:
-    """Connections and time in memory."""
-    return LinkedReactor()
-
-
-@pytest.fixture
-def api(reactor: LinkedReactor) -> ClusterApi:
+def api(api: ClusterApi) -> ClusterApi:
     """A cluster with one node."""
-    api = ClusterApi(reactor)
-    api.start()
     api.add(node("dgx-0"))
     return api
-
-
-@pytest.fixture
-def client(api: ClusterApi, reactor: LinkedReactor) -> Iterator[ApiClient]:
-    """Its client, whose waits are the longest that chance allows."""
-    client = make_client(api.server, reactor)
-    yield client
-    client.stop()
-    reactor.settle()
 
 
 def make_client(server: ApiServer, reactor: LinkedReactor, **options: Any) -> ApiClient:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.lease import Lease
 from tests.support.deferreds import success_result_of
@@ -31,20 +29,6 @@ class Candidate:
     def words(self) -> list[str]:
         """What was told, without the texts."""
         return [word for word, _ in self.told]
-
-
-@pytest.fixture
-def reactor() -> LinkedReactor:
-    """Connections and time in memory."""
-    return LinkedReactor()
-
-
-@pytest.fixture
-def api(reactor: LinkedReactor) -> ClusterApi:
-    """An empty cluster."""
-    api = ClusterApi(reactor)
-    api.start()
-    return api
 
 
 def spec_of(api: ClusterApi, name: str = "fakedev-0-of-1") -> dict[str, Any]:
