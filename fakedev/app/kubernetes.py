@@ -6,17 +6,16 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from socket import gethostname
 from typing import Any, NoReturn, cast
 
+from fakedev.app.api_server import api_server
 from fakedev.app.ports import Ports, Remedies
 from fakedev.config.configuration import Configuration, Kubernetes, QueueListen
-from fakedev.config.kubeconfig import in_cluster, read_kubeconfig
-from fakedev.config.schema.files import Unreadable, read_file
-from fakedev.config.schema.nodes import ConfigurationError, Problem
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.health import HealthWatch
 from fakedev.net.fleet.operator_topology import OperatorTopology
@@ -35,7 +34,6 @@ from fakedev.net.kube.tls import CannotConnect
 from fakedev.net.kube.writer import ClusterWriter
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
-from fakedev.spec.api_server import ApiServer
 from fakedev.spec.kubernetes import KubernetesSettings, Resources
 from fakedev.spec.shards import Shard
 
@@ -50,23 +48,6 @@ class ClusterParts:
     controller: Controller
     follower: ClusterFollower
     ports: Ports[QueueListen]
-
-
-def api_server(settings: KubernetesSettings, environ: Mapping[str, str]) -> ApiServer:
-    """How the API server of the configuration is reached.
-
-    :raises ConfigurationError: naming the file and what it lacks.
-    """
-    path = settings.kubeconfig
-    if not path:
-        server = in_cluster(environ, read_file)
-    else:
-        try:
-            text = read_file(path)
-        except Unreadable as error:
-            raise ConfigurationError([Problem(path, error.line, f"kubernetes.kubeconfig: {error}")]) from None
-        server = read_kubeconfig(text, settings.context, os.path.dirname(path), read_file, path)
-    return replace(server, namespace=settings.namespace or server.namespace)
 
 
 def make_client(settings: KubernetesSettings, reactor: Any) -> ApiClient:

@@ -47,6 +47,7 @@ def order_of(given: Mapping[str, Any]) -> Order:
         sys.stdout.write(effective_text(configuration))
         raise SystemExit(0)
     if given["check"]:
+        _check_kubeconfig(configuration)
         for note in configuration.notes:
             sys.stderr.write(f"note: {note}\n")
         topology = configuration.source["topology"] if configuration.topology is not None else ""
@@ -59,6 +60,22 @@ def order_of(given: Mapping[str, Any]) -> Order:
     )
     run = Run(head, record or "", ready_file or "", read_again=partial(read_again, path, tuple(given["set"])))
     return Order(configuration, run)
+
+
+def _check_kubeconfig(configuration: Configuration) -> None:
+    """Check the kubeconfig of a configuration, which is no part of it, because it has secrets.
+
+    :raises SystemExit: 2 after its problems.
+    """
+    if configuration.kubernetes is None or not configuration.kubernetes.settings.kubeconfig:
+        return
+    from fakedev.app.api_server import api_server  # noqa: PLC0415 - only with a cluster
+
+    try:
+        api_server(configuration.kubernetes.settings, os.environ)
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
 
 
 def _opt_method(option: Option) -> Callable[[Options, str], None]:

@@ -61,6 +61,9 @@ def _plan(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     configuration = load(options.config, Files(environ=os.environ), options.set)
     tell_notes(configuration.notes)
+    if not any(pool.has_cluster_nodes for pool in configuration.fleet.pools):
+        text = "no pool has the nodes of a cluster: give one nodes: cluster"
+        raise ConfigurationError([Problem(options.config or "the demo", 0, f"{text} (--config FILE)")])
     settings = configuration.kubernetes.settings if configuration.kubernetes is not None else KubernetesSettings()
     nodes = _objects(options.nodes, "Node")
     pods = _objects(options.pods, "Pod") if options.pods else []

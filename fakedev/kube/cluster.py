@@ -20,7 +20,7 @@ from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice
 from fakedev.kube.pod_devices import PodDevices
 from fakedev.kube.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kube.pods import Pod
-from fakedev.kube.reports import Report, ReportQueue, of_node, of_pod, reports_of_health
+from fakedev.kube.reports import Report, ReportQueue, of_node, reports_of_health
 from fakedev.kube.work_changes import ChangedPods, WorkChange
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.kubernetes import KubernetesSettings, Struck
@@ -210,18 +210,22 @@ class Cluster:
                 self._changed_pods.add(key)
             if became and self._settings.struck is Struck.EVICT and record.is_there and record.has_any(node, became):
                 self._evictions[key] = None
+                self._report_pod(record, "Evicting", f"a device of it on {name} has failed: it is evicted")
         if healed:
             self._place_lacking(name)
 
-    def ended(self, key: WorkKey, code: int) -> float:
+    def ended(self, key: WorkKey, code: int, text: str = "") -> float:
         """The work of a container has ended in the fleet: it idles, after a failure until its devices are healthy.
 
+        :param text: why.
         :returns: after how many seconds :meth:`again_pod` is to be called; 0: not at all.
         """
         record = self._pods.get(key[:2])
         if record is None:
             return 0.0
         self._changed_pods.add(key[:2])
+        if code:
+            self._report_pod(record, "WorkFailed", f"container {key[2]}: {text}; it is tried again")
         return record.ended(key[2], code)
 
     def refused(self, key: WorkKey, reason: str) -> None:
@@ -265,7 +269,7 @@ class Cluster:
 
         At most :data:`_MAX_COMPARED` nodes that have changed are compared; :attr:`has_more_nodes` tells of others.
         """
-        found: list[tuple[str, NodePatches]] = []
+        found = self._nodes.take_left(most)
         for name in list(islice(self._nodes.changed, _MAX_COMPARED)):
             if len(found) >= most:
                 break
@@ -282,7 +286,7 @@ class Cluster:
     @property
     def has_more_nodes(self) -> bool:
         """Whether nodes wait to be compared by :meth:`take_patches`."""
-        return bool(self._nodes.changed)
+        return bool(self._nodes.changed or self._nodes.left)
 
     def again(self, name: str) -> None:
         """Compare a node with what is wanted once more."""
@@ -341,7 +345,7 @@ class Cluster:
     def is_changed(self) -> bool:
         """Whether there may be something to be taken."""
         nodes = self._nodes
-        of_nodes = nodes.changed, nodes.viewed, nodes.sliced, nodes.renewed
+        of_nodes = nodes.changed, nodes.left, nodes.viewed, nodes.sliced, nodes.renewed
         return any((self._changed_pods, self._reports, self._evictions, *of_nodes))
 
     @property
@@ -386,8 +390,9 @@ class Cluster:
 
     def _report_node(self, node: ClusterNode, reason: str, message: str) -> None:
         if node.told.add_new(reason, message):
-            self._reports.add(of_node(node.name, node.uid, reason, message))
+            self._reports.add(Report("Node", node.name, "", node.uid, reason, message, is_once=True))
 
     def _report_pod(self, record: PodRecord, reason: str, message: str) -> None:
         if record.told.add_new(reason, message):
-            self._reports.add(of_pod(record.pod.namespace, record.pod.name, record.pod.uid, reason, message))
+            pod = record.pod
+            self._reports.add(Report("Pod", pod.name, pod.namespace, pod.uid, reason, message, is_once=True))

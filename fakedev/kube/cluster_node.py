@@ -20,6 +20,7 @@ from fakedev.kube.node_status import (
     KWOK_NODE,
     NOT_READY,
     READY,
+    WROTE,
     Condition,
     NodePatches,
     NodeWanted,
@@ -83,6 +84,12 @@ class ClusterNode:
     def has_kubelet(self) -> bool:
         """Whether the node has a kubelet: nodes of KWOK have none."""
         return KWOK_NODE not in (self.item["metadata"].get("annotations") or {})
+
+    @property
+    def noted(self) -> str:
+        """What fakedev, this one or another, has noted at the node of all that it wrote; empty: nothing."""
+        annotations: Mapping[str, str] = self.item["metadata"].get("annotations") or {}
+        return annotations.get(WROTE, "")
 
     def update(self, item: Mapping[str, Any]) -> bool:
         """The node has changed at the API; whether that is news."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fakedev.kube.cluster_node import ClusterNode, pool_label
+from fakedev.kube.node_status import NodePatches, clean_patches
 from fakedev.spec.errors import did_you_mean
 from fakedev.spec.fleet import FleetSpec, PoolSpec
 from fakedev.spec.kubernetes import KubernetesSettings
@@ -17,6 +18,7 @@ class NodeTable:
     :param spec: of the fleet, whose pools with ``nodes: cluster`` the label's values name.
     :param has: whether a node is simulated by this process: others are those of other shards.
     :param others: finds the further resources of each node of a pool, by the pool's name.
+    :ivar left: nodes that lost the label, or whose pool is gone, and still have what was written to them.
     :ivar changed: the nodes whose objects of the API are to be compared with what is wanted.
     :ivar renewed: the nodes that are new, or have other devices; their pods get devices anew.
     :ivar viewed: the nodes whose view for fakedev-node may have changed.
@@ -36,6 +38,8 @@ class NodeTable:
         self._has = has
         self._others = others
         self._nodes: dict[str, ClusterNode] = {}
+        self.left: dict[str, Mapping[str, Any]] = {}
+        self._was_ours: set[str] = set()
         self.changed: dict[str, None] = {}
         self.renewed: dict[str, None] = {}
         self.viewed: dict[str, None] = {}
@@ -78,7 +82,14 @@ class NodeTable:
         pool, problem = self._pool_of(item)
         self._note_problem(item, problem)
         if pool is None:
-            return self._forget(name)
+            is_gone = self._forget(name)
+            if is_gone:
+                self._was_ours.add(name)
+            if name in self._was_ours and clean_patches(item):
+                self.left[name] = item
+            return is_gone
+        self._was_ours.discard(name)
+        self.left.pop(name, None)
         if known is not None and is_same and known.pool is pool:
             if known.update(item):
                 self.changed[name] = None
@@ -116,7 +127,14 @@ class NodeTable:
         """A node is not in the cluster any more; whether it was simulated."""
         self.problems.pop(name, None)
         self._refused.pop(name, None)
+        self._was_ours.discard(name)
+        self.left.pop(name, None)
         return self._forget(name)
+
+    def take_left(self, most: int) -> list[tuple[str, NodePatches]]:
+        """What cleans nodes that are in the cluster and not simulated any more, of at most so many nodes."""
+        names = list(self.left)[:most]
+        return [(name, clean_patches(self.left.pop(name))) for name in names]
 
     def use(self, spec: FleetSpec) -> list[str]:
         """The fleet has another configuration: nodes of pools that have changed get their devices anew.
@@ -147,7 +165,7 @@ class NodeTable:
             return None, problem
         pools = {pool.name: pool for pool in self._spec.pools if pool.has_cluster_nodes}
         if value not in pools:
-            hint = did_you_mean(value, pools, f"; there are {', '.join(pools)}")
+            hint = did_you_mean(value, pools, f"; there are {', '.join(pools)}" if pools else "")
             return None, f"label {label}: there is no pool {value!r} with nodes: cluster{hint}"
         for pool in self._spec.pools:
             if not pool.has_cluster_nodes and any(node.name == name for node in pool.nodes):

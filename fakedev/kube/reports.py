@@ -28,6 +28,7 @@ class Report:
     :param kind: ``Node`` or ``Pod``.
     :param namespace: of a pod.
     :param reason: a word in CamelCase.
+    :param is_once: the same is not to be said again, also not after a restart: its Event has the same name then.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Report:
     reason: str
     message: str
     is_warning: bool = True
+    is_once: bool = False
 
     def event(self, time: str) -> dict[str, Any]:
         """The Event of core/v1.
@@ -44,7 +46,7 @@ class Report:
         :param time: now, as the API writes times: ``2026-11-22T10:00:00Z``.
         """
         namespace = self.namespace or _OF_NODES
-        words = "\0".join((self.kind, self.uid, self.reason, self.message, time))
+        words = "\0".join((self.kind, self.uid, self.reason, self.message, "" if self.is_once else time))
         digest = hashlib.blake2b(words.encode(), digest_size=8).hexdigest()
         involved: Mapping[str, str] = {
             "apiVersion": "v1", "kind": self.kind, "name": self.name, "uid": self.uid or self.name,
@@ -106,10 +108,6 @@ def of_node(name: str, uid: str, reason: str, message: str, *, is_warning: bool 
     """Something to be said of a node."""
     return Report("Node", name, "", uid, reason, message, is_warning)
 
-
-def of_pod(namespace: str, name: str, uid: str, reason: str, message: str, *, is_warning: bool = True) -> Report:
-    """Something to be said of a pod."""
-    return Report("Pod", name, namespace, uid, reason, message, is_warning)
 
 
 def reports_of_health(name: str, uid: str, before: NodeHealth, now: NodeHealth) -> Iterator[Report]:

@@ -105,9 +105,9 @@ class Controller:
         if health is not None:
             self.cluster.health_changed(node, health)
 
-    def work_ended(self, key: WorkKey, code: int) -> None:
+    def work_ended(self, key: WorkKey, code: int, text: str) -> None:
         """The work of a container has ended by itself."""
-        again_seconds = self.cluster.ended(key, code)
+        again_seconds = self.cluster.ended(key, code, text)
         if again_seconds:
             self._try_later(key[:2], again_seconds)
         self.changed()

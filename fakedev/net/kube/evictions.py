@@ -60,6 +60,9 @@ class Evictions:
         try:
             await self._client.request("POST", pod_path(pod.namespace, pod.name, "eviction"), body=body, flow="pods")
             self._told.discard(pod.uid)
+            self.log.info(
+                "pod {namespace}/{name} is evicted: a device of it has failed", namespace=pod.namespace, name=pod.name
+            )
         except CancelledError:
             self._try_later(pod)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from fakedev.spec.errors import Refused
 
 #: A change of a fleet with fewer devices is prepared at once: it takes some milliseconds.
 _MANY_DEVICES: Final = 1000
+#: Nodes that one line of the log names.
+_MAX_NAMED: Final = 8
 
 
 class FleetNodes:
@@ -95,6 +97,9 @@ class FleetNodes:
             self._failed(refused)
             return
         self._awaited, self.problem = base, ""
+        for names, what in (([name for name, _ in joined], "joined"), (left, "left")):
+            if names:
+                self.log.info("nodes {what} the fleet: {names}", what=what, names=_some(names))
 
     def _failed(self, reason: BaseException) -> None:
         self._preparing = None
@@ -104,3 +109,9 @@ class FleetNodes:
             self.log.error("the fleet cannot have the nodes of the cluster: {reason}", reason=reason.text)
         self.problem = reason.text
         self._wanted = None  # until the cluster's nodes change, it would be refused again
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names; of many the first, and the number of the others."""
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -23,6 +23,8 @@ RENEW_SECONDS: Final = 10.0
 GIVE_UP_SECONDS: Final = 25.0
 #: How often a lease that another one holds is looked at.
 WAIT_SECONDS: Final = 5.0
+#: The reason of an attempt that was given up.
+_SILENT: Final = "GivenUp"
 _GROUP: Final = "coordination.k8s.io"
 _NAME: Final = re.compile(r"fakedev-(\d{1,6})-of-(\d{1,6})")
 
@@ -125,7 +127,8 @@ class Lease:
         if not self.is_held:
             # The client has logged why, if it matters; 409: another one was faster.
             if error.code != 409:
-                self._tell(f"cannot acquire the lease {self._shown}: {error.message}", is_logged=False)
+                is_silent = error.reason == _SILENT  # of that the client does not know: it still waits
+                self._tell(f"cannot acquire the lease {self._shown}: {error.message}", is_logged=is_silent)
         elif error.code in (404, 409):
             self._lose(f"the lease {self._shown} was taken or changed by another one")
         elif self._left_seconds() < 0.01:
@@ -248,4 +251,4 @@ def _metadata(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timed_out(result: Any, seconds: float) -> Any:
-    raise ApiError(NO_ANSWER, "NoAnswer", f"no answer within {seconds:.0f} s")
+    raise ApiError(NO_ANSWER, _SILENT, f"the API server has not answered within {seconds:.0f} s")

@@ -28,6 +28,10 @@ _AGAIN_SECONDS: Final = 30.0
 _MOST_CONFLICTS: Final = 3
 #: Refusals that another attempt does not change, unless the node or what is wanted of it changes.
 _FINAL: Final = frozenset((400, 404, 422))
+#: So often another fakedev may overwrite a node before it is left alone for a while.
+_MOST_OVERWRITTEN: Final = 3
+#: A patch that stands for so long is not overwritten by another fakedev any more, which tries it more often.
+_LOOK_SECONDS: Final = 3 * _AGAIN_SECONDS
 #: The parts of a node that are patched: the node itself, and its status.
 _NODE: Final = ""
 _STATUS: Final = "status"
@@ -56,6 +60,9 @@ class ClusterWriter:
         #: What the server refused of a node, by its name, and then by the part; with the UID of the node.
         self._refused: dict[str, tuple[str, dict[str, Patch]]] = {}
         self._conflicts: dict[str, int] = {}
+        #: What fakedev noted at each node by its last patch, and how often something else stood there since.
+        self._noted: dict[str, str] = {}
+        self._overwritten: dict[str, int] = {}
         self._later: dict[str, IDelayedCall] = {}
         self._is_stopped = False
 
@@ -69,7 +76,7 @@ class ClusterWriter:
             if name in self._patching or self._conflicts.get(name, 0) >= _MOST_CONFLICTS:
                 continue
             wanted = self._not_refused(name, patches)
-            if wanted:
+            if wanted and not self._is_fought_for(name):
                 self._patching.add(name)
                 Deferred.fromCoroutine(self._patch(name, wanted)).addErrback(self._failed)
         if self._cluster.has_more_nodes and len(self._patching) < _MOST_AT_ONCE:
@@ -78,6 +85,23 @@ class ClusterWriter:
             self._events.send(report)
         for pod in self._cluster.take_evictions():
             self._evictions.evict(pod)
+
+    def _is_fought_for(self, name: str) -> bool:
+        """Whether another fakedev patches a node as well; then it is tried again later, not at once and for ever."""
+        node = self._cluster.node(name)
+        noted = node.noted if node is not None else ""
+        if not noted or self._noted.get(name, noted) == noted:
+            return False
+        self._overwritten[name] = self._overwritten.get(name, 0) + 1
+        if self._overwritten[name] < _MOST_OVERWRITTEN:
+            return False
+        text = (
+            f"another fakedev patches node {name} too: give both the same namespace for their Lease "
+            "(kubernetes.namespace), or nodes with other labels (kubernetes.nodes.label)"
+        )
+        self._client.troubles.began(("fought for", name), text)
+        self._try_later(name)
+        return True
 
     def pause(self) -> None:
         """Send nothing until :meth:`resume`."""
@@ -143,11 +167,20 @@ class ClusterWriter:
                 else:
                     self._worked(name, part)
                     if item is not None:
-                        self._cluster.node_changed(slim_node(item))
+                        self._note(name, slim_node(item))
         finally:
             self._patching.discard(name)
             self._cluster.again(name)
             self._changed()
+
+    def _note(self, name: str, item: Mapping[str, Any]) -> None:
+        self._cluster.node_changed(item)
+        node = self._cluster.node(name)
+        if node is None:
+            self._noted.pop(name, None)
+            self._overwritten.pop(name, None)
+        else:
+            self._noted[name] = node.noted
 
     def _worked(self, name: str, part: str) -> None:
         self._conflicts.pop(name, None)
@@ -183,16 +216,28 @@ class ClusterWriter:
         else:
             self._try_later(name)
 
-    def _try_later(self, name: str) -> None:
+    def _try_later(self, name: str, seconds: float = _AGAIN_SECONDS) -> None:
         if name not in self._later and not self._is_stopped:
-            self._later[name] = self._clock.callLater(_AGAIN_SECONDS, self._again, name)
+            self._later[name] = self._clock.callLater(seconds, self._again, name)
 
     def _again(self, name: str) -> None:
         del self._later[name]
         self._conflicts.pop(name, None)
+        if name in self._overwritten:
+            self._look_again(name)
         self._forget(name)
         self._cluster.again(name)
         self._changed()
+
+    def _look_again(self, name: str) -> None:
+        """Patch a node once more that another fakedev has overwritten, unless what was noted last still stands."""
+        node = self._cluster.node(name)
+        if node is None or node.noted == self._noted.get(name):
+            del self._overwritten[name]
+            self._client.troubles.over(("fought for", name))
+        else:
+            self._overwritten[name] = _MOST_OVERWRITTEN - 2
+            self._try_later(name, _LOOK_SECONDS)
 
     def _forget(self, name: str) -> None:
         """Nothing is known to be refused of a node."""

@@ -48,7 +48,7 @@ def test_a_pod_that_does_not_fit_any_more(cluster: FollowedCluster) -> None:
     assert cluster.reload(FEWER).status == 200
     cluster.tick(16)
     assert set(cluster.held("a")) == {("on-a", "main")}
-    assert cluster.reasons("large") == ["UnexpectedAdmissionError"]
+    assert cluster.reasons("large") == ["WorkFailed", "UnexpectedAdmissionError"]
     assert cluster.reload(POOLS).status == 200
     cluster.tick(4)
     assert set(cluster.held("a")) == {("on-a", "main"), ("large", "main")}

@@ -127,7 +127,8 @@ class AnyFaults(RuleBasedStateMachine):
                 grown = after.arrays[name] - np.where(reset, 0.0, before.arrays[name])
                 assert np.allclose(grown, np.where(gone, 0.0, after.arrays[rate]), rtol=1e-6, atol=1e-3), name
         for reason in ("throttled_power", "throttled_thermal", "throttled_hardware"):
-            grown = after.arrays[f"{reason}_seconds"] - before.arrays[f"{reason}_seconds"]
+            past = np.where(reset, 0.0, before.arrays[f"{reason}_seconds"])
+            grown = after.arrays[f"{reason}_seconds"] - past
             assert np.allclose(grown, np.where(gone, 0.0, after.arrays[reason])), reason
 
     @invariant()
