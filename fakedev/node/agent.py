@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 from fakedev.kube.node_view import Allocation, NodeView, to_fields
-from fakedev.node.backoff import Trouble
 from fakedev.node.conversation import ViewChanged
 from fakedev.node.device_plugin import DevicePlugin
 from fakedev.node.dra_plugin import DraRunner
@@ -21,6 +20,7 @@ from fakedev.node.plugin_runner import PluginRunner
 from fakedev.node.plugin_steps import SocketFile
 from fakedev.node.pod_resources import PodResources
 from fakedev.node.service_link import LinkDown, LinkHeard, LinkNews, RefusedByService, ServiceLink, Unanswered
+from fakedev.node.trouble import Trouble
 from fakedev.wire.node_messages import report_parts
 
 #: Seconds between two looks at the kubelet's folder.

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import grpc
 
+from fakedev.kube.backoff import Backoff
 from fakedev.kube.node_view import prepared_from
-from fakedev.node.backoff import Backoff, Trouble
 from fakedev.node.kubelet_apis import DRA, PLUGIN_REGISTRATION
 from fakedev.node.service_link import Unanswered
 from fakedev.node.socket_server import CannotServe, SocketServer, socket_file
+from fakedev.node.trouble import Trouble
 from fakedev.spec.errors import FieldError
 
 #: What the kubelet supports since Kubernetes 1.34.
@@ -125,10 +126,10 @@ class DraRunner:
         except CannotServe as error:
             self.stop()
             self._trouble.met(str(error))
-            self._not_before = now + self._backoff.failed()
+            self._not_before = now + self._backoff.next_seconds()
             return
         self._driver = driver
-        self._backoff.worked()
+        self._backoff.reset()
         self._trouble.over()
 
     def _taken(self, driver: str) -> None:

@@ -11,11 +11,11 @@ from typing import Any, Final
 import grpc
 
 from fakedev.kube.node_view import ViewedSlot
-from fakedev.node.backoff import Trouble
 from fakedev.node.device_plugin import DevicePlugin, socket_name
 from fakedev.node.kubelet_apis import DEVICE_PLUGIN, REGISTRATION, open_channel, why
 from fakedev.node.plugin_steps import PluginSteps, SocketFile, Step
 from fakedev.node.socket_server import CannotServe, SocketServer, socket_file
+from fakedev.node.trouble import Trouble
 
 _KUBELET: Final = "kubelet.sock"
 _REGISTER_SECONDS: Final = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from fakedev.node.backoff import Backoff
+from fakedev.kube.backoff import Backoff
 
 #: Seconds that a kubelet may take from the registration until it watches the devices.
 WATCH_SECONDS: Final = 5.0
@@ -57,7 +57,7 @@ class PluginSteps:
         :param is_watched: whether the kubelet watches the list of devices.
         """
         if is_watched:
-            self._backoff.worked()
+            self._backoff.reset()
         if is_watched or self._kubelet is None:
             self._watched_seconds = now
         if not is_wanted:
@@ -66,7 +66,7 @@ class PluginSteps:
             # Another kubelet, which knows nothing of us and is not to blame for what failed before.
             self._seen, self._kubelet = kubelet, None
             self._not_before = 0.0
-            self._backoff.worked()
+            self._backoff.reset()
         elif self._kubelet is not None and now - self._watched_seconds >= WATCH_SECONDS:
             self._kubelet = None  # it has lost us
             self.failed(now)
@@ -99,4 +99,4 @@ class PluginSteps:
         """The socket could not be served, or the registration failed: try again later."""
         asked, self._asked = self._asked, None
         if asked in (None, self._seen):
-            self._not_before = now + self._backoff.failed()
+            self._not_before = now + self._backoff.next_seconds()

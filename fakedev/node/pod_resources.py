@@ -12,9 +12,9 @@ from typing import Any, Final
 import grpc
 
 from fakedev.kube.node_view import Allocation
-from fakedev.node.backoff import Trouble
 from fakedev.node.kubelet_apis import POD_RESOURCES, open_channel, why
 from fakedev.node.read_schedule import ReadSchedule
+from fakedev.node.trouble import Trouble
 
 _ANSWER_SECONDS: Final = 10.0
 #: Devices of one allocation; a container with more has several, so that each fits into a line of the node port.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from fakedev.node.backoff import Backoff
+from fakedev.kube.backoff import Backoff
 
 #: Seconds between two questions when nothing happens, and the least between any two: kubelets allow 100 in a second.
 IDLE_SECONDS: Final = 10.0
@@ -39,17 +39,17 @@ class ReadSchedule:
         """The kubelet has allocated these devices: it will show them soon."""
         self._awaited.update(ids)
         self._questions = 0
-        self._soon.worked()
-        self._due_seconds = min(self._due_seconds, now + self._soon.failed())
+        self._soon.reset()
+        self._due_seconds = min(self._due_seconds, now + self._soon.next_seconds())
 
     def answered(self, ids: Collection[str], now: float) -> None:
         """The answer shows these devices as allocated."""
         self._is_asking = False
-        self._errors.worked()
+        self._errors.reset()
         self._awaited.difference_update(ids)
         if self._awaited and self._questions < _MAX_QUESTIONS:
             self._questions += 1
-            self._due_seconds = now + self._soon.failed()
+            self._due_seconds = now + self._soon.next_seconds()
         else:
             # A pod that was refused after its allocation is never shown.
             self._awaited.clear()
@@ -58,4 +58,4 @@ class ReadSchedule:
     def failed(self, now: float) -> None:
         """There was no answer."""
         self._is_asking = False
-        self._due_seconds = now + self._errors.failed()
+        self._due_seconds = now + self._errors.next_seconds()

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerInTime
 from typing import Final, NamedTuple
 
-from fakedev.node.backoff import Backoff
+from fakedev.kube.backoff import Backoff
 from fakedev.node.conversation import Conversation, ConversationOver, Silence, ViewChanged
 from fakedev.spec.os_errors import plain_reason
 from fakedev.wire.node_messages import Answer, Refusal
@@ -132,9 +132,9 @@ class ServiceLink:
             # A service that takes the node and fails at once gets no rest otherwise.
             is_long = time.monotonic() - began_seconds >= _LONG_SECONDS
             if conversation is not None and conversation.is_attached and is_long:
-                self._backoff.worked()
+                self._backoff.reset()
             self._post(LinkDown(reason))
-            self._is_stopping.wait(self._backoff.failed())
+            self._is_stopping.wait(self._backoff.next_seconds())
 
     def _forget(self) -> Conversation | None:
         """The connection is closed: fail what waits for it."""

@@ -22,6 +22,7 @@ from fakedev.kube.node_status import (
     clean_patches,
     node_patches,
 )
+from tests.support.kube.store import merged
 
 GPU = "nvidia.com/gpu"
 WANTED = NodeWanted({"nvidia.com/gpu.count": "8"}, {GPU: 8}, {GPU: 7})
@@ -35,19 +36,6 @@ def node(*, kwok: bool = False, status: dict[str, Any] | None = None, **metadata
     annotations = {KWOK_NODE: "fake"} if kwok else {}
     whole = {"name": "n", "resourceVersion": "5", "annotations": annotations, **metadata}
     return {"metadata": whole, "spec": {}, "status": own}
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """A JSON merge patch (RFC 7396)."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 def patched(item: dict[str, Any], patches: NodePatches) -> dict[str, Any]:

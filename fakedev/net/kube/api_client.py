@@ -16,8 +16,8 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
 from fakedev import __version__
+from fakedev.kube.backoff import Backoff
 from fakedev.net.kube.api_error import NO_ANSWER, ApiError, error_of_answer
-from fakedev.net.kube.backoff import Backoff
 from fakedev.net.kube.body import MOST_BODY_BYTES, read_lines, read_whole
 from fakedev.net.kube.paths import Target, parse_path, role_rule, verb_of
 from fakedev.net.kube.request_queue import RequestQueue
@@ -34,6 +34,9 @@ LEASE_FLOW: Final = "lease"
 MOST_ATTEMPTS: Final = 6
 #: An answer that takes longer is given up.
 ANSWER_SECONDS: Final = 30.0
+#: Waits of what is tried again: chance takes up to a half, so the first is 0.1 s at least.
+_FIRST_SECONDS: Final = 0.2
+_LONGEST_SECONDS: Final = 30.0
 #: Requests that were sent and not answered yet; watches do not count.
 MOST_IN_FLIGHT: Final = 16
 #: Connections that are kept: those of requests and of watches.
@@ -93,14 +96,14 @@ class ApiClient:
         self._answer_seconds = answer_seconds
         self._token = Token(server)
         self._agent, self._pool = make_agent(reactor, server, _MOST_CONNECTIONS)
-        self._outage = Backoff(random)
+        self._outage = self.make_backoff()
         self._flow_backoffs: dict[str, Backoff] = {}
         #: The requests and streams that are not over, each with whether the server is asked for a change by it.
         self._active: dict[Deferred[Any], bool] = {}
 
     def make_backoff(self) -> Backoff:
         """Waits of 0.1 s to 30 s for what a caller tries again itself."""
-        return Backoff(self._random)
+        return Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, self._random)
 
     def request(
         self,

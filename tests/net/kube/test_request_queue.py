@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from twisted.internet.task import Clock
 
+from fakedev.kube.backoff import Backoff
 from fakedev.net.kube.api_error import ApiError
-from fakedev.net.kube.backoff import Backoff
 from fakedev.net.kube.request_queue import RequestQueue
 
 
@@ -75,7 +75,7 @@ def test_a_long_time_is_one_burst() -> None:
 
 def test_waits_double_up_to_a_limit() -> None:
     """And chance takes up to a half of each."""
-    longest, shortest = Backoff(lambda: 1.0), Backoff(lambda: 0.0)
+    longest, shortest = Backoff(0.2, 30.0), Backoff(0.2, 30.0, lambda: 0.0)
     waits = [longest.next_seconds() for _ in range(12)]
     assert waits[:4] == pytest.approx([0.2, 0.4, 0.8, 1.6])
     assert waits[-1] == 30.0
