@@ -95,7 +95,8 @@ class TestPools:
         fleet = Fleet(spec)
         fleet.advance()
         running = fleet.workloads.running()
-        assert {use.metric for workload in running for use in workload.spec.uses} == {"memory_used_bytes"}
+        used = {use.metric for workload in running for use in workload.spec.uses}
+        assert used == {"memory_used_bytes", "pcie_rx_bytes_per_second"}
 
     def test_a_wrong_name(self) -> None:
         """A line that says where, and what is near."""
