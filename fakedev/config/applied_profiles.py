@@ -17,7 +17,7 @@ from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import WorkloadSpec
-from fakedev.spec.named_profiles import MIXES, PROFILES
+from fakedev.spec.named_profiles import IDLE, MIXES, PROFILES
 from fakedev.spec.shards import entity_key
 from fakedev.spec.workload_fields import workload_from_fields
 
@@ -81,7 +81,7 @@ def _works(pool: LoadedPool, seed: int) -> list[_Work]:
                 profile, number = names[number % len(names)], number + 1
             if isinstance(profile, str) and profile in MIXES:
                 profile = MIXES[profile].drawn(drawn.of(), drawn.of(str(index)))
-            if profile is None:
+            if profile is None or profile == IDLE:
                 continue
             is_named = isinstance(profile, str)
             name = f"{profile if is_named else 'schedule'}-{node.name}"

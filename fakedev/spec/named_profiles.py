@@ -13,6 +13,8 @@ from fakedev.spec.quantities import quantity_name
 
 #: A profile that can only be a name: letters, but not those of a number.
 _NAME: Final = re.compile(r"(?!(?:nan|inf|infinity)$)[a-z][a-z-]{0,40}")
+#: The profile of devices of a pool that have no workload, and so no process that holds a context.
+IDLE: Final = "idle"
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ PROFILES: Final[Mapping[str, NamedProfile]] = {
             {"kind": "counter-reset", "every": 600, "probability": 0.1},
         ),
     ),
-    "idle": NamedProfile("no work", {"profile": "0"}),
+    IDLE: NamedProfile("no work", {"profile": "0"}),
     "training": NamedProfile(
         "data is read, then steps of about 20 s in which ranks wait for the last one and exchange gradients, with a "
         "checkpoint about every 10 minutes",
