@@ -16,7 +16,8 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.state import Mask, Positions
-from fakedev.sim.workloads.schedule import FIRST_DRAWN, Profiles, Shape
+from fakedev.sim.workloads.schedule import Profiles
+from fakedev.sim.workloads.segments import FIRST_DRAWN, Shape
 from fakedev.spec.fleet import FOREVER
 from fakedev.spec.value_functions import DAY_SECONDS
 

@@ -49,7 +49,7 @@ class _Walk:
         self._keys, self._work = table.keys[rows], table.work[rows]
         self._time, self._left = table.done[rows], left.copy()
         self._run = profiles.run_at(self._time + _ROUNDING_SECONDS)
-        self._segment = profiles.segment_at(self._time + _ROUNDING_SECONDS - self._run * profiles.period)
+        self._segment = profiles.segment_at(self._time + _ROUNDING_SECONDS - self._run * profiles.period).copy()
         self._pace = table.pace[rows]
         #: Those of the N workloads that go on.
         self._here = np.arange(len(rows))

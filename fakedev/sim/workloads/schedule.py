@@ -10,124 +10,24 @@ segments are those of :mod:`fakedev.sim.workloads.course`.
 
 from __future__ import annotations
 
-import enum
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from itertools import accumulate
+from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, Rows, column
+from fakedev.sim.workloads.segments import FIRST_DRAWN, Segment, Shape, segments_of, shape_integrals
 from fakedev.spec.fleet import FOREVER, Activities, Activity
-from fakedev.spec.value_functions import Function
 
 #: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
 #: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
 DECIMALS: Final = 6
-
-
-class Shape(enum.IntEnum):
-    """The shapes of segments."""
-
-    CONSTANT = 0
-    RAMP = 1
-    SINE = 2
-    PULSE = 3
-    DAILY = 4
-    RANDOM = 5
-    INCREASE = 6
-
-
-#: Up to so many profiles are searched one after the other.
-_FEW_PROFILES: Final = 16
-#: The values of this shape and of those after it are drawn at random.
-FIRST_DRAWN = Shape.RANDOM
-
-
-class Segment(NamedTuple):
-    """A part of a profile with one shape: one row of the arrays.
-
-    :ivar period: seconds of one repetition of the shape; for a ramp its whole duration, for drawn values the time of
-        one draw.
-    :ivar active: for pulses their duration in seconds; for an increase the number of its draws.
-    :ivar offset: for pulses their start in the period, for days their peak, in seconds.
-    :ivar spread: of its length, as a natural logarithm; 0: it always lasts its seconds.
-    """
-
-    seconds: float
-    base: float
-    fluctuation: float
-    shape: Shape = Shape.CONSTANT
-    width: float = 0.0
-    period: float = 1.0
-    active: float = 0.0
-    offset: float = 0.0
-    spread: float = 0.0
-
-
-def segments_of(activity: Activity) -> Iterator[Segment]:
-    """The segments of an activity: one, but one for each value of ``steps``."""
-    spread = math.log(activity.spread)
-    for segment in _segments_of(activity):
-        yield segment._replace(spread=spread) if spread else segment
-
-
-def _segments_of(activity: Activity) -> Iterator[Segment]:
-    value, fluctuation, seconds = activity.value, activity.fluctuation, activity.seconds
-    if not isinstance(value, Function):
-        yield Segment(seconds, value, fluctuation)
-        return
-    if value.name == "steps":
-        each = seconds / len(value.arguments)
-        yield from (Segment(each, step, fluctuation) for step in value.arguments)
-        return
-    base, other = value.arguments[:2]
-    times = value.arguments[2:]
-    width = other - base
-    match value.name:
-        case "ramp":
-            yield Segment(seconds, base, fluctuation, Shape.RAMP, width, seconds)
-        case "sine":
-            yield Segment(seconds, base, fluctuation, Shape.SINE, other, times[0])
-        case "square":
-            yield Segment(seconds, base, fluctuation, Shape.PULSE, width, times[0], times[0] * times[1])
-        case "spike":
-            lasts, every = times
-            yield Segment(seconds, base, fluctuation, Shape.PULSE, width, every, lasts, every - lasts)
-        case "random":
-            yield Segment(seconds, base, fluctuation, Shape.RANDOM, width, times[0])
-        case "increase":
-            draws = max(math.ceil(seconds / times[0] - 1e-9), 1) if seconds < FOREVER else 1
-            yield Segment(seconds, base, fluctuation, Shape.INCREASE, width, times[0], draws)
-        case "daily":
-            yield Segment(seconds, base, fluctuation, Shape.DAILY, width, offset=times[0])
-
-
-#: The integral of each shape of width 1 from 0 to t, for a period p and a pulse of a seconds from o on in each period.
-_INTEGRALS: Final[Mapping[Shape, Callable[[Floats, Floats, Floats, Floats], Floats]]] = {
-    # Of t / P, within one period.
-    Shape.RAMP: lambda t, p, a, o: t * t / (2.0 * p),
-    # Of sin(2 pi t / P): as a square of a sine, which loses no digits near 0.
-    Shape.SINE: lambda t, p, a, o: p / np.pi * np.sin(np.pi * t / p) ** 2,
-    Shape.PULSE: lambda t, p, a, o: np.floor(t / p) * a + np.clip(t - np.floor(t / p) * p - o, 0.0, a),
-}
-
-
-def shape_integrals(
-    shape: Positions, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
-) -> Floats:
-    """``width`` times the integral of each shape from 0 to ``time``: all of shape (N,), 0 for drawn shapes."""
-    total = np.zeros(len(time))
-    for code, integral in _INTEGRALS.items():
-        rows = np.flatnonzero(shape == code)
-        if len(rows):
-            total[rows] = width[rows] * integral(time[rows], period[rows], active[rows], offset[rows])
-    return total
 
 
 @dataclass(frozen=True)
@@ -305,17 +205,6 @@ class Profiles(Rows):
         return lasts
 
     @cached_property
-    def _groups(self) -> list[tuple[Positions | slice, int, Floats]]:
-        """For each profile its workloads, its first segment and the starts of its segments."""
-        bounds = [0, *np.cumsum(self.counts).tolist()]
-        if len(self.key) == 1:
-            return [(slice(None), 0, self.starts)]
-        return [
-            (np.flatnonzero(self.profile == profile), first, self.starts[first:end])
-            for profile, (first, end) in enumerate(pairwise(bounds))
-        ]
-
-    @cached_property
     def _latest(self) -> list[tuple[Floats, tuple[Floats, Floats]]]:
         """Times, and the integrals up to them: at most one pair, see :meth:`integrals_again`."""
         return []
@@ -378,15 +267,30 @@ class Profiles(Rows):
         has[np.repeat(np.arange(len(self.key)), self.counts)[which]] = True
         return np.flatnonzero(has[self.profile])
 
+    @cached_property
+    def _found(self) -> list[Positions]:
+        """The segments that :meth:`segment_at` found last: at most one array."""
+        return []
+
     def segment_at(self, within: Floats) -> Positions:
-        """The segment at ``within`` seconds of the period, shape (W,)."""
+        """The segment at ``within`` seconds of the period, shape (W,): nearly always that of the call before."""
         if len(self.starts) == len(self.key):
             return self.profile
-        if len(self.key) <= _FEW_PROFILES:
-            found = np.empty(len(within), dtype=np.int64)
-            for rows, first, starts in self._groups:
-                found[rows] = np.maximum(np.searchsorted(starts, within[rows], side="right") - 1, 0) + first
-            return found
+        if not self._found:
+            found = self._searched(within)
+        else:
+            (found,) = self._found
+            moved = np.flatnonzero((within < self.starts[found]) | (within >= self.ends[found]))
+            if len(moved):
+                found = found.copy()
+                found[moved] = self.at(moved)._searched(within[moved])
+        self._found[:] = [found]
+        return found
+
+    def _searched(self, within: Floats) -> Positions:
+        """As :meth:`segment_at`: one binary search for all workloads."""
+        if len(self.key) == 1:
+            return np.maximum(np.searchsorted(self.starts, within, side="right") - 1, 0)
         low, high = self.firsts, self.lasts
         for _ in range(int(self.counts.max(initial=1)).bit_length()):
             middle = (low + high + 1) // 2
