@@ -32,6 +32,9 @@ def _rows(words: Iterable[str], length: int) -> list[list[str]]:
     return [every[place : place + length] for place in range(0, len(every), length)]
 
 
+#: The first word of the notification of how far an advance is.
+ADVANCING: Final = "advancing"
+
 _WORKLOAD: Final = Argument("workload", Kind.TEXT, "ID|NAME", "the id that run answered, or the name", required=True)
 
 FAULT_VERBS: Final = (
@@ -103,7 +106,10 @@ WORKLOAD_VERBS: Final = (
         positionals=[
             Argument("duration", Kind.DURATION, "DURATION|stop", "a time such as 15m or 90s", required=True),
         ],
-        answers=["ok TEXT, when it has got there, or was stopped"],
+        answers=[
+            "ok TEXT, when it has got there, or was stopped",
+            "before that, once a second: advancing PERCENT tick N target N",
+        ],
     ),
     Verb(
         "speed",
@@ -118,6 +124,14 @@ WORKLOAD_VERBS: Final = (
 )
 
 WORKLOAD_GRAMMAR: Final = Grammar(WORKLOAD_VERBS)
+
+
+def clock_advancing(percent: float, tick: int, target: int) -> Notification:
+    """The notification of how far an advance is."""
+    return Notification(
+        f"{ADVANCING} {percent:g} tick {tick} target {target}",
+        {"event": ADVANCING, "percent": percent, "tick": tick, "target-tick": target},
+    )
 
 
 def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notification:

@@ -19,7 +19,7 @@ from fakedev.net.lines.peer import LinePort, Peer, Session
 from fakedev.net.lines.tokens import MAX_BYTES_BEFORE_TOKEN, TokenGate
 from fakedev.net.system.unix_sockets import has_hung_up
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MAX_BYTES, Dialect, ObjectReader, Opening
+from fakedev.wire.framing import BLANKS, MAX_BYTES, Dialect, ObjectReader, Opening
 from fakedev.wire.replies import excerpt
 
 #: A slice of input ends after so many messages, seconds, or bytes of answers.
@@ -224,7 +224,26 @@ class LineConnection(LineReceiver):
         self._port.fair_share.request_turn(self, is_long=self._held_bytes > _PIECE_BYTES)
 
     def _can_serve(self) -> bool:
-        return not (self.closing or self._peer.blocking or self._outbox.full)
+        if self.closing or self._outbox.full:
+            return False
+        return self._peer.blocking is None or (self._peer.cannot_wait is not None and self._is_next_line_urgent())
+
+    def _is_next_line_urgent(self) -> bool:
+        """Whether the next line that is not blank is to be served although a request blocks; a long one is not."""
+        if self._pieces is None:
+            return False
+        if rest := self.clearLineBuffer():  # as long as a piece, if it has the next line
+            self._pieces.appendleft(rest)
+            self._held_bytes += len(rest)
+        begin = b""
+        for piece in self._pieces:
+            begin += piece
+            line, newline, _ = begin.lstrip(BLANKS).partition(b"\n")
+            if newline:
+                return self._peer.is_urgent(line)
+            if len(begin) >= _PIECE_BYTES:
+                break
+        return False
 
     def _is_finished(self) -> bool:
         """Whether, after the end of input, all is answered, or the peer has left what works for it."""
