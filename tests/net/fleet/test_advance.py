@@ -147,14 +147,14 @@ class TestStop:
     def test_by_its_own_peer_in_words(self, app: MemoryApplication) -> None:
         """The next line need not wait for the answer; the answers have the order of the requests."""
         peer = app.connect()
-        peer.send(b"advance 30d\n")
+        peer.send(b"advance 3h\n")
         turn(app, 9)
         for segment in (b"adv", b"ance", b" st", b"op\r", b"\nlist\n"):
             assert heard(peer) == []
             peer.send(segment)
         finish(app)
         reached = f"ok tick {tick_of(app)} seconds {tick_of(app)}"
-        assert heard(peer) == [f"{reached} stopped before tick 2592000", "ok stopped", "ok 0 lines"]
+        assert heard(peer) == [f"{reached} stopped before tick 10800", "ok stopped", "ok 0 lines"]
         assert 30 <= tick_of(app) <= 42
         peer.send(b"advance stop\n")
         assert heard(peer)[3:] == ["ok nothing to stop"]
