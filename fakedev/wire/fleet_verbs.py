@@ -32,9 +32,6 @@ def _rows(words: Iterable[str], length: int) -> list[list[str]]:
     return [every[place : place + length] for place in range(0, len(every), length)]
 
 
-#: The first word of the notification of how far an advance is.
-ADVANCING: Final = "advancing"
-
 _WORKLOAD: Final = Argument("workload", Kind.TEXT, "ID|NAME", "the id that run answered, or the name", required=True)
 
 FAULT_VERBS: Final = (
@@ -129,8 +126,8 @@ WORKLOAD_GRAMMAR: Final = Grammar(WORKLOAD_VERBS)
 def clock_advancing(percent: float, tick: int, target: int) -> Notification:
     """The notification of how far an advance is."""
     return Notification(
-        f"{ADVANCING} {percent:g} tick {tick} target {target}",
-        {"event": ADVANCING, "percent": percent, "tick": tick, "target-tick": target},
+        f"advancing {percent:g} tick {tick} target {target}",
+        {"event": "advancing", "percent": percent, "tick": tick, "target-tick": target},
     )
 
 

@@ -19,13 +19,13 @@ from fakedev.config.peer_address import HTTP_SOCKET, WORKLOAD_SOCKET, Address, p
 from fakedev.config.schema.files import read_token
 from fakedev.spec.environment import SOCKET, URL, unknown_variables
 from fakedev.spec.os_errors import plain_reason
-from fakedev.wire.fleet_verbs import ADVANCING
 from fakedev.wire.words import quote_word
 
 _ENVIRONMENT: Final = {WORKLOAD_SOCKET: SOCKET, HTTP_SOCKET: URL}
 _PATIENCE_SECONDS: Final = 30.0
 _MAX_LINE: Final = 2**20
-_PROGRESS: Final = re.compile(rf"{ADVANCING} ([0-9]+(?:\.[0-9]+)?) ")
+#: The event that tells how far an advance is.
+_PROGRESS: Final = re.compile(r"advancing ([0-9]{1,3}(?:\.[0-9])?) ")
 
 
 class CannotAsk(Exception):
