@@ -116,7 +116,10 @@ def make_application(
             cluster.controller.ticked()
         views.ticked(reloader.configuration)
 
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying)
+    ticker = Ticker(
+        fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying,
+        lambda: bool(reactor.getWriters()),
+    )  # fmt: skip
 
     # The ports.
     scrapes = ScrapeStatistics()

@@ -25,6 +25,8 @@ _MAX_BEHIND_SECONDS: Final = 10.0
 #: Wall seconds after which a slice of an advance ends. With its last tick, it holds the reactor for less than 20 ms, if
 #: a tick takes less than 10 ms.
 _SLICE_SECONDS: Final = 0.01
+#: A turn of the reactor that takes longer than this between two slices of an advance serves somebody.
+_IDLE_TURN_SECONDS: Final = 0.0005
 #: Wall seconds between two reports of an advance.
 _REPORT_SECONDS: Final = 1.0
 #: Ticks of one advance: more is certainly a typing error.
@@ -49,6 +51,7 @@ class Ticker(Service):
     :param on_verdicts: called with the verdicts of each tick that has some.
     :param on_tick: called after each tick.
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
+    :param is_sending: whether connections have bytes to send.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar advances: advances that were begun.
@@ -65,6 +68,7 @@ class Ticker(Service):
         on_verdicts: Callable[[list[Verdict]], None],
         on_tick: Callable[[], None] = no_op,
         is_notifying: Callable[[], bool] = lambda: False,
+        is_sending: Callable[[], bool] = lambda: False,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
@@ -72,6 +76,7 @@ class Ticker(Service):
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
         self._is_notifying = is_notifying
+        self._is_sending = is_sending
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._loop_fired)
@@ -83,6 +88,8 @@ class Ticker(Service):
         self._advancing = Advance(0, 0)
         self._remaining = 0
         self._next_slice: IDelayedCall | None = None
+        #: The seconds that the last slice took, those that others had since then, and the end of our last call.
+        self._slice_seconds = self._others_seconds = self._yielded_at = 0.0
         self._reported_at = 0.0
         self._report: Callable[[Advance], None] = no_op
         self.ticks = self.missed = self.failures = self.advances = 0
@@ -189,6 +196,24 @@ class Ticker(Service):
             self._last_seconds = self._clock.seconds()
             self._loop_done = self._loop.start(self._wall_per_tick, now=False)
 
+    def _advance_or_yield(self) -> None:
+        """Run the next slice, unless others are served and have not had as long as the last slice took.
+
+        A large page has a thousand turns, which would each wait for a slice.
+        """
+        now, self._next_slice = self._clock.seconds(), None
+        turn_seconds = max(now - self._yielded_at, 0.0)
+        self._others_seconds += turn_seconds
+        is_serving = turn_seconds > _IDLE_TURN_SECONDS or self._is_sending()
+        if self._remaining and is_serving and self._others_seconds < self._slice_seconds:
+            self._yield_turn(now)
+        else:
+            self._advance_slice()
+
+    def _yield_turn(self, now: float) -> None:
+        self._yielded_at = now
+        self._next_slice = self._clock.callLater(0, self._advance_or_yield)
+
     def _advance_slice(self) -> None:
         began, failed_tick, self._next_slice = self._clock.seconds(), 0, None
         # The wall clock may be set back meanwhile.
@@ -199,7 +224,9 @@ class Ticker(Service):
             if self._fleet.state.tick == before:  # each of the other ticks would only fail again
                 self._remaining, failed_tick = 0, before + 1
         if self._remaining or (self._is_notifying() and self.running):
-            self._next_slice = self._clock.callLater(0, self._advance_slice)
+            now = self._clock.seconds()
+            self._slice_seconds, self._others_seconds = now - began, 0.0
+            self._yield_turn(now)
             self._report_progress(began)
             return
         done, self._advance = self._advance, None

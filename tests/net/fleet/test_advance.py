@@ -106,7 +106,7 @@ class TestProgress:
         before = tick_of(app)
         # The reactor of this test keeps its calls in wall time, too.
         for call in app.reactor.getDelayedCalls():
-            if call.func.__name__ == "_advance_slice":
+            if call.func.__name__ == "_advance_or_yield":
                 call.reset(0)
         turn(app)
         assert tick_of(app) - before <= 3
