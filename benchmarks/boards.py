@@ -12,13 +12,14 @@ from fleets import dcgm
 from results import Section, Target, ms
 
 _DEVICES = 10_000
-#: Devices and workloads, the rounds, the most that the ratio should be, and the most that the tick should take.
+#: Devices, rounds, the kinds of work (none: idle), and the most that the ratio should be.
 _SIZES = (
-    (8, 0, 1001, None),
-    (8, 8, 1001, Target(5)),
-    (_DEVICES // 10, _DEVICES // 10, 201, None),
-    (_DEVICES, 0, 51, None),
-    (_DEVICES, _DEVICES, 51, Target(6.5)),
+    (8, 1001, "", None),
+    (8, 1001, "compute", Target(5)),
+    (8, 1001, "every", None),
+    (_DEVICES, 51, "", None),
+    (_DEVICES, 51, "compute", Target(6.5)),
+    (_DEVICES, 51, "every", None),
 )
 
 
@@ -27,21 +28,22 @@ def boards() -> Section:
     section = Section(
         "A tick of boards",
         """
-The fleet alone, each in a separate process: H100s, idle, or each with its part of the configuration's one workload
-and one workload of its own, both fluctuating, the latter of all kinds of work in turn; engines, traffic, clocks,
-power, heat, throttling, memory and counters. The *bare physics*, measured alternately, is the least that such boards
-need, in plain NumPy: a load, a clock that meets the power limit, power, two temperatures, memory, and the rates and
-counters of energy and traffic, without kinds of work, faults, limits of devices, ends or a journal. Processor time,
-which reduces the effect of other processes on the machine. The least of many rounds; *ratio* is that of the two.
+The fleet alone, each in a separate process: H100s, idle, or each with a pod and a fluctuating workload of its own,
+plain work (compute) or every kind of work in turn; engines, traffic, clocks, power, heat, throttling, memory and
+counters. The *bare physics*, measured alternately, is the least that such boards need, in plain NumPy: a load, a
+clock that meets the power limit, power, two temperatures, memory, and the rates and counters of energy and traffic,
+without kinds of work, faults, limits of devices, ends or a journal. Processor time, which reduces the effect of other
+processes on the machine. The least of many rounds; *ratio* is that of the two.
 """,
         ["tick", "bare physics", "ratio", "for each device"],
     )
-    for count, workloads, rounds, target in _SIZES:
-        arguments = [sys.executable, __file__, str(count), str(workloads), str(rounds)]
+    for count, rounds, kinds, target in _SIZES:
+        arguments = [sys.executable, __file__, str(count), str(rounds), kinds]
         found: dict[str, float] = json.loads(subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout)
+        work = {"": "idle", "compute": f"{count:,} workloads", "every": f"{count:,} workloads, every kind"}[kinds]
         section.add(
-            f"{count:,} devices, {f'{workloads:,} workloads' if workloads else 'idle'}",
-            ms(found["tick"]), ms(found["bare"]), f"{found['ratio']:.1f}", f"{found['tick'] / count * 1e9:.0f} ns",
+            f"{count:,} devices, {work}",
+            ms(found["tick"]), ms(found["bare"]), f"{found['ratio']:.1f}", f"{found['tick'] / count * 1e9:,.0f} ns",
             judged=found["ratio"], target=target,
         )  # fmt: skip
     return section
@@ -82,7 +84,7 @@ class BarePhysics:
             self._moved[place] = self._moved[place] + rate
 
 
-def _measure(count: int, workloads: int, rounds: int) -> dict[str, float]:
+def _measure(count: int, rounds: int, given: str) -> dict[str, float]:
     # Only the process that measures needs these.
     from fakedev.config.load import load  # noqa: PLC0415
     from fakedev.config.schema.files import Files  # noqa: PLC0415
@@ -92,11 +94,10 @@ def _measure(count: int, workloads: int, rounds: int) -> dict[str, float]:
     from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
 
     text = dcgm(count).replace("{folder}", "/nowhere")
-    if not workloads:
-        text = "\n".join(line for line in text.splitlines() if not line.startswith("  base:"))
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("  base:"))
     fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
-    kinds = list(WORK_KINDS)
-    for n in range(workloads):
+    kinds = list(WORK_KINDS) if given == "every" else [given]
+    for n in range(count if given else 0):
         fields = {
             "name": f"bench-{n}", "devices": [f"dgx-{n // 8}/{n % 8}"], "kind": kinds[n % len(kinds)],
             "profile": [[60, 10, 120], [20, 5, 60]], "repeat": 0, "pod": f"bench-{n}",
@@ -117,4 +118,4 @@ def _measure(count: int, workloads: int, rounds: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(*map(int, sys.argv[1:]))))
+    print(json.dumps(_measure(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])))
