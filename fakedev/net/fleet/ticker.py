@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from fakedev.net.system.timing import no_op
+from fakedev.net.system.timing import HalfOfTurns, no_op
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
@@ -25,8 +25,6 @@ _MAX_BEHIND_SECONDS: Final = 10.0
 #: Wall seconds after which a slice of an advance ends. With its last tick, it holds the reactor for less than 20 ms, if
 #: a tick takes less than 10 ms.
 _SLICE_SECONDS: Final = 0.01
-#: A turn of the reactor that takes longer than this between two slices of an advance serves somebody.
-_IDLE_TURN_SECONDS: Final = 0.0005
 #: Wall seconds between two reports of an advance.
 _REPORT_SECONDS: Final = 1.0
 #: Ticks of one advance: more is certainly a typing error.
@@ -76,7 +74,7 @@ class Ticker(Service):
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
         self._is_notifying = is_notifying
-        self._is_sending = is_sending
+        self._turns = HalfOfTurns(clock, is_sending)
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._loop_fired)
@@ -88,8 +86,6 @@ class Ticker(Service):
         self._advancing = Advance(0, 0)
         self._remaining = 0
         self._next_slice: IDelayedCall | None = None
-        #: The seconds that the last slice took, those that others had since then, and the end of our last call.
-        self._slice_seconds = self._others_seconds = self._yielded_at = 0.0
         self._reported_at = 0.0
         self._report: Callable[[Advance], None] = no_op
         self.ticks = self.missed = self.failures = self.advances = 0
@@ -197,22 +193,10 @@ class Ticker(Service):
             self._loop_done = self._loop.start(self._wall_per_tick, now=False)
 
     def _advance_or_yield(self) -> None:
-        """Run the next slice, unless others are served and have not had as long as the last slice took.
-
-        A large page has a thousand turns, which would each wait for a slice.
-        """
-        now, self._next_slice = self._clock.seconds(), None
-        turn_seconds = max(now - self._yielded_at, 0.0)
-        self._others_seconds += turn_seconds
-        is_serving = turn_seconds > _IDLE_TURN_SECONDS or self._is_sending()
-        if self._remaining and is_serving and self._others_seconds < self._slice_seconds:
-            self._yield_turn(now)
+        if self._remaining and not self._turns.is_next():
+            self._next_slice = self._clock.callLater(0, self._advance_or_yield)
         else:
             self._advance_slice()
-
-    def _yield_turn(self, now: float) -> None:
-        self._yielded_at = now
-        self._next_slice = self._clock.callLater(0, self._advance_or_yield)
 
     def _advance_slice(self) -> None:
         began, failed_tick, self._next_slice = self._clock.seconds(), 0, None
@@ -224,9 +208,8 @@ class Ticker(Service):
             if self._fleet.state.tick == before:  # each of the other ticks would only fail again
                 self._remaining, failed_tick = 0, before + 1
         if self._remaining or (self._is_notifying() and self.running):
-            now = self._clock.seconds()
-            self._slice_seconds, self._others_seconds = now - began, 0.0
-            self._yield_turn(now)
+            self._turns.slice_ended(began)
+            self._next_slice = self._clock.callLater(0, self._advance_or_yield)
             self._report_progress(began)
             return
         done, self._advance = self._advance, None
@@ -279,7 +262,16 @@ class Ticker(Service):
         # A tick that failed is tried again when the next is due: now it would only fail again.
         if behind >= self._wall_per_tick and not self._last_failed:
             self._catching_up = True
-            self._clock.callLater(0, self._run_due_tick)
+            self._turns.slice_ended(now)
+            # Ticks that take longer than they simulate are never all made up: they leave others half of the time.
+            is_too_fast = self._clock.seconds() - now >= self._wall_per_tick
+            self._clock.callLater(0, self._catch_up_or_yield if is_too_fast else self._run_due_tick)
+
+    def _catch_up_or_yield(self) -> None:
+        if self._turns.is_next():
+            self._run_due_tick()
+        else:
+            self._clock.callLater(0, self._catch_up_or_yield)
 
     def _tick(self) -> None:
         """Run one tick; an exception is logged and counted, and the clock continues."""

@@ -132,6 +132,24 @@ class TestTicker:
         assert self.tick == int(self.clock.seconds() - BEGIN)
         assert self.ticker.missed == 0
 
+    def test_a_speed_that_the_machine_cannot_follow(self) -> None:
+        """Ticks that take longer than they simulate leave others half of the time, while others are served."""
+        self.begin(speed=100)
+        self.fleet.cost_seconds = 0.03
+        self.clock.rightNow += 5.0
+
+        def ticks_of_turns(seconds: float) -> list[int]:
+            found = []
+            for _ in range(8):
+                before = self.tick
+                self.clock.turn()
+                found.append(self.tick - before)
+                self.clock.rightNow += seconds  # what others take in each turn
+            return found
+
+        assert ticks_of_turns(0.0001) == [1] * 8
+        assert ticks_of_turns(0.0101)[1:] == [0, 0, 1, 0, 0, 1, 0]
+
     def test_more_than_ten_seconds_behind(self) -> None:
         """Older ticks are dropped and counted, and the clock continues from now."""
         self.clock.rightNow += 60.25
