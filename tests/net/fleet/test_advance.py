@@ -11,8 +11,9 @@ import pytest
 
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
-from fakedev.sim.events import ChangeClock
-from fakedev.sim.record import read_record
+from fakedev.sim.events import ChangeClock, StartWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.record import Replay, read_record
 from fakedev.sim.workloads.workload import Verdict
 from tests.support.application import STANDING, LineClient, MemoryApplication, application
 from tests.support.logged_errors import LoggedErrors
@@ -339,12 +340,25 @@ class TestMeanwhile:
         assert app.connect().say("advance 1s") == ["ok tick 5 seconds 5"]
 
     def test_the_record(self, tmp_path: Path) -> None:
-        """It has the beginning of each advance and what others did, and nothing of progress and stops."""
+        """It has the beginning of an advance and what others did, no progress and no stop; a replay is the same."""
         with application(PORT, record=str(tmp_path / "record")) as app:
             app.slow_down(TICK_SECONDS)
             peer = app.connect()
             peer.send(b"advance 1h\n")
             turn(app, 200)
+            app.connect().send(b"run x devices=all profile=60:20:0 detach\n")
+            turn(app, 20)
             peer.send(b"advance stop\n")
-        events = [stamped.event for stamped in read_record((tmp_path / "record").read_bytes())[1]]
-        assert events == [ChangeClock(events[0].wall_seconds, 0.0, "advance by 3600 ticks")]  # type: ignore[union-attr]
+            finish(app)
+            fleet, tick = app.fleet, tick_of(app)
+        _, events = read_record((tmp_path / "record").read_bytes())
+        assert [type(stamped.event) for stamped in events] == [ChangeClock, StartWorkload]
+        replay, again = Replay(events), Fleet(fleet.spec)
+        for _ in range(tick):
+            replay.advance(again)
+        assert len(heard(peer)) == 4  # two events, two answers
+        first, second = (
+            {name: values.tobytes() for name, values in each.state.levels["device"].arrays.items()}
+            for each in (fleet, again)
+        )
+        assert first == second
