@@ -182,10 +182,10 @@ class Peer:
         except Exception:
             self.report_failure(request)
 
-    def is_urgent(self, line: bytes) -> bool:
-        """Whether a line without its LF is a request that is served although another one blocks."""
+    def is_urgent(self, line: bytes | None) -> bool:
+        """Whether a line without its LF is a request that is served although another one blocks; None for no line."""
         parse = _PARSERS.get(self.dialect)
-        if self.cannot_wait is None or parse is None:
+        if line is None or self.cannot_wait is None or parse is None:
             return False
         try:
             return self.cannot_wait(parse(line.strip(), self._grammar))
