@@ -19,7 +19,7 @@ sources are in doc/simulation.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -57,6 +57,10 @@ BOARD_QUANTITIES: Final = (
     "hung",
     "lost",
 )
+#: Changes the traffic between boards such that each receives what others send, given what the links of each carry, and
+#: which boards are lost (:meth:`fakedev.sim.links.exchange.Exchange.settle`).
+Settle = Callable[[dict[str, Floats], Floats, Floats], None]
+_FABRIC: Final = "fabric_tx_bytes_per_second"
 #: Work makes progress, however slow, even on a board whose idle clock is 0 or that hangs.
 _MIN_PACE: Final = 0.001
 
@@ -74,10 +78,15 @@ class Boards:
         self.coefficients = Coefficients(types, which, inlets, seed, keys)
         self.engines = Engines(self.coefficients)
         self._setting = Setting.of(self.coefficients, Conditions())
+        self._settle: Settle | None = None
 
-    def set_conditions(self, conditions: Conditions) -> None:
-        """Change the conditions from the next tick on."""
+    def set_conditions(self, conditions: Conditions, settle: Settle | None = None) -> None:
+        """Change the conditions from the next tick on.
+
+        :param settle: how boards exchange traffic over the links between them; None: each has links of its own.
+        """
         self._setting = Setting.of(self.coefficients, conditions)
+        self._settle = settle
 
     def step(
         self,
@@ -111,6 +120,9 @@ class Boards:
         traffic = engines.traffic(work, clock_ratio)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
+        lost = heat_and_power.lost(boards, setting, before)
+        if self._settle is not None:
+            self._settle(traffic, setting.carried(_FABRIC, engines.maxima), lost)
         engines.add_moved(traffic)
         moves = engines.moving(traffic) | (raised > 0)
         drawn = heat_and_power.board_power(boards, share, clock, raised)
@@ -140,7 +152,7 @@ class Boards:
             "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
             "performance_state": np.where(works, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
-            "lost": heat_and_power.lost(boards, setting, before),
+            "lost": lost,
         }
 
     def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -31,8 +30,8 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
-from fakedev.sim.links.advance import limited
-from fakedev.sim.links.levels import LinkHistory
+from fakedev.sim.links.exchange import Exchange, limited
+from fakedev.sim.links.levels import FETCHED, LinkHistory
 from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -130,6 +129,8 @@ class Relations:
                 self._present[name] = given | (
                     (self._memory_carries > 0) & self._present.get("memory_bandwidth_ratio", nothing == 0)
                 )
+        if roster.links.is_meshed:
+            self._present[FETCHED[0]] = roster.links.meshed
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
@@ -138,32 +139,30 @@ class Relations:
         self._lost = LostDevices(self._present, self._has_dynamics)
         self.maxima: Mapping[str, Floats] = self._maxima()
         self.conditions = Conditions()
-        parts = roster.parts
-        #: Devices whose parts may not use links to other devices.
-        self._isolated = parts.owners[~parts.has_links]
-        self.change_conditions(self.conditions)
+        self.use_links(LinkHistory(roster.links))
 
     def update_conditions(self, faults: FaultTick | None, links: LinkHistory) -> None:
         """Change the conditions to those that faults and links make, from the next tick on.
 
         :param faults: effects on all units; None without faults.
         """
-        conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
-        self.change_conditions(limited(links, conditions))
+        self.conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
+        self.use_links(links)
+
+    def use_links(self, links: LinkHistory) -> None:
+        """Exchange traffic over the links that are up from the next tick on."""
+        self._exchange = Exchange(links, self._has_dynamics)
+        self.change_conditions(limited(links, self.conditions))
 
     def change_conditions(self, conditions: Conditions) -> None:
         """Change the conditions from the next tick on."""
         self.conditions = conditions
         self._links_up = unless_changed(conditions.links_up, self._link_counts)
-        if len(self._isolated):
-            given = conditions.fabric_share
-            share = np.full(self._count, np.nan) if given is None else given.copy()
-            share[self._isolated] = 0.0
-            conditions = replace(conditions, fabric_share=share)
-        conditions = self._pcie.set_conditions(conditions)
+        conditions = self._pcie.set_conditions(self._exchange.limited(conditions))
         if self._boards is not None:
             subset = self._subset
-            self._boards.set_conditions(conditions if subset.is_all else conditions.at(subset.positions))
+            at_boards = conditions if subset.is_all else conditions.at(subset.positions)
+            self._boards.set_conditions(at_boards, self._exchange.settle)
 
     def inlet_celsius(self) -> Floats:
         """The inlet temperature without conditions; NaN on devices without dynamics."""
