@@ -32,6 +32,8 @@ _TRAFFIC: Final = {
 #: Traffic of links by direction.
 _SENT: Final = ("pcie_tx_bytes_per_second", "fabric_tx_bytes_per_second")
 _RECEIVED: Final = ("pcie_rx_bytes_per_second", "fabric_rx_bytes_per_second")
+_READ: Final = "memory_read_bytes_per_second"
+_WRITTEN: Final = "memory_write_bytes_per_second"
 #: Reads as a share of the memory bandwidth; they are shown in bytes only.
 _READS: Final = "reads"
 #: Share of reads in an idle board's memory traffic.
@@ -93,7 +95,7 @@ class Engines:
                 scales[name] = boards.links[field]
                 self.maxima[name] = np.maximum(boards.links[field], boards.high[name]) * boards.has[name]
         one = np.ones(boards.count)
-        self._per_memory_byte = _divided(self.maxima[_MEMORY], boards.memory_bytes_per_second)
+        self._has_traffic = boards.has[_MEMORY] & (boards.memory_bytes_per_second > 0)
         self._takes: dict[str, dict[str, Floats | float]] = {}
         for kind, work in boards.kinds.items():
             takes = {"usage_ratio": work.share("usage")}
@@ -183,27 +185,28 @@ class Engines:
             reads = reads * _divided(made[_MEMORY], sums[_MEMORY])
         peak = boards.memory_bytes_per_second
         read, both = peak * reads, peak * made[_MEMORY]
-        made["memory_read_bytes_per_second"] = read
-        made["memory_write_bytes_per_second"] = both - read
+        made[_READ] = read
+        made[_WRITTEN] = np.maximum(both - read, 0.0)
         return made
 
     def add_moved(self, traffic: dict[str, Floats]) -> None:
         """Raise the memory traffic to that of the links: what they carry comes from the memory, or goes to it.
 
-        What they send is read, what they receive is written. Work that says its own memory traffic includes it.
+        At least what they send is read, and at least what they receive is written. Work that says its own memory
+        traffic includes it.
         """
         boards, peak = self._boards, self._boards.memory_bytes_per_second
         beside = {name: np.maximum(traffic[name] - boards.low[name], 0.0) for name in (*_SENT, *_RECEIVED)}
-        sent = beside[_SENT[0]] + beside[_SENT[1]]
-        carried = sent + beside[_RECEIVED[0]] + beside[_RECEIVED[1]]
-        least = self._per_memory_byte * carried
-        if not (short := least > traffic[_MEMORY]).any():
+        moved = [(_READ, beside[_SENT[0]] + beside[_SENT[1]]), (_WRITTEN, beside[_RECEIVED[0]] + beside[_RECEIVED[1]])]
+        short = [(least > traffic[name]) & self._has_traffic for name, least in moved]
+        if not (any_short := short[0] | short[1]).any():
             return
-        ratio = np.where(short, np.minimum(least, 1.0), traffic[_MEMORY])
-        read = np.where(short, ratio * peak * _divided(sent, carried), traffic["memory_read_bytes_per_second"])
-        traffic[_MEMORY] = ratio
-        traffic["memory_read_bytes_per_second"] = read
-        traffic["memory_write_bytes_per_second"] = np.maximum(peak * ratio - read, 0.0)
+        read, written = (np.where(each, least, traffic[name]) for (name, least), each in zip(moved, short, strict=True))
+        both = read + written
+        fits = np.minimum(1.0, _divided(peak, both))
+        traffic[_READ] = np.where(any_short, read * fits, read)
+        traffic[_WRITTEN] = np.where(any_short, written * fits, written)
+        traffic[_MEMORY] = np.where(any_short, np.minimum(_divided(both, peak), 1.0), traffic[_MEMORY])
 
     def moving(self, traffic: Mapping[str, Floats]) -> Mask:
         """Boards whose memory or links to other boards carry more than those of an idle board."""
