@@ -19,13 +19,13 @@ from fakedev.sim.devices.relations import INTEGRALS
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.spec.device_types import DeviceType, Dynamics, Range
-from fakedev.spec.quantities import ERROR_COUNTERS
+from fakedev.spec.quantities import ERROR_COUNTERS, THROTTLED_SECONDS
 
 #: A rule, and the entities that break it.
 Broken = tuple[str, Mask]
 #: Reason to its bits of NVIDIA's mask, whatever more of them tell about it.
 REASONS: Final = {"throttled_power": 0x4, "throttled_thermal": 0x20, "throttled_hardware": 0x8}
-COUNTERS: Final = (*INTEGRALS, *ERROR_COUNTERS, *(f"{reason}_seconds" for reason in REASONS))
+COUNTERS: Final = (*INTEGRALS, *ERROR_COUNTERS, *THROTTLED_SECONDS)
 #: NVIDIA's codes, each with the counters of which one grows with it.
 XID_COMPANY: Final = {
     48: ("memory_errors_uncorrectable",), 63: ("remapped_rows_uncorrectable", "retired_pages_double_bit"),
@@ -40,6 +40,10 @@ _NEAR: Final = 1e-6
 _REGULATED: Final = 0.2
 #: How far a board may pass its shutdown temperature, in kelvins.
 _OVER_SHUTDOWN: Final = 1.0
+#: Reason to the seconds within which it ends without its cause: doc/simulation.md, "What lowers the clock".
+_ENDS_WITHIN: Final = {"throttled_power": 10.0, "throttled_thermal": 50.0, "throttled_hardware": 0.0}
+#: A board that its power limit holds draws this share of it, or more.
+_HELD: Final = 0.98
 _CLOCK: Final = "core_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
 _LINKS: Final = ("pcie_tx", "pcie_rx", "fabric_tx", "fabric_rx")
@@ -194,8 +198,9 @@ class BoardRules:
         for name in arrays:
             if name.endswith(("_active_ratio", "_bytes_per_second")) and (self.end(name, "high") > 0).any():
                 has = boards & level.mask(name)
-                less = ~hangs & (arrays[name] < self.end(name, "low"))
-                yield from broken(f"{name} is at least as when idle", has & less)
+                if not name.startswith("pcie_"):
+                    less = ~hangs & (arrays[name] < self.end(name, "low"))
+                    yield from broken(f"{name} is at least as when idle", has & less)
                 if not name.startswith(("fabric_", "memory_")):
                     yield from broken(f"{name} stands still on a board that hangs", has & hangs & (arrays[name] != 0))
         if "memory_power_watts" in arrays:
@@ -293,6 +298,16 @@ class BoardRules:
             yield from self._of_power(now, boards, seconds)
             yield from self._of_heat(was, now, boards, given)
             yield from self._of_causes(was, now, boards, given)
+            yield from self._of_idle_links(now, boards & (now["hung"] == 0), given)
+
+    def _of_idle_links(self, now: Mapping[str, Floats], boards: Mask, conditions: Conditions) -> Iterator[Broken]:
+        """Unimpaired PCIe links carry at least what they carry without work."""
+        for impaired in (conditions.pcie_share, conditions.pcie_width, conditions.pcie_generation):
+            if impaired is not None:
+                boards = boards & (np.isnan(impaired) | (impaired == 1.0))
+        for name in ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"):
+            if name in now:
+                yield from broken(f"{name} is at least as when idle", boards & (now[name] < self.end(name, "low")))
 
     def _of_errors(self, was: Mapping[str, Floats], after: Level) -> Iterator[Broken]:
         """A new error code comes with the counters that belong to it."""
@@ -365,3 +380,30 @@ class BoardRules:
         yield from broken("heat lowers the clock only from its limit on", boards & lowered & ~warm)
         began = boards & ~(was["lost"] > 0) & (now["throttled_thermal"] > 0) & ~(was["thermal_clock_ratio"] < 1)
         yield from broken("throttled_thermal begins with heat", began & ~warm)
+
+
+class ReasonEnds:
+    """For how long reasons have been shown without their causes: each ends soon.
+
+    :param rules: of the boards.
+    """
+
+    def __init__(self, rules: BoardRules, count: int) -> None:
+        self._rules = rules
+        self._without = {reason: np.zeros(count) for reason in REASONS}
+
+    def of_step(self, before: Level, after: Level, seconds: float, conditions: Conditions) -> Iterator[Broken]:
+        """The rules from one tick to the next."""
+        rules, was, now = self._rules, before.arrays, after.arrays
+        temperature = was["temperature_celsius"]
+        braked = unless_changed(conditions.braked, np.zeros(after.count)) > 0
+        causes = {
+            "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"],
+            "throttled_thermal": temperature >= rules.dynamic("resume_celsius"),
+            "throttled_hardware": (temperature >= rules.dynamic("hardware_slowdown_celsius")) | braked,
+        }
+        for reason, cause in causes.items():
+            without = np.where((now[reason] > 0) & ~cause, self._without[reason] + seconds, 0.0)
+            self._without[reason] = without
+            late = rules.has_dynamics & (without > _ENDS_WITHIN[reason] + 2 * seconds)
+            yield from broken(f"{reason} ends with its cause", late)

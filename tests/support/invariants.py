@@ -15,7 +15,6 @@ from typing import Any, Final
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, InjectFault, Reload, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.device_types import WORK_KINDS
@@ -26,7 +25,7 @@ from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, WITHOUT_SHARES, metric_word
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.workload_fields import workload_from_fields
-from tests.support.board_checks import BoardRules, Broken
+from tests.support.board_checks import BoardRules, Broken, ReasonEnds
 from tests.support.divided_devices import of_parts_and_devices
 from tests.support.link_checks import of_link_steps, of_links
 
@@ -44,8 +43,8 @@ _POOLS: Final = {
     "dg1": (2, ()),
     "flex-170": (2, ()),
 }
-#: Seconds of a tick, and their share of all device-ticks.
-TICKS: Final = ((1.0, 0.55), (0.25, 0.15), (10.0, 0.15), (60.0, 0.15))
+#: Seconds of a tick to the share of device-ticks that have it.
+TICKS: Final = {1.0: 0.55, 0.25: 0.15, 10.0: 0.15, 60.0: 0.15}
 _KINDS: Final = tuple(WORK_KINDS)
 #: How many workloads and faults may be there at a time.
 _MOST_WORKLOADS: Final = 150
@@ -114,7 +113,11 @@ class Day:
         self.seed, self._nodes, self._seconds = seed, nodes, tick_seconds
         self._rng = Random(seed)
         self.fleet = Fleet(fleet_spec(self._rng, nodes, tick_seconds, seed))
+        self._use_types()
+
+    def _use_types(self) -> None:
         self._rules = self._rules_of_types()
+        self._reasons = ReasonEnds(self._rules, self.fleet.roster.device_count)
 
     def _rules_of_types(self) -> BoardRules:
         pools = [pool.device_type for pool in self.fleet.roster.pools]
@@ -128,7 +131,7 @@ class Day:
         after, roster = self.fleet.state.levels, self.fleet.roster
         found.device_ticks += roster.device_count
         if was_reloaded:
-            self._rules = self._rules_of_types()
+            self._use_types()
         found.note(self._rules.of_level(after["device"]), self)
         found.note(of_links(roster.links, after), self)
         if roster.parts.count:
@@ -137,6 +140,8 @@ class Day:
             conditions = self.fleet.compiled.relations.conditions
             steps = self._rules.of_step(before["device"], after["device"], self._seconds, conditions)
             found.note(steps, self)
+            reasons = self._reasons.of_step(before["device"], after["device"], self._seconds, conditions)
+            found.note(reasons, self)
             found.note(of_link_steps(roster.links, before, after, self._seconds), self)
 
     def _happen(self) -> bool:
@@ -250,24 +255,19 @@ class Day:
             self.fleet.apply(ClearFault(self._rng.choice(sorted(ids))))
 
 
-def random_days(device_ticks: int, nodes: int = 2, first_seed: int = 1, ticks_each: int = 150) -> Found:
-    """Check at least so many device-ticks of random days, with ticks of several lengths.
+def random_days(device_ticks: int, tick_seconds: float, nodes: int = 4, seed: int = 1, ticks_each: int = 200) -> Found:
+    """Check at least so many device-ticks of random days.
 
     :param nodes: of each pool that is not divided.
+    :param seed: of the first day; the following days have the next ones.
     :param ticks_each: of a day.
     """
-    found, seed = Found(), first_seed
-    share_until = 0.0
-    for seconds, share in TICKS:
-        share_until += share
-        while found.device_ticks < device_ticks * share_until - 1:
-            day = Day(seed, nodes, seconds)
-            seed += 1
-            for _ in range(ticks_each):
-                day.tick(found)
+    found = Found()
+    while found.device_ticks < device_ticks:
+        day = Day(seed, nodes, tick_seconds)
+        seed += 1
+        for _ in range(ticks_each):
+            day.tick(found)
+            if found.device_ticks >= device_ticks:
+                break
     return found
-
-
-def level_of(day: Day) -> Level:
-    """The devices of a day, to look at a violation."""
-    return day.fleet.state.levels["device"]

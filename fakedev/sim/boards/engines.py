@@ -95,6 +95,15 @@ class Engines:
                 scales[name] = boards.links[field]
                 self.maxima[name] = np.maximum(boards.links[field], boards.high[name]) * boards.has[name]
         one = np.ones(boards.count)
+        #: Traffic without work; None for none on any board.
+        self._idle_traffic = {name: boards.low[name] if boards.low[name].any() else None for name in _TRAFFIC}
+        has_memory = boards.has[_MEMORY] & (boards.memory_bytes_per_second > 0)
+        self._has_no_memory = None if has_memory.all() else ~has_memory
+        self._memory_peak = np.where(has_memory, boards.memory_bytes_per_second, np.inf)
+        self._moving = {name: boards.low[name] + _STILL * self.maxima[name] for name in _MOVING}
+        one = np.ones(boards.count)
+        #: Traffic of links, and whether any board has it without work.
+        self._has_idle_traffic = {name: bool(boards.low[name].any()) for name in (*_SENT, *_RECEIVED)}
         self._has_traffic = boards.has[_MEMORY] & (boards.memory_bytes_per_second > 0)
         self._takes: dict[str, dict[str, Floats | float]] = {}
         for kind, work in boards.kinds.items():
@@ -171,7 +180,10 @@ class Engines:
         if lost.any():
             for kind, load in work.loads.items():
                 done[kind] = load * boards.kinds[kind].pace(lost) if boards.kinds[kind].is_slowed else load
-        sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
+        sums = {}
+        for name, idle in self._idle_traffic.items():
+            total = self._sum(done, name)
+            sums[name] = total if idle is None else idle + total
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
         for name in _TRAFFIC:
             if name in work.asked:
@@ -186,7 +198,7 @@ class Engines:
         peak = boards.memory_bytes_per_second
         read, both = peak * reads, peak * made[_MEMORY]
         made[_READ] = read
-        made[_WRITTEN] = np.maximum(both - read, 0.0)
+        made[_WRITTEN] = both - read
         return made
 
     def add_moved(self, traffic: dict[str, Floats]) -> None:
@@ -195,24 +207,29 @@ class Engines:
         At least what they send is read, and at least what they receive is written. Work that says its own memory
         traffic includes it.
         """
-        boards, peak = self._boards, self._boards.memory_bytes_per_second
-        beside = {name: np.maximum(traffic[name] - boards.low[name], 0.0) for name in (*_SENT, *_RECEIVED)}
-        moved = [(_READ, beside[_SENT[0]] + beside[_SENT[1]]), (_WRITTEN, beside[_RECEIVED[0]] + beside[_RECEIVED[1]])]
-        short = [(least > traffic[name]) & self._has_traffic for name, least in moved]
-        if not (any_short := short[0] | short[1]).any():
+        beside = {}
+        for name in (*_SENT, *_RECEIVED):
+            idle = self._idle_traffic[name]
+            beside[name] = traffic[name] if idle is None else np.maximum(traffic[name] - idle, 0.0)
+        sent, received = (beside[pcie] + beside[fabric] for pcie, fabric in (_SENT, _RECEIVED))
+        short = (sent > traffic[_READ]) | (received > traffic[_WRITTEN])
+        if self._has_no_memory is not None:
+            short &= ~self._has_no_memory
+        if not short.any():
             return
-        read, written = (np.where(each, least, traffic[name]) for (name, least), each in zip(moved, short, strict=True))
-        both = read + written
-        fits = np.minimum(1.0, _divided(peak, both))
-        traffic[_READ] = np.where(any_short, read * fits, read)
-        traffic[_WRITTEN] = np.where(any_short, written * fits, written)
-        traffic[_MEMORY] = np.where(any_short, np.minimum(_divided(both, peak), 1.0), traffic[_MEMORY])
+        read, written = np.maximum(traffic[_READ], sent), np.maximum(traffic[_WRITTEN], received)
+        ratio = (read + written) / self._memory_peak
+        if (ratio > 1.0).any():
+            fits = 1.0 / np.maximum(ratio, 1.0)
+            read, written, ratio = read * fits, written * fits, np.minimum(ratio, 1.0)
+        raised = {_READ: read, _WRITTEN: written, _MEMORY: ratio}
+        traffic.update(raised if short.all() else {n: np.where(short, each, traffic[n]) for n, each in raised.items()})
 
     def moving(self, traffic: Mapping[str, Floats]) -> Mask:
         """Boards whose memory or links to other boards carry more than those of an idle board."""
         found = np.zeros(self._boards.count, np.bool_)
-        for name in _MOVING:
-            found |= traffic[name] - self._boards.low[name] > _STILL * self.maxima[name]
+        for name, still in self._moving.items():
+            found |= traffic[name] > still
         return found
 
     def _sum(self, loads: Mapping[str, Floats], name: str) -> Floats:

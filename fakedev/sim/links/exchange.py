@@ -40,8 +40,13 @@ class Exchange:
     def __init__(self, links: LinkHistory, has_dynamics: Mask) -> None:
         layout = links.layout
         self._links = links
-        boards = np.flatnonzero(has_dynamics)
-        self._switched = _Switched(np.flatnonzero(layout.switched[boards]), layout.nodes[boards])
+        places = np.cumsum(has_dynamics) - 1
+        members = np.flatnonzero(layout.switched)
+        firsts, sizes = np.unique(layout.nodes[members], return_index=True, return_counts=True)[1:]
+        self._switched = [
+            _Switched(places[members[firsts[sizes == size]] + np.arange(size)[:, np.newaxis]], int(has_dynamics.sum()))
+            for size in np.unique(sizes).tolist()
+        ]
         self._meshed = _Meshed(links, has_dynamics) if layout.is_meshed else None
 
     def limited(self, conditions: Conditions) -> Conditions:
@@ -74,58 +79,74 @@ class Exchange:
             return
         if lost.any():
             sent, received, most = (np.where(lost > 0, 0.0, each) for each in (sent, received, most))
-        sent, received = self._switched.settled(sent, received, most)
+        for nodes in self._switched:
+            sent, received = nodes.settle(sent, received, most)
         if self._meshed is not None:
             sent, received, traffic[FETCHED[0]] = self._meshed.settled(sent, received, most)
         traffic[RATES[0]], traffic[RATES[1]] = sent, received
 
 
 class _Switched:
-    """Boards that exchange traffic over switches.
+    """Nodes whose boards exchange traffic over switches: N nodes with as many boards each, K.
 
-    :param members: their places among all boards, ascending: shape (M,).
-    :param nodes: the node of each board.
+    :param members: the places of their boards among all B boards, one row for each board of a node: shape (K, N).
     """
 
-    def __init__(self, members: Positions, nodes: Positions) -> None:
-        self._members = None if len(members) == len(nodes) else members
-        self._starts, self._groups = np.unique(nodes[members], return_index=True, return_inverse=True)[1:]
+    def __init__(self, members: Positions, count: int) -> None:
+        self._members = members
+        self._is_all = bool(np.array_equal(members.T.ravel(), np.arange(count)))
+        #: What links carry, as it was given last: it is the same array for many ticks.
+        self._given = self._most = np.zeros(0)
 
-    def settled(self, sent: Floats, received: Floats, most: Floats) -> tuple[Floats, Floats]:
-        """What each board sends and receives."""
-        if not len(self._starts):
-            return sent, received
-        if self._members is None:
-            return self._balanced(sent, received, most)
-        own = self._balanced(*(each[self._members] for each in (sent, received, most)))
-        sent, received = sent.copy(), received.copy()
-        sent[self._members], received[self._members] = own
-        return sent, received
+    def settle(self, sent: Floats, received: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """What each board sends and receives: of each node, the sums are equal, and no board sends to itself.
 
-    def _balanced(self, sent: Floats, received: Floats, most: Floats) -> tuple[Floats, Floats]:
-        """The same of the members: of each node, the sums are equal, and no board sends to itself."""
-        both = sent + received
-        of_nodes = [np.add.reduceat(each, self._starts) for each in (sent, received)]
+        What is missing is spread over the boards in proportion to the room on their links.
+        """
+        out = self._of_members(sent)
+        is_alike = np.array_equal(sent, received)
+        into = out.copy() if is_alike else self._of_members(received)
+        both = out + into
+        all_out = _summed(out)
+        all_into = all_out if is_alike else _summed(into)
         # What a board sends and what it receives are different traffic of the node.
-        total = np.maximum.reduce([*of_nodes, np.maximum.reduceat(both, self._starts)])
-        short = total - np.minimum(*of_nodes) > _ROUNDING * total
-        if not short.any():
+        total = np.maximum(np.maximum(all_out, all_into), both.max(axis=0))
+        if not (total * (1.0 - _ROUNDING) > np.minimum(all_out, all_into)).any():
             return sent, received
-        where = np.flatnonzero(short[self._groups])
-        groups = np.cumsum(short)[self._groups[where]] - 1
-        total, most = total[short], most[where]
-        others = np.maximum(total[groups] - both[where], 0.0)
-        settled = []
-        for own, together in ((received, of_nodes[1]), (sent, of_nodes[0])):
-            room = np.minimum(most - own[where], others)
-            rooms = np.bincount(groups, weights=room, minlength=len(total))
-            share = np.divide(total - together[short], rooms, out=np.zeros_like(rooms), where=rooms > 0)
-            more = room * np.minimum(share, 1.0)[groups]
-            others = np.maximum(others - more, 0.0)
-            changed = own.copy()
-            changed[where] += more
-            settled.append(changed)
-        return settled[1], settled[0]
+        lacks = [np.where(lack > _ROUNDING * total, lack, 0.0) for lack in (total - all_into, total - all_out)]
+        if most is not self._given:
+            self._given, self._most = most, self._of_members(most)
+        others = np.subtract(total, both, out=both)
+        for own, lack in zip((into, out), lacks, strict=True):
+            if not lack.any():
+                continue
+            more = self._most - own
+            np.minimum(more, others, out=more)
+            rooms = _summed(more)
+            more *= np.minimum(np.divide(lack, rooms, out=np.zeros_like(rooms), where=rooms > 0), 1.0)
+            np.add(own, more, out=own)
+            others -= more
+        return self._put(out, sent), self._put(into, received)
+
+    def _of_members(self, values: Floats) -> Floats:
+        if self._is_all:
+            return np.ascontiguousarray(values.reshape(self._members.shape[::-1]).T)
+        return values[self._members]
+
+    def _put(self, own: Floats, values: Floats) -> Floats:
+        if self._is_all:
+            return own.T.ravel()
+        values = values.copy()
+        values[self._members] = own
+        return values
+
+
+def _summed(rows: Floats) -> Floats:
+    """The sums over the rows, always in their order: NumPy's own order depends on the shape."""
+    total = rows[0] + rows[1]
+    for row in rows[2:]:
+        total += row
+    return total
 
 
 class _Meshed:

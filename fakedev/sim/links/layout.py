@@ -156,12 +156,14 @@ class LinkLayout:
 
     def _of_devices(self, flags: Sequence[bool]) -> Mask:
         """A flag of each pool as one of each device, shape (D,)."""
-        return np.repeat(np.array(flags, dtype=np.bool_), [pool.nodes * pool.devices for pool in self._pools])
+        sizes = np.array([pool.nodes * pool.devices for pool in self._pools], dtype=np.int64)
+        return np.repeat(np.array(flags, dtype=np.bool_), sizes)
 
     @cached_property
     def nodes(self) -> Positions:
         """The node of each device, shape (D,)."""
-        sizes = np.repeat([pool.devices for pool in self._pools], [pool.nodes for pool in self._pools])
+        of_pools = np.array([(pool.devices, pool.nodes) for pool in self._pools], dtype=np.int64).reshape(-1, 2)
+        sizes = np.repeat(of_pools[:, 0], of_pools[:, 1])
         return np.repeat(np.arange(len(sizes)), sizes)
 
     def of_same_nodes(self, devices: Mask) -> Mask:

@@ -135,7 +135,7 @@ class LinkHistory:
         layout = self.layout
         nodes = layout.nodes[layout.owners]
         leads = layout.switches >= 0
-        concerned = np.zeros(int(layout.nodes[-1]) + 1, dtype=np.bool_)
+        concerned = np.zeros(int(layout.nodes.max(initial=-1)) + 1, dtype=np.bool_)
         concerned[nodes[leads & ~usable]] = True
         links = np.flatnonzero(leads & concerned[nodes])
         if not len(links):
