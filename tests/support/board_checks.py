@@ -40,10 +40,6 @@ _NEAR: Final = 1e-6
 _REGULATED: Final = 0.2
 #: How far a board may pass its shutdown temperature, in kelvins.
 _OVER_SHUTDOWN: Final = 1.0
-#: Reason to the seconds within which it ends without its cause: doc/simulation.md, "What lowers the clock".
-_ENDS_WITHIN: Final = {"throttled_power": 10.0, "throttled_thermal": 50.0, "throttled_hardware": 0.0}
-#: A board that its power limit holds draws this share of it, or more.
-_HELD: Final = 0.98
 _CLOCK: Final = "core_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
 _LINKS: Final = ("pcie_tx", "pcie_rx", "fabric_tx", "fabric_rx")
@@ -380,30 +376,3 @@ class BoardRules:
         yield from broken("heat lowers the clock only from its limit on", boards & lowered & ~warm)
         began = boards & ~(was["lost"] > 0) & (now["throttled_thermal"] > 0) & ~(was["thermal_clock_ratio"] < 1)
         yield from broken("throttled_thermal begins with heat", began & ~warm)
-
-
-class ReasonEnds:
-    """For how long reasons have been shown without their causes: each ends soon.
-
-    :param rules: of the boards.
-    """
-
-    def __init__(self, rules: BoardRules, count: int) -> None:
-        self._rules = rules
-        self._without = {reason: np.zeros(count) for reason in REASONS}
-
-    def of_step(self, before: Level, after: Level, seconds: float, conditions: Conditions) -> Iterator[Broken]:
-        """The rules from one tick to the next."""
-        rules, was, now = self._rules, before.arrays, after.arrays
-        temperature = was["temperature_celsius"]
-        braked = unless_changed(conditions.braked, np.zeros(after.count)) > 0
-        causes = {
-            "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"],
-            "throttled_thermal": temperature >= rules.dynamic("resume_celsius"),
-            "throttled_hardware": (temperature >= rules.dynamic("hardware_slowdown_celsius")) | braked,
-        }
-        for reason, cause in causes.items():
-            without = np.where((now[reason] > 0) & ~cause, self._without[reason] + seconds, 0.0)
-            self._without[reason] = without
-            late = rules.has_dynamics & (without > _ENDS_WITHIN[reason] + 2 * seconds)
-            yield from broken(f"{reason} ends with its cause", late)

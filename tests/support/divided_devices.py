@@ -96,3 +96,11 @@ def of_parts_and_devices(parts: Parts, levels: Mapping[str, Level]) -> Iterator[
         if name in arrays:
             other = of_parts.mask(name) & ~parts.is_tile & (arrays[name] != devices.arrays[name][owners])
             yield from broken(f"{name} of a part is its device's", other)
+    for name in ("power_watts", "memory_used_bytes", "memory_read_bytes_per_second", "memory_write_bytes_per_second"):
+        if name in arrays:
+            together = np.bincount(owners, arrays[name], parts.device_count)[owners]
+            whole = devices.arrays[name][owners]
+            differs = ~np.isclose(together, whole, rtol=1e-6, atol=1e3 if "bytes" in name else 1e-6)
+            # Where one tile is lost alone, its board goes on.
+            are_there = parts.is_tile & (np.bincount(owners, lost, parts.device_count)[owners] == 0)
+            yield from broken(f"the tiles of a board add up to its {name}", differs & are_there)

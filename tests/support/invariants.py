@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+import numpy as np
+
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
+from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, InjectFault, Reload, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.device_types import WORK_KINDS
@@ -25,7 +29,7 @@ from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, WITHOUT_SHARES, metric_word
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.workload_fields import workload_from_fields
-from tests.support.board_checks import BoardRules, Broken, ReasonEnds
+from tests.support.board_checks import REASONS, BoardRules, Broken, broken
 from tests.support.divided_devices import of_parts_and_devices
 from tests.support.link_checks import of_link_steps, of_links
 
@@ -51,6 +55,38 @@ _MOST_WORKLOADS: Final = 150
 _MOST_FAULTS: Final = 60
 #: How many violations are described; all are counted.
 _DESCRIBED: Final = 5
+
+#: Reason to the seconds within which it ends without its cause: doc/simulation.md, "What lowers the clock".
+_ENDS_WITHIN: Final = {"throttled_power": 10.0, "throttled_thermal": 50.0, "throttled_hardware": 0.0}
+#: A board that its power limit holds draws this share of it, or more.
+_HELD: Final = 0.98
+
+
+class ReasonEnds:
+    """For how long reasons have been shown without their causes: each ends soon.
+
+    :param rules: of the boards.
+    """
+
+    def __init__(self, rules: BoardRules, count: int) -> None:
+        self._rules = rules
+        self._without = {reason: np.zeros(count) for reason in REASONS}
+
+    def of_step(self, before: Level, after: Level, seconds: float, conditions: Conditions) -> Iterator[Broken]:
+        """The rules from one tick to the next."""
+        rules, was, now = self._rules, before.arrays, after.arrays
+        temperature = was["temperature_celsius"]
+        braked = unless_changed(conditions.braked, np.zeros(after.count)) > 0
+        causes = {
+            "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"],
+            "throttled_thermal": temperature >= rules.dynamic("resume_celsius"),
+            "throttled_hardware": (temperature >= rules.dynamic("hardware_slowdown_celsius")) | braked,
+        }
+        for reason, cause in causes.items():
+            without = np.where((now[reason] > 0) & ~cause, self._without[reason] + seconds, 0.0)
+            self._without[reason] = without
+            late = rules.has_dynamics & (without > _ENDS_WITHIN[reason] + 2 * seconds)
+            yield from broken(f"{reason} ends with its cause", late)
 
 
 @dataclass

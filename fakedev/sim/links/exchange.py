@@ -16,6 +16,7 @@ from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.links.levels import FETCHED, RATES, LinkHistory
+from fakedev.sim.links.shares import capacity_left
 
 #: Rounding of sums, as a share of them.
 _ROUNDING: Final = 1e-12
@@ -51,15 +52,12 @@ class Exchange:
 
     def limited(self, conditions: Conditions) -> Conditions:
         """Conditions of all devices, limited to what they can exchange with their neighbours."""
-        left = self._links.left()
-        given = conditions.fabric_share
-        if left is None:
-            if given is None:
-                return conditions
-            left = np.ones(len(given))
-        if given is not None:
-            left = np.fmin(left, given)
-        layout = self._links.layout
+        links, given = self._links, conditions.fabric_share
+        layout = links.layout
+        if links.usable is None and given is None:
+            return conditions
+        left = np.ones(len(layout.counts)) if links.usable is None else capacity_left(layout, links.shares)
+        left = left if given is None else np.fmin(left, given)
         # A board exchanges no more than all others of its node together.
         others = np.bincount(layout.nodes, weights=left)[layout.nodes] - left
         left = np.where(layout.switched, np.minimum(left, others), left)
@@ -143,7 +141,7 @@ class _Switched:
 
 def _summed(rows: Floats) -> Floats:
     """The sums over the rows, always in their order: NumPy's own order depends on the shape."""
-    total = rows[0] + rows[1]
+    total: Floats = rows[0] + rows[1]
     for row in rows[2:]:
         total += row
     return total

@@ -17,6 +17,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.links.shares import shares_of_links, usable_links
 
 #: Rates of a device that its links share while they are up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
@@ -102,12 +103,7 @@ class LinkHistory:
     @cached_property
     def usable(self) -> Mask | None:
         """Links that are up and that something may use, shape (L,); None for all."""
-        layout = self.layout
-        if layout.isolated is None:
-            return self.up
-        closed = layout.isolated[layout.owners]
-        closed = closed | ((layout.remotes >= 0) & closed[layout.remotes])
-        return ~closed if self.up is None else self.up & ~closed
+        return usable_links(self.layout, self.up)
 
     @cached_property
     def usable_counts(self) -> Floats:
@@ -120,53 +116,7 @@ class LinkHistory:
     @cached_property
     def shares(self) -> Floats:
         """Each link's share of its device's traffic, shape (L,)."""
-        owners, counts = self.layout.owners, self.usable_counts
-        if self.usable is None:
-            return 1.0 / counts[owners]
-        shares = np.divide(1.0, counts[owners], out=np.zeros(len(owners)), where=self.usable)
-        return self._over_switches(self.usable, shares)
-
-    def _over_switches(self, usable: Mask, shares: Floats) -> Floats:
-        """The shares, with those of links to switches in nodes where some of these links are not usable.
-
-        All devices of a node use its switches in the same proportion, so that each switch sends what it receives: in
-        that of the device with the fewest links to each. A device without a usable link takes no part.
-        """
-        layout = self.layout
-        nodes = layout.nodes[layout.owners]
-        leads = layout.switches >= 0
-        concerned = np.zeros(int(layout.nodes.max(initial=-1)) + 1, dtype=np.bool_)
-        concerned[nodes[leads & ~usable]] = True
-        links = np.flatnonzero(leads & concerned[nodes])
-        if not len(links):
-            return shares
-        owners = layout.owners[links]
-        numbers = layout.switches[links] - layout.switches[layout.firsts[owners]]
-        width = int(numbers.max()) + 1
-        cells = owners * width + numbers
-        size = len(layout.counts) * width
-        ups = np.bincount(cells, weights=usable[links], minlength=size).reshape(-1, width)
-        taking = np.flatnonzero(ups.any(axis=1))
-        fewest = np.full((len(concerned), width), np.inf)
-        np.minimum.at(fewest, layout.nodes[taking], ups[taking])
-        fewest[np.isinf(fewest)] = 0.0
-        every = fewest.sum(axis=1)
-        usage = np.divide(fewest, every[:, np.newaxis], out=np.zeros_like(fewest), where=every[:, np.newaxis] > 0)
-        shares[links] = np.divide(
-            usage[layout.nodes[owners], numbers], ups[owners, numbers], out=np.zeros(len(links)), where=usable[links]
-        )
-        return shares
-
-    def left(self) -> Floats | None:
-        """The share of each device's capacity that its links leave, shape (D,); None for all of it everywhere."""
-        if self.usable is None:
-            return None
-        counts = self.layout.counts
-        have = np.flatnonzero(counts)
-        fullest = counts[have] * np.maximum.reduceat(self.shares, self.layout.firsts[have])
-        left = np.ones(len(counts))
-        left[have] = np.divide(1.0, fullest, out=np.zeros(len(have)), where=fullest > 0)
-        return left
+        return shares_of_links(self.layout, self.usable, self.usable_counts)
 
     def _before(self, name: str, links: Positions | slice) -> Floats:
         """The counters of some links at the last event; 0 without one."""
