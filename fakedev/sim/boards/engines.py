@@ -112,6 +112,14 @@ class Engines:
                 takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
             takes[_READS] = takes[_MEMORY] * work.share("read")
             self._takes[kind] = {name: as_few(values) for name, values in takes.items() if values.any()}
+        #: Received traffic that is as much as what is sent, whatever the work.
+        self._same_as = {
+            received: sent
+            for sent, received in zip(_SENT, _RECEIVED, strict=True)
+            if np.array_equal(boards.low[sent], boards.low[received])
+            and np.array_equal(self.maxima[sent], self.maxima[received])
+            and all(np.array_equal(takes.get(sent, 0.0), takes.get(received, 0.0)) for takes in self._takes.values())
+        }
         # An engine that no kind of work drives is shown, but cannot be requested.
         for name in ENGINES:
             driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
@@ -182,6 +190,9 @@ class Engines:
                 done[kind] = load * boards.kinds[kind].pace(lost) if boards.kinds[kind].is_slowed else load
         sums = {}
         for name, idle in self._idle_traffic.items():
+            if name in self._same_as:
+                sums[name] = sums[self._same_as[name]]
+                continue
             total = self._sum(done, name)
             sums[name] = total if idle is None else idle + total
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
@@ -192,7 +203,13 @@ class Engines:
                 sums[name] = sums[name] + slowed
                 if name == _MEMORY:
                     reads = reads + slowed * (boards.kinds[kind].share("read") if kind in boards.kinds else _IDLE_READS)
-        made = {name: work.unless_hung(np.minimum(sums[name], self.maxima[name]), 0.0) for name in _TRAFFIC}
+        made: dict[str, Floats] = {}
+        for name in _TRAFFIC:
+            same = self._same_as.get(name)
+            if same is not None and sums[name] is sums[same]:
+                made[name] = made[same]
+            else:
+                made[name] = work.unless_hung(np.minimum(sums[name], self.maxima[name]), 0.0)
         if (made[_MEMORY] < sums[_MEMORY]).any():
             reads = reads * _divided(made[_MEMORY], sums[_MEMORY])
         peak = boards.memory_bytes_per_second
@@ -212,9 +229,9 @@ class Engines:
             idle = self._idle_traffic[name]
             beside[name] = traffic[name] if idle is None else np.maximum(traffic[name] - idle, 0.0)
         sent, received = (beside[pcie] + beside[fabric] for pcie, fabric in (_SENT, _RECEIVED))
-        short = (sent > traffic[_READ]) | (received > traffic[_WRITTEN])
         if self._has_no_memory is not None:
-            short &= ~self._has_no_memory
+            sent, received = (np.where(self._has_no_memory, 0.0, each) for each in (sent, received))
+        short = (sent > traffic[_READ]) | (received > traffic[_WRITTEN])
         if not short.any():
             return
         read, written = np.maximum(traffic[_READ], sent), np.maximum(traffic[_WRITTEN], received)
@@ -222,8 +239,9 @@ class Engines:
         if (ratio > 1.0).any():
             fits = 1.0 / np.maximum(ratio, 1.0)
             read, written, ratio = read * fits, written * fits, np.minimum(ratio, 1.0)
-        raised = {_READ: read, _WRITTEN: written, _MEMORY: ratio}
-        traffic.update(raised if short.all() else {n: np.where(short, each, traffic[n]) for n, each in raised.items()})
+        traffic[_READ], traffic[_WRITTEN] = read, written
+        # Where nothing is raised, the ratio keeps its last digit.
+        traffic[_MEMORY] = np.where(short, ratio, traffic[_MEMORY])
 
     def moving(self, traffic: Mapping[str, Floats]) -> Mask:
         """Boards whose memory or links to other boards carry more than those of an idle board."""

@@ -99,32 +99,38 @@ class _Switched:
     def settle(self, sent: Floats, received: Floats, most: Floats) -> tuple[Floats, Floats]:
         """What each board sends and receives: of each node, the sums are equal, and no board sends to itself.
 
-        What is missing is spread over the boards in proportion to the room on their links.
+        Each board takes a part of what is missing, in proportion to the traffic of the node that is not its own yet.
         """
         out = self._of_members(sent)
-        is_alike = np.array_equal(sent, received)
-        into = out.copy() if is_alike else self._of_members(received)
-        both = out + into
+        is_alike = sent is received or np.array_equal(sent, received)
+        into = out if is_alike else self._of_members(received)
+        others = out + into
         all_out = _summed(out)
         all_into = all_out if is_alike else _summed(into)
         # What a board sends and what it receives are different traffic of the node.
-        total = np.maximum(np.maximum(all_out, all_into), both.max(axis=0))
+        total = np.maximum(np.maximum(all_out, all_into), others.max(axis=0))
         if not (total * (1.0 - _ROUNDING) > np.minimum(all_out, all_into)).any():
             return sent, received
-        lacks = [np.where(lack > _ROUNDING * total, lack, 0.0) for lack in (total - all_into, total - all_out)]
+        np.subtract(total, others, out=others)
+        rooms = len(out) * total - all_out - all_into
         if most is not self._given:
             self._given, self._most = most, self._of_members(most)
-        others = np.subtract(total, both, out=both)
-        for own, lack in zip((into, out), lacks, strict=True):
-            if not lack.any():
-                continue
-            more = self._most - own
-            np.minimum(more, others, out=more)
-            rooms = _summed(more)
-            more *= np.minimum(np.divide(lack, rooms, out=np.zeros_like(rooms), where=rooms > 0), 1.0)
-            np.add(own, more, out=own)
-            others -= more
-        return self._put(out, sent), self._put(into, received)
+        more_out, more_into = (_parts(total - each, total, rooms) for each in (all_out, all_into))
+        given_out = given_into = out + others * more_out
+        if not is_alike:
+            given_into = into + others * more_into
+        over = given_out > self._most
+        if not is_alike:
+            over |= given_into > self._most
+        if over.any():
+            full = over.any(axis=0)
+            chosen = (each[:, full] for each in (out, into, others, self._most))
+            fitting = _fitting(*chosen, total[full] - all_out[full], total[full] - all_into[full])
+            given_into = given_into.copy()
+            given_out[:, full], given_into[:, full] = fitting
+            is_alike = False
+        sent = self._put(given_out, sent)
+        return sent, sent if is_alike else self._put(given_into, received)
 
     def _of_members(self, values: Floats) -> Floats:
         if self._is_all:
@@ -137,6 +143,28 @@ class _Switched:
         values = values.copy()
         values[self._members] = own
         return values
+
+
+def _parts(lack: Floats, total: Floats, rooms: Floats) -> Floats:
+    """What is missing in each node, by the room in it; 0 where only rounding is missing."""
+    return np.divide(lack, rooms, out=np.zeros_like(rooms), where=(lack > _ROUNDING * total) & (rooms > 0))
+
+
+def _fitting(
+    out: Floats, into: Floats, others: Floats, most: Floats, lack_out: Floats, lack_into: Floats
+) -> tuple[Floats, Floats]:
+    """What boards send and receive where links of some of them are full: the boards with room take more.
+
+    :param others: traffic of the node that is not each board's own yet; as the others, one column for each node.
+    """
+    given = []
+    for own, lack in ((into, lack_into), (out, lack_out)):
+        room = np.maximum(np.minimum(most - own, others), 0.0)
+        rooms = _summed(room)
+        more = room * np.minimum(np.divide(lack, rooms, out=np.zeros_like(rooms), where=rooms > 0), 1.0)
+        given.append(own + more)
+        others = others - more
+    return given[1], given[0]
 
 
 def _summed(rows: Floats) -> Floats:
