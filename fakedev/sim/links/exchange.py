@@ -15,6 +15,7 @@ import numpy as np
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
+from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.links.levels import FETCHED, RATES, LinkHistory
 from fakedev.sim.links.shares import capacity_left
 
@@ -41,14 +42,10 @@ class Exchange:
     def __init__(self, links: LinkHistory, has_dynamics: Mask) -> None:
         layout = links.layout
         self._links = links
-        places = np.cumsum(has_dynamics) - 1
-        members = np.flatnonzero(layout.switched)
-        firsts, sizes = np.unique(layout.nodes[members], return_index=True, return_counts=True)[1:]
-        self._switched = [
-            _Switched(places[members[firsts[sizes == size]] + np.arange(size)[:, np.newaxis]], int(has_dynamics.sum()))
-            for size in np.unique(sizes).tolist()
-        ]
-        self._meshed = _Meshed(links, has_dynamics) if layout.is_meshed else None
+        places, count = np.cumsum(has_dynamics) - 1, int(has_dynamics.sum())
+        switched, meshed = (_nodes_of(layout, flags) for flags in (layout.switched, layout.meshed))
+        self._switched = [_Switched(_Members(places[devices], count)) for devices in switched]
+        self._meshed = [_Meshed(links, devices, _Members(places[devices], count)) for devices in meshed]
 
     def limited(self, conditions: Conditions) -> Conditions:
         """Conditions of all devices, limited to what they can exchange with their neighbours."""
@@ -71,28 +68,56 @@ class Exchange:
         :param lost: over 0 on boards that are lost: they neither send nor receive.
         """
         sent, received = traffic[RATES[0]], traffic[RATES[1]]
-        if self._meshed is not None:
-            traffic[FETCHED[0]] = np.zeros(len(sent))
+        fetched = np.zeros(len(sent))
+        if self._meshed:
+            traffic[FETCHED[0]] = fetched
         if not (sent.any() or received.any()):
             return
         if lost.any():
             sent, received, most = (np.where(lost > 0, 0.0, each) for each in (sent, received, most))
         for nodes in self._switched:
             sent, received = nodes.settle(sent, received, most)
-        if self._meshed is not None:
-            sent, received, traffic[FETCHED[0]] = self._meshed.settled(sent, received, most)
+        for of_links in self._meshed:
+            sent, received, fetched = of_links.settle(sent, received, most, fetched)
+        if self._meshed:
+            traffic[FETCHED[0]] = fetched
         traffic[RATES[0]], traffic[RATES[1]] = sent, received
+
+
+class _Members:
+    """N nodes with K boards each.
+
+    :param places: the places of their boards among all B boards, one row for each board of a node: shape (K, N).
+    :param count: B.
+    """
+
+    def __init__(self, places: Positions, count: int) -> None:
+        self._places = places
+        self._is_all = bool(np.array_equal(places.T.ravel(), np.arange(count)))
+
+    def of(self, values: Floats) -> Floats:
+        """A new array with the values of the boards of these nodes, shape (K, N)."""
+        if self._is_all:
+            return values.reshape(self._places.shape[::-1]).T.copy()
+        return values[self._places]
+
+    def put(self, own: Floats, values: Floats) -> Floats:
+        """A new array of all boards: the values of these nodes, and of other ones those of ``values``."""
+        if self._is_all:
+            return own.T.ravel()
+        values = values.copy()
+        values[self._places] = own
+        return values
 
 
 class _Switched:
     """Nodes whose boards exchange traffic over switches: N nodes with as many boards each, K.
 
-    :param members: the places of their boards among all B boards, one row for each board of a node: shape (K, N).
+    :param members: the boards of the nodes.
     """
 
-    def __init__(self, members: Positions, count: int) -> None:
+    def __init__(self, members: _Members) -> None:
         self._members = members
-        self._is_all = bool(np.array_equal(members.T.ravel(), np.arange(count)))
         #: What links carry, as it was given last: it is the same array for many ticks.
         self._given = self._most = np.zeros(0)
 
@@ -101,9 +126,9 @@ class _Switched:
 
         Each board takes a part of what is missing, in proportion to the traffic of the node that is not its own yet.
         """
-        out = self._of_members(sent)
+        out = self._members.of(sent)
         is_alike = sent is received or np.array_equal(sent, received)
-        into = out if is_alike else self._of_members(received)
+        into = out if is_alike else self._members.of(received)
         others = out + into
         all_out = _summed(out)
         all_into = all_out if is_alike else _summed(into)
@@ -114,7 +139,7 @@ class _Switched:
         np.subtract(total, others, out=others)
         rooms = len(out) * total - all_out - all_into
         if most is not self._given:
-            self._given, self._most = most, self._of_members(most)
+            self._given, self._most = most, self._members.of(most)
         more_out, more_into = (_parts(total - each, total, rooms) for each in (all_out, all_into))
         given_out = given_into = out + others * more_out
         if not is_alike:
@@ -129,20 +154,8 @@ class _Switched:
             given_into = given_into.copy()
             given_out[:, full], given_into[:, full] = fitting
             is_alike = False
-        sent = self._put(given_out, sent)
-        return sent, sent if is_alike else self._put(given_into, received)
-
-    def _of_members(self, values: Floats) -> Floats:
-        if self._is_all:
-            return np.ascontiguousarray(values.reshape(self._members.shape[::-1]).T)
-        return values[self._members]
-
-    def _put(self, own: Floats, values: Floats) -> Floats:
-        if self._is_all:
-            return own.T.ravel()
-        values = values.copy()
-        values[self._members] = own
-        return values
+        sent = self._members.put(given_out, sent)
+        return sent, sent if is_alike else self._members.put(given_into, received)
 
 
 def _parts(lack: Floats, total: Floats, rooms: Floats) -> Floats:
@@ -176,35 +189,71 @@ def _summed(rows: Floats) -> Floats:
 
 
 class _Meshed:
-    """Boards whose links lead to other boards: K ends of such links, in order of the links.
+    """Nodes whose links lead from board to board: N nodes with K boards each.
 
-    :ivar sources: the board at the other end of each, shape (K,).
-    :ivar shares: the share of that board's traffic which the link carries, shape (K,).
+    :param devices: the devices of the nodes, one row for each board of a node: shape (K, N).
+    :param members: the same as boards.
     """
 
-    def __init__(self, links: LinkHistory, has_dynamics: Mask) -> None:
+    def __init__(self, links: LinkHistory, devices: Positions, members: _Members) -> None:
         layout = links.layout
-        places = np.cumsum(has_dynamics) - 1
-        ends = np.flatnonzero((layout.remotes >= 0) & layout.meshed[layout.owners])
-        others = layout.remotes[ends]
-        self.sources = places[layout.owners[others]]
-        self.shares = links.shares[others]
-        self._owners, self._starts = np.unique(places[layout.owners[ends]], return_index=True)
-        self._own = layout.meshed[has_dynamics]
-        self._usable = links.usable_counts[has_dynamics][self._owners]
+        self._members = members
+        self._usable = links.usable_counts[devices]
+        self._per_link = np.divide(1.0, self._usable, out=np.zeros(devices.shape), where=self._usable > 0)
+        rows, columns = np.full(len(layout.counts), -1, dtype=np.int64), np.zeros(len(layout.counts), dtype=np.int64)
+        rows[devices], columns[devices] = np.indices(devices.shape)
+        ends = np.flatnonzero((layout.remotes >= 0) & (rows[layout.owners] >= 0))
+        one, other = layout.owners[ends], layout.owners[layout.remotes[ends]]
+        #: The share of each board's traffic that its links carry to each other board of its node: shape (K, K, N), or
+        #: (K, K, 1) where it is the same in all nodes.
+        self._shares = np.zeros((len(devices), *devices.shape))
+        np.add.at(self._shares, (rows[one], rows[other], columns[one]), links.shares[ends])
+        if (self._shares == self._shares[:, :, :1]).all():
+            self._shares = self._shares[:, :, :1].copy()
 
-    def settled(self, sent: Floats, received: Floats, most: Floats) -> tuple[Floats, Floats, Floats]:
-        """What each board sends, receives, and what part of that its own work fetches."""
-        arriving, owners = sent[self.sources] * self.shares, self._owners
-        pushed = np.zeros(len(sent))
-        fetched = np.where(self._own, received, 0.0)
-        if len(owners):
-            pushed[owners] = np.add.reduceat(arriving, self._starts)
-            fetched[owners] = np.maximum(received[owners] - pushed[owners], 0.0)
-            if fetched.any():
-                # Fetched traffic is spread alike, too: the fullest link limits it.
-                room = most[owners] - self._usable * np.maximum.reduceat(arriving, self._starts)
-                fetched[owners] = np.clip(fetched[owners], 0.0, np.maximum(room, 0.0))
-                sent = sent.copy()
-                sent[owners] += np.add.reduceat(fetched[self.sources] * self.shares, self._starts)
-        return sent, np.where(self._own, pushed + fetched, received), fetched
+    def settle(
+        self, sent: Floats, received: Floats, most: Floats, fetched: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """What each board sends and receives, and what part of that its own work fetches.
+
+        :param fetched: the last of these, as far as it is known of boards of other nodes.
+        """
+        own = self._members.of(sent)
+        pushed = self._carried(own)
+        pulled = np.maximum(self._members.of(received) - pushed, 0.0)
+        if pulled.any():
+            most = self._members.of(most)
+            on_link = own * self._per_link
+            # Fetched traffic is spread alike, too: the fullest link limits it.
+            if (pulled + self._usable * on_link.max(axis=0) > most).any():
+                pulled = np.minimum(pulled, np.maximum(most - self._usable * self._fullest(on_link), 0.0))
+            own += self._carried(pulled)
+        put = self._members.put
+        return put(own, sent), put(pushed + pulled, received), put(pulled, fetched)
+
+    def _carried(self, amounts: Floats) -> Floats:
+        """What arrives at each board of what each board sends over its links, summed in the order of the boards."""
+        total: Floats = self._shares[0] * amounts[0]
+        part = np.empty_like(total)
+        for shares, amount in zip(self._shares[1:], amounts[1:], strict=True):
+            total += np.multiply(shares, amount, out=part)
+        return total
+
+    def _fullest(self, on_link: Floats) -> Floats:
+        """The most that a link brings to each board."""
+        most = np.zeros(on_link.shape)
+        for shares, amount in zip(self._shares, on_link, strict=True):
+            np.maximum(most, np.where(shares > 0, amount, 0.0), out=most)
+        return most
+
+
+def _nodes_of(layout: LinkLayout, devices: Mask) -> list[Positions]:
+    """The devices of nodes with as many devices each: one row for each device of a node, one column for each node.
+
+    :param devices: those of whole nodes, shape (D,).
+    """
+    members = np.flatnonzero(devices)
+    firsts, sizes = np.unique(layout.nodes[members], return_index=True, return_counts=True)[1:]
+    return [
+        members[firsts[sizes == size]] + np.arange(size)[:, np.newaxis] for size in np.unique(sizes).tolist()
+    ]
