@@ -253,7 +253,8 @@ class BoardRules:
         for reason, bits in {**REASONS, "throttled_idle": 0x1}.items():
             yield from broken(f"the mask has {reason}", boards & (((mask & bits) > 0) != (arrays[reason] > 0)))
         mean = arrays["core_frequency_mean_mhz"]
-        yield from broken("the clock is at most its mean", boards & (clock > mean + _NEAR))
+        # A mean that lies below a step by no more than rounding is that step.
+        yield from broken("the clock is at most its mean", boards & (clock > mean + _NEAR * (1 + step)))
         free = ((mask & 0x2) == 0) & ~throttled & ~idle
         yield from broken("nothing but a reason lowers the clock of work", boards & free & (clock != high))
         for name, reason in (("thermal_clock_ratio", "throttled_thermal"), ("power_clock_ratio", "throttled_power")):
