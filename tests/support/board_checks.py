@@ -40,6 +40,8 @@ _NEAR: Final = 1e-6
 _REGULATED: Final = 0.2
 #: How far a board may pass its shutdown temperature, in kelvins.
 _OVER_SHUTDOWN: Final = 1.0
+#: How near heat holds a board to a temperature, in kelvins.
+_HELD_WITHIN: Final = 0.5
 _CLOCK: Final = "core_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
 _LINKS: Final = ("pcie_tx", "pcie_rx", "fabric_tx", "fabric_rx")
@@ -328,7 +330,8 @@ class BoardRules:
         power, limit, clock = (now[name] for name in ("power_watts", "power_limit_watts", "core_frequency_mean_mhz"))
         low, high = self.end("power_watts", "low"), self.end("power_watts", "high")
         spread = self.dynamic("spread")
-        yield from broken("a board draws its idle power", boards & (power < low * (1 - spread) - _NEAR))
+        least_watts = low * (1 - spread) * (1 - self.dynamic("power_noise")) - self.dynamic("power_step_watts")
+        yield from broken("a board draws its idle power", boards & (power < least_watts - _NEAR))
         over = boards & (power > limit + _REGULATED) & ~self.without("power-limit")
         if not over.any():
             return
@@ -351,12 +354,19 @@ class BoardRules:
         share = np.divide(now["power_watts"] - low, high - low, out=np.zeros_like(low), where=high > low)
         factor = unless_changed(conditions.resistance, np.ones(len(low)))
         spread, inlet = self.dynamic("spread"), now["inlet_temperature_celsius"]
+        band = self.end("memory_bandwidth_ratio", "high") - self.end("memory_bandwidth_ratio", "low")
+        used = now.get("memory_bandwidth_ratio", np.zeros(len(low))) - self.end("memory_bandwidth_ratio", "low")
+        traffic = np.maximum(used, 0.0) / np.where(band > 0, band, 1.0)
         for name in ("temperature_celsius", "memory_temperature_celsius"):
             if name not in now:
                 continue
             least = self.end(name, "low")
-            rise = (least - self._inlets + (self.end(name, "high") - least) * share) * factor
-            ends = np.array([was[name], inlet + rise * (1 - spread), inlet + rise * (1 + spread)])
+            shares = [share]
+            if name.startswith("memory"):
+                # In part by the power of the board, in part by the traffic; both differ between boards.
+                shares = [0.5 * share + 0.5 * traffic * (1 + sign * spread) + sign * spread for sign in (-1, 1)]
+            rises = [(least - self._inlets + (self.end(name, "high") - least) * each) * factor for each in shares]
+            ends = np.array([was[name], *(inlet + rise * (1 + sign * spread) for rise in rises for sign in (-1, 1))])
             has = boards & (self.end(name, "high") > least)
             between = (ends.min(axis=0) - _NEAR <= now[name]) & (now[name] <= ends.max(axis=0) + _NEAR)
             yield from broken(f"{name} goes where power and air take it", has & ~between)
@@ -370,10 +380,10 @@ class BoardRules:
         """Reasons are shown only with their causes."""
         temperature = was["temperature_celsius"]
         braked = unless_changed(conditions.braked, np.zeros(len(boards))) > 0
+        slowed = (was["throttled_hardware"] > 0) & (temperature >= self.dynamic("resume_celsius"))
         hot = (temperature >= self.dynamic("hardware_slowdown_celsius")) & ~self.without("hardware-slowdown")
-        yield from broken("throttled_hardware has a cause", boards & (now["throttled_hardware"] > 0) & ~(hot | braked))
-        warm = temperature >= self.dynamic("slowdown_celsius")
-        lowered = now["thermal_clock_ratio"] < was["thermal_clock_ratio"]
-        yield from broken("heat lowers the clock only from its limit on", boards & lowered & ~warm)
-        began = boards & ~(was["lost"] > 0) & (now["throttled_thermal"] > 0) & ~(was["thermal_clock_ratio"] < 1)
-        yield from broken("throttled_thermal begins with heat", began & ~warm)
+        without = (now["throttled_hardware"] > 0) & ~(hot | braked | slowed)
+        yield from broken("throttled_hardware has a cause", boards & without)
+        # Heat holds the temperature at the slowdown temperature or above it.
+        warm = np.maximum(temperature, now["temperature_celsius"]) >= self.dynamic("slowdown_celsius") - _HELD_WITHIN
+        yield from broken("throttled_thermal has a cause", boards & (now["throttled_thermal"] > 0) & ~warm)

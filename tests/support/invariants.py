@@ -57,7 +57,7 @@ _MOST_FAULTS: Final = 60
 _DESCRIBED: Final = 5
 
 #: Reason to the seconds within which it ends without its cause: doc/simulation.md, "What lowers the clock".
-_ENDS_WITHIN: Final = {"throttled_power": 10.0, "throttled_thermal": 50.0, "throttled_hardware": 0.0}
+_ENDS_WITHIN: Final = {"throttled_power": 2.0, "throttled_thermal": 0.0, "throttled_hardware": 0.0}
 #: A board that its power limit holds draws this share of it, or more.
 _HELD: Final = 0.98
 
@@ -80,7 +80,7 @@ class ReasonEnds:
         causes = {
             "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"],
             "throttled_thermal": temperature >= rules.dynamic("resume_celsius"),
-            "throttled_hardware": (temperature >= rules.dynamic("hardware_slowdown_celsius")) | braked,
+            "throttled_hardware": (temperature >= rules.dynamic("resume_celsius")) | braked,
         }
         for reason, cause in causes.items():
             without = np.where((now[reason] > 0) & ~cause, self._without[reason] + seconds, 0.0)

@@ -149,10 +149,11 @@ class _Switched:
             over |= given_into > self._most
         if over.any():
             full = over.any(axis=0)
-            chosen = (each[:, full] for each in (out, into, others, self._most))
-            fitting = _fitting(*chosen, total[full] - all_out[full], total[full] - all_into[full])
             given_into = given_into.copy()
-            given_out[:, full], given_into[:, full] = fitting
+            given_out[:, full], given_into[:, full] = _fitting(
+                out[:, full], into[:, full], others[:, full], self._most[:, full], (total - all_out)[full],
+                (total - all_into)[full],
+            )  # fmt: skip
             is_alike = False
         sent = self._members.put(given_out, sent)
         return sent, sent if is_alike else self._members.put(given_into, received)
