@@ -22,6 +22,7 @@ import boards
 import busy_minute
 import disturbance
 import growth
+import invariants
 import kubelets
 import kubernetes
 import load_tester
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
     "boards": boards.boards,
+    "invariants": invariants.invariants,
     "web-page": web_page.web_page,
     "starts": sizes.starts,
     "memory": sizes.memory,

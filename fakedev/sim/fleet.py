@@ -225,6 +225,7 @@ class Fleet:
         self.intake.reindex(moves, self._labels.attribution, following.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = reindexed_levels(following, past, before, moves, self.spec.epoch_seconds + now_seconds)
+        self._relations.use_links(link_history(levels))
         self.tallies.move(moves, self.spec.tallies, self.roster, following.quantities)
         self._reload_with_faults(moves)
         self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT], self.faults)

@@ -82,6 +82,8 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "fabric_rx_bytes_per_second": "traffic to the board over all links to other boards (NVLink, Xe Link, xGMI)",
     "fabric_tx_bytes": "integral of the traffic from the board over links to other boards",
     "fabric_rx_bytes": "integral of the traffic to the board over links to other boards",
+    "fabric_fetched_bytes_per_second": "traffic to the board over links to other boards that its own work fetches",
+    "fabric_fetched_bytes": "integral of the traffic that the board's own work fetches over links to other boards",
     "pcie_tx_bytes_per_second": "PCIe traffic from the board",
     "pcie_rx_bytes_per_second": "PCIe traffic to the board",
     "pcie_tx_bytes": "integral of the PCIe traffic from the board",
@@ -150,6 +152,7 @@ INTEGRALS: Final[dict[str, str]] = {
     "pcie_rx_bytes": "pcie_rx_bytes_per_second",
     "fabric_tx_bytes": "fabric_tx_bytes_per_second",
     "fabric_rx_bytes": "fabric_rx_bytes_per_second",
+    "fabric_fetched_bytes": "fabric_fetched_bytes_per_second",
     "memory_read_bytes": "memory_read_bytes_per_second",
     "memory_write_bytes": "memory_write_bytes_per_second",
 }

@@ -1,28 +1,50 @@
-"""What is always so of the devices of a level, whatever they are and whatever happens to them."""
+"""What is always so of the boards of a level, whatever they are and whatever happens to them, as operations on arrays.
+
+A rule that does not hold is yielded by its name, with the boards that break it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.clocks import PEAK_SHARE
-from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.devices.relations import INTEGRALS
-from fakedev.sim.entities.state import Level
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
 from fakedev.spec.device_types import DeviceType, Dynamics, Range
-from fakedev.spec.quantities import ERROR_COUNTERS
+from fakedev.spec.quantities import ERROR_COUNTERS, THROTTLED_SECONDS
 
+#: A rule, and the entities that break it.
+Broken = tuple[str, Mask]
 #: Reason to its bits of NVIDIA's mask, whatever more of them tell about it.
-REASONS = {"throttled_power": 0x4, "throttled_thermal": 0x20, "throttled_hardware": 0x8}
-COUNTERS = (*INTEGRALS, *ERROR_COUNTERS, *(f"{reason}_seconds" for reason in REASONS))
+REASONS: Final = {"throttled_power": 0x4, "throttled_thermal": 0x20, "throttled_hardware": 0x8}
+COUNTERS: Final = (*INTEGRALS, *ERROR_COUNTERS, *THROTTLED_SECONDS)
+#: NVIDIA's codes, each with the counters of which one grows with it.
+XID_COMPANY: Final = {
+    48: ("memory_errors_uncorrectable",), 63: ("remapped_rows_uncorrectable", "retired_pages_double_bit"),
+    74: ("link_errors",), 92: ("memory_errors_correctable",), 94: ("memory_errors_uncorrectable",),
+    95: ("memory_errors_uncorrectable",),
+    13: ("programming_errors",), 31: ("programming_errors",), 43: ("programming_errors",), 45: ("programming_errors",),
+}  # fmt: skip
+FALLEN_OFF: Final = 79
 #: Rounding of sums and powers.
-_NEAR = 1e-6
+_NEAR: Final = 1e-6
 #: How near boards regulate to their limits, in watts.
-_REGULATED = 0.2
+_REGULATED: Final = 0.2
+#: How far a board may pass its shutdown temperature, in kelvins.
+_OVER_SHUTDOWN: Final = 1.0
+#: How near heat holds a board to a temperature, in kelvins.
+_HELD_WITHIN: Final = 0.5
+_CLOCK: Final = "core_frequency_mhz"
+_NOTHING: Final = Range(0.0, 0.0)
+_LINKS: Final = ("pcie_tx", "pcie_rx", "fabric_tx", "fabric_rx")
 
 
 def changed(conditions: Conditions, name: str, count: int, devices: NDArray[np.int64], value: float) -> Conditions:
@@ -40,83 +62,45 @@ def changed(conditions: Conditions, name: str, count: int, devices: NDArray[np.i
 
 def check_level(level: Level, types: Sequence[DeviceType]) -> None:
     """Numbers are numbers, in range, and parts are as much as their wholes."""
-    for name, values in level.arrays.items():
-        assert np.isfinite(values).all(), name
-        if not name.endswith("_celsius"):
-            assert (values >= 0).all(), name
-        if name.endswith("_ratio"):
-            assert (values <= 1).all(), name
-    for number, device_type in enumerate(types):
-        shown = {name: float(values[number]) for name, values in level.arrays.items() if level.has(name, number)}
-        if "memory_free_bytes" in shown:
-            parts = shown["memory_used_bytes"] + shown["memory_free_bytes"] + shown["memory_reserved_bytes"]
-            assert parts == shown["memory_total_bytes"]
-            assert shown["memory_used_ratio"] * shown["memory_total_bytes"] == pytest.approx(shown["memory_used_bytes"])
-        if shown.get("lost"):
-            assert set(shown) <= {"lost", "xid"}
-        elif device_type.dynamics is not None:
-            _check_engines(shown, device_type, device_type.dynamics)
-            _check_clock(shown, device_type)
-
-
-def _check_engines(shown: dict[str, float], device_type: DeviceType, dynamics: Dynamics) -> None:
-    for name, span in device_type.ranges.items():
-        if name.endswith(("_active_ratio", "_bytes_per_second")):
-            hangs = shown["hung"] and "hang" not in dynamics.without
-            assert shown[name] == 0 if hangs else shown[name] >= span.low, name
-    if "memory_power_watts" in shown:
-        assert shown["memory_power_watts"] <= shown["power_watts"] + _NEAR
-    if "memory_read_bytes_per_second" in shown:
-        both = shown["memory_read_bytes_per_second"] + shown["memory_write_bytes_per_second"]
-        assert both == pytest.approx(dynamics.memory_bytes_per_second * shown["memory_bandwidth_ratio"])
-    for name, most in (("pcie", dynamics.pcie_bytes_per_second), ("fabric", dynamics.fabric_bytes_per_second)):
-        for way in (f"{name}_tx_bytes_per_second", f"{name}_rx_bytes_per_second"):
-            if way in shown:
-                assert shown[way] <= max(most, device_type.ranges[way].high)
-
-
-def _check_clock(shown: dict[str, float], device_type: DeviceType) -> None:
-    clock = device_type.ranges["core_frequency_mhz"]
-    assert clock.low <= shown["core_frequency_mhz"] <= clock.high
-    step = device_type.dynamics.clock_step_mhz if device_type.dynamics else 1.0
-    for name in ("core_frequency_mhz", "core_frequency_request_mhz"):
-        steps = shown[name] / step
-        assert shown[name] in (clock.low, clock.high) or steps == pytest.approx(round(steps), abs=1e-9), name
-    flags = {reason: shown[reason] for reason in REASONS}
-    assert sum(flags.values()) in (0, 1)
-    if any(flags.values()):
-        assert shown["core_frequency_mhz"] < clock.high
-    mask = int(shown["throttle_reasons"])
-    assert {reason: float(bool(mask & bits)) for reason, bits in REASONS.items()} == flags
-    assert bool(mask & 0x1) == bool(shown["throttled_idle"])
-    locked = bool(mask & 0x2)
-    assert shown["core_frequency_mhz"] <= shown["core_frequency_mean_mhz"] + _NEAR
-    if not locked and not any(flags.values()) and not shown["throttled_idle"]:
-        assert shown["core_frequency_mhz"] == clock.high
+    assert_none(BoardRules(types).of_level(level), level)
 
 
 def check_step(
     before: Level, after: Level, types: Sequence[DeviceType], seconds: float, conditions: Conditions | None = None
 ) -> None:
     """From one tick to the next: counters, the power limit, and temperatures on their way."""
-    for name in COUNTERS:
-        if name in after.arrays:
-            assert (after.arrays[name] >= before.arrays[name]).all(), name
-    for counter, rate in INTEGRALS.items():
-        if counter in after.arrays:
-            whole = before.arrays[counter] + after.arrays[rate] * seconds
-            assert after.arrays[counter] == pytest.approx(whole), counter
-    for reason in REASONS:
-        if reason in after.arrays:
-            grown = after.arrays[f"{reason}_seconds"] - before.arrays[f"{reason}_seconds"]
-            assert grown == pytest.approx(after.arrays[reason] * seconds), reason
-    for number, device_type in enumerate(types):
-        if device_type.dynamics is not None and not after.arrays["lost"][number]:
-            _check_power(after, number, device_type, device_type.dynamics, seconds)
-            factor = 1.0
-            if conditions is not None and conditions.resistance is not None:
-                factor = float(np.nan_to_num(conditions.resistance[number], nan=1.0))
-            _check_heat(before, after, number, device_type, device_type.dynamics, factor)
+    assert_none(BoardRules(types).of_step(before, after, seconds, conditions), after)
+
+
+def assert_none(broken: Iterable[Broken], level: Level) -> None:
+    """Fail if a rule is broken, with what the first of the entities shows."""
+    for rule, where in broken:
+        place = int(np.flatnonzero(where)[0])
+        shown = {name: float(values[place]) for name, values in level.arrays.items() if level.has(name, place)}
+        raise AssertionError(f"{rule} does not hold at {np.flatnonzero(where).tolist()}; the first shows {shown}")
+
+
+def broken(rule: str, where: Mask) -> Iterator[Broken]:
+    """The rule, if an entity breaks it."""
+    if where.any():
+        yield rule, where
+
+
+def of_numbers(level: Level) -> Iterator[Broken]:
+    """Numbers are finite, not below 0 unless they are temperatures, and shares are at most 1."""
+    for name, values in level.arrays.items():
+        lowest, highest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
+        if not np.isfinite(lowest + highest):
+            yield f"{name} is a number", ~np.isfinite(values)
+        if lowest < 0 and not name.endswith("_celsius"):
+            yield f"{name} is not below 0", values < 0
+        if highest > 1 and name.endswith("_ratio"):
+            yield f"{name} is at most 1", values > 1
+
+
+def near(one: Floats, other: Floats) -> Mask:
+    """Whether numbers are equal but for rounding."""
+    return np.abs(one - other) <= _NEAR * np.maximum(np.maximum(np.abs(one), np.abs(other)), 1.0)
 
 
 def overshoot(dynamics: Dynamics, seconds: float) -> float:
@@ -125,50 +109,281 @@ def overshoot(dynamics: Dynamics, seconds: float) -> float:
     return -float(np.expm1(-seconds / lag)) * lag / seconds if lag else 0.0
 
 
-def _check_power(after: Level, number: int, device_type: DeviceType, dynamics: Dynamics, seconds: float) -> None:
-    """The power is within the limit and the stated transient, unless the idle clock is too much already."""
-    power, limit, clock = (
-        float(after.arrays[name][number]) for name in ("power_watts", "power_limit_watts", "core_frequency_mean_mhz")
-    )
-    mhz, watts = device_type.ranges["core_frequency_mhz"], device_type.ranges["power_watts"]
-    assert power >= watts.low * (1 - dynamics.spread) * (1 - dynamics.power_noise) - _NEAR
-    if power <= limit + _REGULATED or "power-limit" in dynamics.without:
-        return
-    # What the work draws at the idle clock; the spread of the board is not known here, so the most of it.
-    idle = watts.low * (1 - dynamics.spread)
-    clocked = dynamics.clocked_power_share * (watts.high - watts.low)
-    work = power - idle - clocked * (1 - dynamics.spread) * (clock - mhz.low) / (mhz.high - mhz.low)
-    idle *= (1 + dynamics.spread) / (1 - dynamics.spread)
-    if idle + work * (mhz.low / clock) ** dynamics.clock_power_exponent > limit:
-        return
-    most = PEAK_SHARE * limit * overshoot(dynamics, seconds)
-    assert power - limit <= most + _REGULATED, (power, limit, clock)
+class BoardRules:
+    """The rules for D devices: what their types say as arrays of shape (D,).
 
+    :param types: the type of each device.
+    """
 
-def _check_heat(
-    before: Level, after: Level, number: int, device_type: DeviceType, dynamics: Dynamics, factor: float
-) -> None:
-    """Temperatures are between where they were and where they go to."""
-    watts, inlet = device_type.ranges["power_watts"], float(after.arrays["inlet_temperature_celsius"][number])
-    core = device_type.ranges["temperature_celsius"]
-    at = dynamics.inlet_celsius
-    if at is None:
-        at = core.low - (core.high - core.low) / (watts.high - watts.low) * watts.low
-    power = float(after.arrays["power_watts"][number])
-    band = device_type.ranges.get("memory_bandwidth_ratio", Range(0, 0))
-    traffic = 0.0
-    if "memory_bandwidth_ratio" in after.arrays:
-        used = float(after.arrays["memory_bandwidth_ratio"][number])
-        traffic = max(used - band.low, 0.0) / ((band.high - band.low) or 1.0)
-    for name in ("temperature_celsius", "memory_temperature_celsius"):
-        if name in device_type.ranges:
-            span = device_type.ranges[name]
-            shares = [(power - watts.low) / (watts.high - watts.low)]
+    def __init__(self, types: Sequence[DeviceType]) -> None:
+        self._types = list({id(each): each for each in types}.values())
+        places = {id(each): place for place, each in enumerate(self._types)}
+        self._which = np.array([places[id(each)] for each in types])
+        self.has_dynamics = self.of_types(lambda each: float(each.dynamics is not None)) > 0
+        self._cache: dict[tuple[str, str], Floats] = {}
+
+    def of_types(self, value: Callable[[DeviceType], float]) -> Floats:
+        """A number of each type as one of each device."""
+        return np.array([float(value(each)) for each in self._types])[self._which]
+
+    def end(self, name: str, which: str) -> Floats:
+        """An end of the range of a quantity, ``low`` or ``high``; 0 on devices without it."""
+        key = name, which
+        if key not in self._cache:
+            self._cache[key] = self.of_types(lambda each: getattr(each.ranges.get(name, _NOTHING), which))
+        return self._cache[key]
+
+    def dynamic(self, name: str) -> Floats:
+        """A number of the dynamics; 0 on devices without them."""
+        key = "dynamics", name
+        if key not in self._cache:
+            self._cache[key] = self.of_types(lambda each: getattr(each.dynamics, name, None) or 0.0)
+        return self._cache[key]
+
+    def without(self, switch: str) -> Mask:
+        """Devices whose dynamics leave a relation out."""
+        key = "without", switch
+        if key not in self._cache:
+            left_out = [each.dynamics is not None and switch in each.dynamics.without for each in self._types]
+            self._cache[key] = np.array(left_out, dtype=np.float64)[self._which]
+        return self._cache[key] > 0
+
+    @cached_property
+    def _inlets(self) -> Floats:
+        """The inlet temperature at which the ranges were measured."""
+        def at(board: DeviceType) -> float:
+            if board.dynamics is None:
+                return 0.0
+            if board.dynamics.inlet_celsius is not None:
+                return board.dynamics.inlet_celsius
+            core, watts = board.ranges["temperature_celsius"], board.ranges["power_watts"]
+            return core.low - (core.high - core.low) / (watts.high - watts.low) * watts.low
+
+        return self.of_types(at)
+
+    # -- one level --------------------------------------------------------------------------------
+
+    def of_level(self, level: Level) -> Iterator[Broken]:
+        """What holds in each tick."""
+        yield from of_numbers(level)
+        lost = self._lost(level)
+        for name, values in level.arrays.items():
+            if lost.any() and name not in ("lost", "xid"):
+                yield from broken("a lost board shows nothing but its error", lost & level.mask(name))
+            yield from broken(f"{name} has one value for each device", np.array([len(values) != level.count]))
+        here = ~lost
+        if "memory_free_bytes" in level.arrays:
+            yield from self._of_memory(level, here & level.mask("memory_free_bytes"))
+        boards = here & self.has_dynamics
+        if boards.any():
+            yield from self._of_engines(level, boards)
+            yield from self._of_clocks(level, boards)
+
+    def _lost(self, level: Level) -> Mask:
+        return level.arrays["lost"] > 0 if "lost" in level.arrays else np.zeros(level.count, np.bool_)
+
+    def _of_memory(self, level: Level, has: Mask) -> Iterator[Broken]:
+        used, free, reserved, total = (
+            level.arrays[f"memory_{each}_bytes"] for each in ("used", "free", "reserved", "total")
+        )
+        yield from broken("memory used, free and reserved are all", has & (used + free + reserved != total))
+        ratio = level.arrays["memory_used_ratio"] * total
+        yield from broken("the share of used memory fits", has & ~near(ratio, used))
+
+    def _of_engines(self, level: Level, boards: Mask) -> Iterator[Broken]:
+        arrays = level.arrays
+        hangs = (arrays["hung"] > 0) & ~self.without("hang")
+        for name in arrays:
+            if name.endswith(("_active_ratio", "_bytes_per_second")) and (self.end(name, "high") > 0).any():
+                has = boards & level.mask(name)
+                if not name.startswith("pcie_"):
+                    less = ~hangs & (arrays[name] < self.end(name, "low"))
+                    yield from broken(f"{name} is at least as when idle", has & less)
+                if not name.startswith(("fabric_", "memory_")):
+                    yield from broken(f"{name} stands still on a board that hangs", has & hangs & (arrays[name] != 0))
+        if "memory_power_watts" in arrays:
+            over = arrays["memory_power_watts"] > arrays["power_watts"] + _NEAR
+            yield from broken("the memory draws part of the power", boards & level.mask("memory_power_watts") & over)
+        if "memory_read_bytes_per_second" in arrays:
+            yield from self._of_traffic(level, boards & level.mask("memory_read_bytes_per_second"))
+        for name in _LINKS:
+            rate = f"{name}_bytes_per_second"
+            if rate in arrays:
+                most = np.maximum(self.dynamic(f"{name[:-3]}_bytes_per_second"), self.end(rate, "high"))
+                if name.startswith("pcie") and "pcie_link_width" in arrays:
+                    most = most * self._pcie_share(arrays)
+                yield from broken(f"{rate} fits on the link", boards & (arrays[rate] > most * (1 + _NEAR)))
+
+    def _pcie_share(self, arrays: Mapping[str, Floats]) -> Floats:
+        """What the lanes and the generation that are shown carry, as a share of the link's best."""
+        lanes, speed = arrays["pcie_link_width"], arrays["pcie_link_gigatransfers_per_second"]
+        best = arrays["pcie_link_width_max"] * arrays["pcie_link_gigatransfers_per_second_max"]
+        share = np.divide(lanes * speed, best, out=np.ones_like(best), where=best > 0)
+        return np.where(arrays["throttled_idle"] > 0, 1.0, share)
+
+    def _of_traffic(self, level: Level, has: Mask) -> Iterator[Broken]:
+        arrays = level.arrays
+        both = arrays["memory_read_bytes_per_second"] + arrays["memory_write_bytes_per_second"]
+        peak = self.dynamic("memory_bytes_per_second")
+        yield from broken(
+            "reads and writes are the memory's traffic", has & ~near(both, peak * arrays["memory_bandwidth_ratio"])
+        )
+        for way, moved in (("tx", "read"), ("rx", "write")):
+            carried = np.zeros(level.count)
+            for name in (f"pcie_{way}_bytes_per_second", f"fabric_{way}_bytes_per_second"):
+                if name in arrays:
+                    carried = carried + np.maximum(arrays[name] - self.end(name, "low"), 0.0)
+            less = arrays[f"memory_{moved}_bytes_per_second"] < carried * (1 - _NEAR) - 1.0
+            full = both > peak * (1 - _NEAR)
+            yield from broken(f"no bytes move without a memory that can {moved} them", has & less & ~full)
+
+    def _of_clocks(self, level: Level, boards: Mask) -> Iterator[Broken]:
+        arrays = level.arrays
+        low, high, step = self.end(_CLOCK, "low"), self.end(_CLOCK, "high"), self.dynamic("clock_step_mhz")
+        clock = arrays[_CLOCK]
+        yield from broken("the clock is in its range", boards & ((clock < low) | (clock > high)))
+        for name in (_CLOCK, "core_frequency_request_mhz"):
+            steps = np.divide(arrays[name], step, out=np.zeros(level.count), where=step > 0)
+            odd = np.abs(steps - np.rint(steps)) > np.maximum(1e-9, 1e-9 * steps)
+            yield from broken(f"{name} is supported", boards & odd & (arrays[name] != low) & (arrays[name] != high))
+        flags = np.array([arrays[reason] for reason in REASONS])
+        throttled, idle = flags.any(axis=0), arrays["throttled_idle"] > 0
+        yield from broken("reasons are flags", boards & ((flags != 0) & (flags != 1)).any(axis=0))
+        yield from broken("one reason at most is shown", boards & (flags.sum(axis=0) > 1))
+        yield from broken("a throttled clock is below the highest", boards & throttled & (clock >= high))
+        mask = arrays["throttle_reasons"].astype(np.int64)
+        for reason, bits in {**REASONS, "throttled_idle": 0x1}.items():
+            yield from broken(f"the mask has {reason}", boards & (((mask & bits) > 0) != (arrays[reason] > 0)))
+        mean = arrays["core_frequency_mean_mhz"]
+        # A mean that lies below a step by no more than rounding is that step.
+        yield from broken("the clock is at most its mean", boards & (clock > mean + _NEAR * (1 + step)))
+        free = ((mask & 0x2) == 0) & ~throttled & ~idle
+        yield from broken("nothing but a reason lowers the clock of work", boards & free & (clock != high))
+        for name, reason in (("thermal_clock_ratio", "throttled_thermal"), ("power_clock_ratio", "throttled_power")):
+            least = arrays[name] if name == "thermal_clock_ratio" else mean / np.maximum(high, _NEAR)
+            yield from broken(f"{reason} has a cause", boards & (arrays[reason] > 0) & (least >= 1.0))
+
+    # -- from one level to the next -----------------------------------------------------------------
+
+    def of_step(
+        self, before: Level, after: Level, seconds: float, conditions: Conditions | None = None
+    ) -> Iterator[Broken]:
+        """What holds from one tick to the next.
+
+        :param conditions: those of the devices in the later tick; None: none of them was changed.
+        """
+        was, now = before.arrays, after.arrays
+        reset = now["created_seconds"] != was["created_seconds"]
+        # The counters of lost boards stop.
+        runs = ~self._lost(after)
+        for name in COUNTERS:
+            if name in now and name != "row_remap_failure":
+                grows = runs if name in ERROR_COUNTERS else runs & ~reset
+                yield from broken(f"{name} never falls", grows & (now[name] < was[name]))
+                yield from broken(f"{name} stays on a lost board", ~runs & (now[name] != was[name]))
+        for counter, rate in INTEGRALS.items():
+            if counter in now:
+                whole = np.where(reset, 0.0, was[counter]) + now[rate] * seconds
+                yield from broken(f"{counter} is the integral", runs & ~near(now[counter], whole))
+        for reason in REASONS:
+            if reason in now:
+                name = f"{reason}_seconds"
+                grown = now[name] - np.where(reset, 0.0, was[name])
+                yield from broken(f"{name} counts", runs & ~near(grown, now[reason] * seconds))
+        yield from self._of_errors(was, after)
+        boards = self.has_dynamics & runs
+        if self.has_dynamics.any():
+            given = Conditions() if conditions is None else conditions
+            yield from self._of_power(now, boards, seconds)
+            yield from self._of_heat(was, now, boards, given)
+            yield from self._of_causes(was, now, boards, given)
+            yield from self._of_idle_links(now, boards & (now["hung"] == 0), given)
+
+    def _of_idle_links(self, now: Mapping[str, Floats], boards: Mask, conditions: Conditions) -> Iterator[Broken]:
+        """Unimpaired PCIe links carry at least what they carry without work."""
+        for impaired in (conditions.pcie_share, conditions.pcie_width, conditions.pcie_generation):
+            if impaired is not None:
+                boards = boards & (np.isnan(impaired) | (impaired == 1.0))
+        for name in ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"):
+            if name in now:
+                yield from broken(f"{name} is at least as when idle", boards & (now[name] < self.end(name, "low")))
+
+    def _of_errors(self, was: Mapping[str, Floats], after: Level) -> Iterator[Broken]:
+        """A new error code comes with the counters that belong to it."""
+        now = after.arrays
+        if "xid" not in now:
+            return
+        is_new = now["xid"] != was["xid"]
+        runs = ~self._lost(after)
+        for code in np.unique(now["xid"][is_new]).astype(int).tolist():
+            found = is_new & (now["xid"] == code) & runs
+            counts = [name for name in XID_COMPANY.get(code, ()) if name in now]
+            if counts:
+                has = np.any([after.mask(name) for name in counts], axis=0)
+                grew = np.any([now[name] > was[name] for name in counts], axis=0)
+                yield from broken(f"XID {code} comes with its errors", found & has & ~grew)
+            if code == FALLEN_OFF:
+                yield from broken("XID 79 is that of a lost board", found)
+
+    def _of_power(self, now: Mapping[str, Floats], boards: Mask, seconds: float) -> Iterator[Broken]:
+        """The power is within the limit and the stated transient, unless the idle clock is too much already."""
+        power, limit, clock = (now[name] for name in ("power_watts", "power_limit_watts", "core_frequency_mean_mhz"))
+        low, high = self.end("power_watts", "low"), self.end("power_watts", "high")
+        spread = self.dynamic("spread")
+        least_watts = low * (1 - spread) * (1 - self.dynamic("power_noise")) - self.dynamic("power_step_watts")
+        yield from broken("a board draws its idle power", boards & (power < least_watts - _NEAR))
+        over = boards & (power > limit + _REGULATED) & ~self.without("power-limit")
+        if not over.any():
+            return
+        # What the work draws at the idle clock; the spread of the board is not known here, so the most of it.
+        least, most = self.end(_CLOCK, "low"), self.end(_CLOCK, "high")
+        idle = low * (1 - spread)
+        clocked = self.dynamic("clocked_power_share") * (high - low) * (1 - spread)
+        work = power - idle - clocked * (clock - least) / np.maximum(most - least, _NEAR)
+        slowest = (least / np.maximum(clock, _NEAR)) ** self.dynamic("clock_power_exponent")
+        at_idle = low * (1 + spread) + work * slowest
+        share = self.of_types(lambda each: overshoot(each.dynamics, seconds) if each.dynamics else 0.0)
+        excess = power - limit > PEAK_SHARE * limit * share + _REGULATED
+        yield from broken("the power is within its limit", over & (at_idle <= limit) & excess)
+
+    def _of_heat(
+        self, was: Mapping[str, Floats], now: Mapping[str, Floats], boards: Mask, conditions: Conditions
+    ) -> Iterator[Broken]:
+        """Temperatures are between where they were and where they go to; none passes the shutdown temperature."""
+        low, high = self.end("power_watts", "low"), self.end("power_watts", "high")
+        share = np.divide(now["power_watts"] - low, high - low, out=np.zeros_like(low), where=high > low)
+        factor = unless_changed(conditions.resistance, np.ones(len(low)))
+        spread, inlet = self.dynamic("spread"), now["inlet_temperature_celsius"]
+        band = self.end("memory_bandwidth_ratio", "high") - self.end("memory_bandwidth_ratio", "low")
+        used = now.get("memory_bandwidth_ratio", np.zeros(len(low))) - self.end("memory_bandwidth_ratio", "low")
+        traffic = np.maximum(used, 0.0) / np.where(band > 0, band, 1.0)
+        for name in ("temperature_celsius", "memory_temperature_celsius"):
+            if name not in now:
+                continue
+            least = self.end(name, "low")
+            shares = [share]
             if name.startswith("memory"):
                 # In part by the power of the board, in part by the traffic; both differ between boards.
-                shares = [0.5 * shares[0] + 0.5 * traffic * (1 + sign * dynamics.spread) + sign * dynamics.spread
-                          for sign in (-1, 1)]  # fmt: skip
-            rises = [(span.low - at + (span.high - span.low) * share) * factor for share in shares]
-            levels = [inlet + rise * (1 + sign * dynamics.spread) for rise in rises for sign in (-1, 1)]
-            ends = [float(before.arrays[name][number]), *levels]
-            assert min(ends) - _NEAR <= after.arrays[name][number] <= max(ends) + _NEAR, name
+                shares = [0.5 * share + 0.5 * traffic * (1 + sign * spread) + sign * spread for sign in (-1, 1)]
+            rises = [(least - self._inlets + (self.end(name, "high") - least) * each) * factor for each in shares]
+            ends = np.array([was[name], *(inlet + rise * (1 + sign * spread) for rise in rises for sign in (-1, 1))])
+            has = boards & (self.end(name, "high") > least)
+            between = (ends.min(axis=0) - _NEAR <= now[name]) & (now[name] <= ends.max(axis=0) + _NEAR)
+            yield from broken(f"{name} goes where power and air take it", has & ~between)
+        ends_at = np.where(self.without("shutdown"), np.inf, self.dynamic("shutdown_celsius"))
+        over = now["temperature_celsius"] > np.maximum(ends_at, was["temperature_celsius"]) + _OVER_SHUTDOWN
+        yield from broken("no board passes its shutdown temperature", self.has_dynamics & over)
+
+    def _of_causes(
+        self, was: Mapping[str, Floats], now: Mapping[str, Floats], boards: Mask, conditions: Conditions
+    ) -> Iterator[Broken]:
+        """Reasons are shown only with their causes."""
+        temperature = was["temperature_celsius"]
+        braked = unless_changed(conditions.braked, np.zeros(len(boards))) > 0
+        slowed = (was["throttled_hardware"] > 0) & (temperature >= self.dynamic("resume_celsius"))
+        hot = (temperature >= self.dynamic("hardware_slowdown_celsius")) & ~self.without("hardware-slowdown")
+        without = (now["throttled_hardware"] > 0) & ~(hot | braked | slowed)
+        yield from broken("throttled_hardware has a cause", boards & without)
+        # Heat holds the temperature at the slowdown temperature or above it.
+        warm = np.maximum(temperature, now["temperature_celsius"]) >= self.dynamic("slowdown_celsius") - _HELD_WITHIN
+        yield from broken("throttled_thermal has a cause", boards & (now["throttled_thermal"] > 0) & ~warm)

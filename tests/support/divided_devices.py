@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from fakedev.sim.entities.state import State
+from fakedev.sim.entities.state import Level, State
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 from fakedev.spec.device_types import PartSpec
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
+from tests.support.board_checks import Broken, assert_none, broken, near, of_numbers
 from tests.support.fleets import BOARD, MIB, make_fleet, pool_of
 
 #: Of a board with 900 MiB for work: four and two and one of seven, and 700 MiB of its memory.
@@ -61,25 +64,43 @@ def check_parts(fleet: Fleet, state: State) -> None:
     parts = fleet.roster.parts
     if not parts.count:
         return
+    assert_none(of_parts_and_devices(parts, state.levels), state.levels["part"])
     devices, of_parts, units = (state.levels[name] for name in ("device", "part", "unit"))
     for name in of_parts.arrays:
-        assert np.isfinite(of_parts.arrays[name]).all(), name
         if name in devices.arrays:
             together = np.concatenate((devices.arrays[name], of_parts.arrays[name]))
             assert np.array_equal(units.arrays[name], together), name
 
-    def summed(name: str, weights: Any = 1.0) -> Any:
-        return np.bincount(parts.owners, of_parts.arrays[name] * weights, parts.device_count)
 
-    for name in of_parts.arrays:
+def of_parts_and_devices(parts: Parts, levels: Mapping[str, Level]) -> Iterator[Broken]:
+    """What parts are is at most what their devices are; other quantities are those of their devices."""
+    devices, of_parts = levels["device"], levels["part"]
+    arrays, owners = of_parts.arrays, parts.owners
+    yield from of_numbers(of_parts)
+
+    def too_much(name: str, weights: Any, more: float) -> Any:
+        folded = np.bincount(owners, arrays[name] * weights, parts.device_count)
+        return (folded > devices.arrays[name] + more)[owners]
+
+    for name in arrays:
         if name.endswith("_active_ratio") or name in ("usage_ratio", "memory_bandwidth_ratio"):
-            assert (of_parts.arrays[name] <= 1.0 + 1e-9).all(), name
-            assert (summed(name, parts.compute_share) <= devices.arrays[name] + 1e-6).all(), name
-    used, free, total = (of_parts.arrays[f"memory_{each}_bytes"] for each in ("used", "free", "total"))
-    assert (used >= 0).all()
-    assert np.allclose(used + free + of_parts.arrays["memory_reserved_bytes"], total)
-    assert (summed("memory_used_bytes") <= devices.arrays["memory_used_bytes"] + 1.0).all()
+            yield from broken(f"{name} of parts is at most their device's", too_much(name, parts.compute_share, 1e-6))
+    for name in ("memory_read_bytes_per_second", "memory_write_bytes_per_second"):
+        if name in arrays:
+            yield from broken(f"{name} of parts is at most their device's", too_much(name, 1.0, 1e3))
+    used, free, reserved, total = (arrays[f"memory_{each}_bytes"] for each in ("used", "free", "reserved", "total"))
+    lost = arrays["lost"] > 0 if "lost" in arrays else np.zeros(parts.count, np.bool_)
+    yield from broken("memory of parts used, free and reserved is all", ~lost & ~near(used + free + reserved, total))
+    yield from broken("memory_used_bytes of parts is at most their device's", too_much("memory_used_bytes", 1.0, 1.0))
     for name in ("power_watts", "temperature_celsius", "core_frequency_mhz", "energy_joules"):
-        if name in of_parts.arrays:
-            has = of_parts.present.get(name, np.ones(parts.count, np.bool_))
-            assert np.array_equal(of_parts.arrays[name][has], devices.arrays[name][parts.owners][has]), name
+        if name in arrays:
+            other = of_parts.mask(name) & ~parts.is_tile & (arrays[name] != devices.arrays[name][owners])
+            yield from broken(f"{name} of a part is its device's", other)
+    for name in ("power_watts", "memory_used_bytes", "memory_read_bytes_per_second", "memory_write_bytes_per_second"):
+        if name in arrays:
+            together = np.bincount(owners, arrays[name], parts.device_count)[owners]
+            whole = devices.arrays[name][owners]
+            differs = ~np.isclose(together, whole, rtol=1e-6, atol=1e3 if "bytes" in name else 1e-6)
+            # Where one tile is lost alone, its board goes on.
+            are_there = parts.is_tile & (np.bincount(owners, lost, parts.device_count)[owners] == 0)
+            yield from broken(f"the tiles of a board add up to its {name}", differs & are_there)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.device_types import DeviceType, Layout
 from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import PoolSpec
-from tests.support.calibration import steady_type
+from tests.support.calibration import catalog_type, steady_type
 from tests.support.fleets import advance, make_fleet, pool_of, start
 
 
 def boards_of(name: str, nodes: int = 1, devices: int = 2) -> PoolSpec:
     """A pool of nodes ``dgx-0``, ... with boards of the catalog, whose power does not fluctuate."""
     return pool_of(nodes=nodes, devices_per_node=devices, device_type=steady_type(name))
+
+
+def in_ring(name: str) -> DeviceType:
+    """A board of the catalog with links in a ring."""
+    found = catalog_type(name)
+    links = found.connections.links
+    assert links is not None
+    return replace(found, connections=replace(found.connections, links=replace(links, layout=Layout.RING)))
 
 
 def busy(ticks: int = 60, name: str = "h100", **more: Any) -> Fleet:

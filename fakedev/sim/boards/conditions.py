@@ -146,6 +146,14 @@ class Setting:
             for name in (f"{link}_tx_bytes_per_second", f"{link}_rx_bytes_per_second"):
                 traffic[name] = np.minimum(traffic[name], maxima[name] * share)
 
+    def carried(self, name: str, maxima: Mapping[str, Floats]) -> Floats:
+        """What impaired links carry of a quantity of their traffic.
+
+        :param maxima: what they carry unimpaired.
+        """
+        share = self.shares.get(name.partition("_")[0])
+        return maxima[name] if share is None else maxima[name] * share
+
 
 def _flags(condition: Floats | None) -> Mask | None:
     return None if condition is None else condition > 0

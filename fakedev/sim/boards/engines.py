@@ -52,6 +52,8 @@ _TRAFFIC: Final = {
 #: Traffic of links by direction.
 _SENT: Final = ("pcie_tx_bytes_per_second", "fabric_tx_bytes_per_second")
 _RECEIVED: Final = ("pcie_rx_bytes_per_second", "fabric_rx_bytes_per_second")
+_READ: Final = "memory_read_bytes_per_second"
+_WRITTEN: Final = "memory_write_bytes_per_second"
 #: Reads as a share of the memory bandwidth; they are shown in bytes only.
 _READS: Final = "reads"
 #: Share of reads in an idle board's memory traffic.
@@ -125,7 +127,12 @@ class Engines:
                 scales[name] = boards.links[field]
                 self.maxima[name] = np.maximum(boards.links[field], boards.high[name]) * boards.has[name]
         one = np.ones(boards.count)
-        self._per_memory_byte = _divided(self.maxima[_MEMORY], boards.memory_bytes_per_second)
+        #: Traffic without work; None for none on any board.
+        self._idle_traffic = {name: boards.low[name] if boards.low[name].any() else None for name in _TRAFFIC}
+        has_memory = boards.has[_MEMORY] & (boards.memory_bytes_per_second > 0)
+        self._has_no_memory = None if has_memory.all() else ~has_memory
+        self._memory_peak = np.where(has_memory, boards.memory_bytes_per_second, np.inf)
+        self._moving = {name: boards.low[name] + _STILL * self.maxima[name] for name in _MOVING}
         self._takes: dict[str, dict[str, Floats | float]] = {}
         self._rows: dict[str, Floats] = {}
         for kind, work in boards.kinds.items():
@@ -138,6 +145,14 @@ class Engines:
             rows = np.array([takes[name] for name in _ROWS])
             self._rows[kind] = rows[:, :1] if (rows == rows[:, :1]).all() else rows
         self._idle_rows = np.array([boards.low[name] if name in ENGINES else 0.0 * one for name in _ROWS])
+        #: Received traffic that is as much as what is sent, whatever the work.
+        self._same_as = {
+            received: sent
+            for sent, received in zip(_SENT, _RECEIVED, strict=True)
+            if np.array_equal(boards.low[sent], boards.low[received])
+            and np.array_equal(self.maxima[sent], self.maxima[received])
+            and all(np.array_equal(takes.get(sent, 0.0), takes.get(received, 0.0)) for takes in self._takes.values())
+        }
         # An engine that no kind of work drives is shown, but cannot be requested.
         for name in ENGINES:
             driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
@@ -240,7 +255,13 @@ class Engines:
         if lost.any():
             for kind, load in work.activity.items():
                 done[kind] = load * boards.kinds[kind].pace(lost) if boards.kinds[kind].is_slowed else load
-        sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
+        sums: dict[str, Floats] = {}
+        for name, idle in self._idle_traffic.items():
+            if name in self._same_as:
+                sums[name] = sums[self._same_as[name]]
+                continue
+            total = self._sum(done, name)
+            sums[name] = total if idle is None else idle + total
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
         for name in _TRAFFIC:
             if name in work.asked:
@@ -249,39 +270,52 @@ class Engines:
                 sums[name] = sums[name] + slowed
                 if name == _MEMORY:
                     reads = reads + slowed * (boards.kinds[kind].share("read") if kind in boards.kinds else _IDLE_READS)
-        made = {name: work.unless_hung(np.minimum(sums[name], self.maxima[name]), 0.0) for name in _TRAFFIC}
+        made: dict[str, Floats] = {}
+        for name in _TRAFFIC:
+            same = self._same_as.get(name)
+            if same is not None and sums[name] is sums[same]:
+                made[name] = made[same]
+            else:
+                made[name] = work.unless_hung(np.minimum(sums[name], self.maxima[name]), 0.0)
         if (made[_MEMORY] < sums[_MEMORY]).any():
             reads = reads * _divided(made[_MEMORY], sums[_MEMORY])
         peak = boards.memory_bytes_per_second
         read, both = peak * reads, peak * made[_MEMORY]
-        made["memory_read_bytes_per_second"] = read
-        made["memory_write_bytes_per_second"] = both - read
+        made[_READ], made[_WRITTEN] = read, both - read
         made[MEMORY_USAGE] = made[_MEMORY] * made[_MEMORY]
         return made
 
     def add_moved(self, traffic: dict[str, Floats]) -> None:
         """Raise the memory traffic to that of the links: what they carry comes from the memory, or goes to it.
 
-        What they send is read, what they receive is written. Work that says its own memory traffic includes it.
+        At least what they send is read, and at least what they receive is written. Work that says its own memory
+        traffic includes it.
         """
-        boards, peak = self._boards, self._boards.memory_bytes_per_second
-        beside = {name: np.maximum(traffic[name] - boards.low[name], 0.0) for name in (*_SENT, *_RECEIVED)}
-        sent = beside[_SENT[0]] + beside[_SENT[1]]
-        carried = sent + beside[_RECEIVED[0]] + beside[_RECEIVED[1]]
-        least = self._per_memory_byte * carried
-        if not (short := least > traffic[_MEMORY]).any():
+        beside = {}
+        for name in (*_SENT, *_RECEIVED):
+            idle = self._idle_traffic[name]
+            beside[name] = traffic[name] if idle is None else np.maximum(traffic[name] - idle, 0.0)
+        sent, received = (beside[pcie] + beside[fabric] for pcie, fabric in (_SENT, _RECEIVED))
+        if self._has_no_memory is not None:
+            sent, received = (np.where(self._has_no_memory, 0.0, each) for each in (sent, received))
+        short = (sent > traffic[_READ]) | (received > traffic[_WRITTEN])
+        if not short.any():
             return
-        ratio = np.where(short, np.minimum(least, 1.0), traffic[_MEMORY])
-        read = np.where(short, ratio * peak * _divided(sent, carried), traffic["memory_read_bytes_per_second"])
-        traffic[_MEMORY], traffic[MEMORY_USAGE] = ratio, ratio * ratio
-        traffic["memory_read_bytes_per_second"] = read
-        traffic["memory_write_bytes_per_second"] = np.maximum(peak * ratio - read, 0.0)
+        read, written = np.maximum(traffic[_READ], sent), np.maximum(traffic[_WRITTEN], received)
+        ratio = (read + written) / self._memory_peak
+        if (ratio > 1.0).any():
+            fits = 1.0 / np.maximum(ratio, 1.0)
+            read, written, ratio = read * fits, written * fits, np.minimum(ratio, 1.0)
+        traffic[_READ], traffic[_WRITTEN] = read, written
+        # Where nothing is raised, the ratio keeps its last digit.
+        traffic[_MEMORY] = np.where(short, ratio, traffic[_MEMORY])
+        traffic[MEMORY_USAGE] = traffic[_MEMORY] * traffic[_MEMORY]
 
     def moving(self, traffic: Mapping[str, Floats]) -> Mask:
         """Boards whose memory or links to other boards carry more than those of an idle board."""
         found = np.zeros(self._boards.count, np.bool_)
-        for name in _MOVING:
-            found |= traffic[name] - self._boards.low[name] > _STILL * self.maxima[name]
+        for name, still in self._moving.items():
+            found |= traffic[name] > still
         return found
 
     def _sum(self, loads: Mapping[str, Floats], name: str) -> Floats:

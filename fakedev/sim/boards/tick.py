@@ -20,7 +20,7 @@ Formulas, constants and their sources are in doc/simulation.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -60,6 +60,10 @@ BOARD_QUANTITIES: Final = (
     "lost",
     *PROFILED,
 )
+#: Changes the traffic between boards such that each receives what others send, given what the links of each carry, and
+#: which boards are lost (:meth:`fakedev.sim.links.exchange.Exchange.settle`).
+Settle = Callable[[dict[str, Floats], Floats, Floats], None]
+_FABRIC: Final = "fabric_tx_bytes_per_second"
 #: Work makes progress, however slow, even on a board whose idle clock is 0 or that hangs.
 _MIN_PACE: Final = 0.001
 
@@ -88,10 +92,15 @@ class Boards:
         self.coefficients = Coefficients(types, which, air, seed, keys)
         self.engines = Engines(self.coefficients)
         self._setting = Setting.of(self.coefficients, Conditions())
+        self._settle: Settle | None = None
 
-    def set_conditions(self, conditions: Conditions) -> None:
-        """Change the conditions from the next tick on."""
+    def set_conditions(self, conditions: Conditions, settle: Settle | None = None) -> None:
+        """Change the conditions from the next tick on.
+
+        :param settle: how boards exchange traffic over the links between them; None: each has links of its own.
+        """
         self._setting = Setting.of(self.coefficients, conditions)
+        self._settle = settle
 
     def work(
         self,
@@ -145,6 +154,9 @@ class Boards:
         traffic = engines.traffic(work, clock_ratio)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
+        lost = heat_and_power.lost(boards, setting, before)
+        if self._settle is not None:
+            self._settle(traffic, setting.carried(_FABRIC, engines.maxima), lost)
         engines.add_moved(traffic)
         moves = engines.moving(traffic) | is_raised
         memory_load = heat_and_power.memory_load(boards, traffic)
@@ -171,7 +183,7 @@ class Boards:
             "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
             "performance_state": np.where(awake | is_raised, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
-            "lost": heat_and_power.lost(boards, setting, before),
+            "lost": lost,
         }
 
     def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -32,8 +31,8 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
-from fakedev.sim.links.advance import limited
-from fakedev.sim.links.levels import LinkHistory
+from fakedev.sim.links.exchange import Exchange, limited
+from fakedev.sim.links.levels import FETCHED, LinkHistory
 from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -131,6 +130,8 @@ class Relations:
             self._boards = self._made_boards(types, pools, roster, seed)
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
             self._present["performance_state"] = has_state
+        if roster.links.is_meshed:
+            self._present[FETCHED[0]] = roster.links.meshed
         self._present |= {name: self._present[other] for name, other in SHOWN_AS.items() if other in self._present}
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
@@ -140,10 +141,7 @@ class Relations:
         self._lost = LostDevices(self._present, self._has_dynamics)
         self.maxima: Mapping[str, Floats] = self._maxima()
         self.conditions = Conditions()
-        parts = roster.parts
-        #: Devices whose parts may not use links to other devices.
-        self._isolated = parts.owners[~parts.has_links]
-        self.change_conditions(self.conditions)
+        self.use_links(LinkHistory(roster.links))
 
     def _made_boards(self, types: Sequence[DeviceType], pools: Positions, roster: Roster, seed: int) -> Boards:
         """The devices with dynamics, whose quantities are then present.
@@ -165,22 +163,23 @@ class Relations:
 
         :param faults: effects on all units; None without faults.
         """
-        conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
-        self.change_conditions(limited(links, conditions))
+        self.conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
+        self.use_links(links)
+
+    def use_links(self, links: LinkHistory) -> None:
+        """Exchange traffic over the links that are up from the next tick on."""
+        self._exchange = Exchange(links, self._has_dynamics)
+        self.change_conditions(limited(links, self.conditions))
 
     def change_conditions(self, conditions: Conditions) -> None:
         """Change the conditions from the next tick on."""
         self.conditions = conditions
         self._links_up = unless_changed(conditions.links_up, self._link_counts)
-        if len(self._isolated):
-            given = conditions.fabric_share
-            share = np.full(self._count, np.nan) if given is None else given.copy()
-            share[self._isolated] = 0.0
-            conditions = replace(conditions, fabric_share=share)
-        conditions = self._pcie.set_conditions(conditions)
+        conditions = self._pcie.set_conditions(self._exchange.limited(conditions))
         if self._boards is not None:
             subset = self._subset
-            self._boards.set_conditions(conditions if subset.is_all else conditions.at(subset.positions))
+            at_boards = conditions if subset.is_all else conditions.at(subset.positions)
+            self._boards.set_conditions(at_boards, self._exchange.settle)
 
     def inlet_celsius(self) -> Floats:
         """The inlet temperature without conditions; NaN on devices without dynamics."""

@@ -74,8 +74,9 @@ class Roster:
             for part in node.pool.parts_of(index)
         ]
         runs = [list(run) for _, run in groupby(nodes, key=lambda node: id(node.pool))]
-        self.links = LinkLayout([(run[0].pool, len(run)) for run in runs])
         self.parts = Parts(first, [device for device, _ in divided], [part for _, part in divided])
+        isolated = self.parts.owners[~self.parts.has_links]
+        self.links = LinkLayout([(run[0].pool, len(run)) for run in runs], isolated)
         self.whole = None if shard is None else Roster(self.pools)
         self.here = np.arange(self.parts.unit_count) if self.whole is None else self._places_of(self.whole)
 

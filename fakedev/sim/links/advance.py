@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import LINK_XID, FaultTick
 from fakedev.sim.links.layout import LinkLayout, remaining_links
-from fakedev.sim.links.levels import CARRIED, LinkHistory
+from fakedev.sim.links.levels import CARRIED, FETCHED, LinkHistory
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 
@@ -47,27 +46,20 @@ def advanced(history: LinkHistory, devices: Level, faults: FaultTick | None, *, 
         return replace(history, gone=gone)
     concerned = np.zeros(len(layout.counts), dtype=np.bool_) if reset is None else reset.copy()
     concerned[layout.owners[happens_to]] = True
+    concerned = layout.of_same_nodes(concerned)
     recounted = history.recounted(devices.arrays, concerned)
     if reset is not None:
         for name in CARRIED:
             if name in recounted.counted:
                 recounted.counted[name][reset[layout.owners[recounted.known_links]]] = 0.0
                 recounted.since[name][reset] = 0.0
+        if FETCHED[1] in recounted.since:
+            recounted.since[FETCHED[1]][reset] = 0.0
     happened = {"link_errors": counts.errors, "link_recoveries": counts.recoveries}
     for name, links in happened.items():
         np.add.at(recounted.counted[name], recounted.places(links), 1.0)
         np.add.at(recounted.since[name], layout.owners[links], 1.0)
     return replace(recounted, up=up if len(changed) else history.up, gone=gone, happened=happened)
-
-
-def limited(history: LinkHistory, conditions: Conditions) -> Conditions:
-    """Conditions of the devices, limited to the capacity of links that are up."""
-    if history.links_up is None:
-        return conditions
-    counts = history.layout.counts
-    share = np.divide(history.links_up, counts, out=np.full(len(counts), np.nan), where=history.links_up < counts)
-    given = share if conditions.fabric_share is None else np.fmin(share, conditions.fabric_share)
-    return replace(conditions, fabric_share=given, links_up=history.links_up)
 
 
 def _touches_links(faults: FaultTick | None) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Positions
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.spec.device_types import Layout, Links
 from fakedev.spec.fleet import PoolSpec
 
@@ -89,16 +89,28 @@ class _Pool:
 
     :ivar links: None where boards have no single links.
     :ivar bytes_per_second: capacity of all links of a board in each direction; 0 if not known.
+    :ivar has_dynamics: whether the traffic of the two ends of a link follows from each other.
     """
 
     nodes: int
     devices: int
     links: Links | None
     bytes_per_second: float
+    has_dynamics: bool
 
     @property
     def per_device(self) -> int:
         return self.links.count if self.links else 0
+
+    @property
+    def is_switched(self) -> bool:
+        """Whether the boards of a node exchange traffic over switches; a single board has no other."""
+        return self.has_dynamics and self.switches > 0 and self.devices > 1
+
+    @property
+    def is_meshed(self) -> bool:
+        """Whether links lead from board to board."""
+        return self.has_dynamics and self.links is not None and not self.switches
 
     @property
     def switches(self) -> int:
@@ -110,11 +122,14 @@ class LinkLayout:
     """L links of D devices, and S switches. Large arrays are computed on demand.
 
     :param runs: pools with the number of consecutive nodes, in the order of the devices.
+    :param isolated: devices whose parts may not use the links.
     :ivar counts: links of each device, shape (D,).
     :ivar firsts: the first link of each device, shape (D,).
+    :ivar isolated: devices with links that nothing may use, shape (D,); None for none.
+    :ivar is_meshed: whether links lead from board to board anywhere.
     """
 
-    def __init__(self, runs: Sequence[tuple[PoolSpec, int]]) -> None:
+    def __init__(self, runs: Sequence[tuple[PoolSpec, int]], isolated: Sequence[int] | Positions = ()) -> None:
         self._pools = [_of_pool(pool, nodes) for pool, nodes in runs]
         self.counts: Positions = np.repeat(
             np.array([pool.per_device for pool in self._pools], dtype=np.int64),
@@ -124,15 +139,48 @@ class LinkLayout:
         self.firsts: Positions = ends - self.counts
         self.count = int(ends[-1]) if len(ends) else 0
         self.switch_count = sum(pool.nodes * pool.switches for pool in self._pools)
+        self.is_meshed = any(pool.is_meshed for pool in self._pools)
+        closed = np.zeros(len(self.counts), dtype=np.bool_)
+        closed[np.asarray(isolated, dtype=np.int64)] = True
+        closed &= self.counts > 0
+        self.isolated: Mask | None = closed if closed.any() else None
 
     def prepare(self) -> None:
         """Compute the arrays that a failing link needs: with very many links this takes some milliseconds."""
-        _ = self.owners, self.numbers, self.remotes
+        _ = self.owners, self.numbers, self.remotes, self.switches, self.nodes
 
     def of(self, device: int) -> range:
         """The links of a device."""
         first = int(self.firsts[device])
         return range(first, first + int(self.counts[device]))
+
+    def _of_devices(self, flags: Sequence[bool]) -> Mask:
+        """A flag of each pool as one of each device, shape (D,)."""
+        sizes = np.array([pool.nodes * pool.devices for pool in self._pools], dtype=np.int64)
+        return np.repeat(np.array(flags, dtype=np.bool_), sizes)
+
+    @cached_property
+    def nodes(self) -> Positions:
+        """The node of each device, shape (D,)."""
+        of_pools = np.array([(pool.devices, pool.nodes) for pool in self._pools], dtype=np.int64).reshape(-1, 2)
+        sizes = np.repeat(of_pools[:, 0], of_pools[:, 1])
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def of_same_nodes(self, devices: Mask) -> Mask:
+        """All devices of the nodes of some devices, shape (D,): what happens to a link concerns its whole node."""
+        found = np.zeros(len(devices), dtype=np.bool_)
+        found[self.nodes[devices]] = True
+        return found[self.nodes]
+
+    @cached_property
+    def switched(self) -> Mask:
+        """Devices that exchange traffic with the others of their nodes over switches, shape (D,)."""
+        return self._of_devices([pool.is_switched for pool in self._pools])
+
+    @cached_property
+    def meshed(self) -> Mask:
+        """Devices whose links lead to other devices, or out of the node, shape (D,)."""
+        return self._of_devices([pool.is_meshed for pool in self._pools])
 
     @cached_property
     def owners(self) -> Positions:
@@ -208,4 +256,4 @@ class LinkLayout:
 def _of_pool(pool: PoolSpec, nodes: int) -> _Pool:
     board = pool.device_type
     carried = board.dynamics.fabric_bytes_per_second if board.dynamics else 0.0
-    return _Pool(nodes, pool.devices_per_node, board.connections.links, carried)
+    return _Pool(nodes, pool.devices_per_node, board.connections.links, carried, board.dynamics is not None)

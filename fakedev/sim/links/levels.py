@@ -1,6 +1,6 @@
 """The levels of links, switch ports and switches, computed on demand, and the history of what happened to single links.
 
-A device's traffic is spread evenly over its links that are up. The traffic and the errors of a link are those at the
+A device's traffic is spread over its links that are up. The traffic and the errors of a link are those at the
 last event of any link of its device, plus its share of what the device has counted since.
 """
 
@@ -17,11 +17,15 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.links.shares import shares_of_links, usable_links
 
 #: Rates of a device that its links share while they are up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 #: The integrals of these.
 CARRIED: Final = ("fabric_tx_bytes", "fabric_rx_bytes")
+#: The part of what a device receives that its own work fetches from the other ends, if its links lead to devices: the
+#: rate, and its integral.
+FETCHED: Final = ("fabric_fetched_bytes_per_second", "fabric_fetched_bytes")
 #: Counters of whole numbers.
 COUNTED: Final = ("link_errors", "link_recoveries")
 #: Links as devices see them, the same links as switches see them, and switches, in the order of the layout.
@@ -96,6 +100,24 @@ class LinkHistory:
         """The positions of links of known devices among the known links, shape as ``links``."""
         return np.searchsorted(self.known_links, links)
 
+    @cached_property
+    def usable(self) -> Mask | None:
+        """Links that are up and that something may use, shape (L,); None for all."""
+        return usable_links(self.layout, self.up)
+
+    @cached_property
+    def usable_counts(self) -> Floats:
+        """How many links of each device are usable, shape (D,)."""
+        counts = self.layout.counts.astype(np.float64)
+        if self.usable is None:
+            return counts
+        return counts - np.bincount(self.layout.owners[~self.usable], minlength=len(counts))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Each link's share of its device's traffic, shape (L,)."""
+        return shares_of_links(self.layout, self.usable, self.usable_counts)
+
     def _before(self, name: str, links: Positions | slice) -> Floats:
         """The counters of some links at the last event; 0 without one."""
         owners = self.layout.owners[links]
@@ -105,31 +127,57 @@ class LinkHistory:
             before[where] = self.counted[name][self.places(where if isinstance(links, slice) else links[where])]
         return before
 
-    def shown(self, name: str, devices: Floats, links: Positions | slice = _ALL) -> Floats:
+    def shown(
+        self, name: str, devices: Mapping[str, Floats], links: Positions | slice = _ALL, seen: Floats | None = None
+    ) -> Floats:
         """The values of a quantity of some links.
 
         :param name: one of RATES, CARRIED and COUNTED.
-        :param devices: the values of the devices, shape (D,).
+        :param devices: the true values of the devices by quantity, shape (D,).
+        :param seen: what exporters show of the devices instead of ``name``, shape (D,).
         """
-        owners = self.layout.owners[links]
-        if name in RATES:
-            return devices[owners] * self._shares(owners, links)
+        layout = self.layout
+        owners = layout.owners[links]
+        if name in COUNTED:
+            more = self._since(name, devices if seen is None else {name: seen})
+            counts = layout.counts[owners]
+            new = np.floor(more[owners] / counts) + (layout.numbers[links] < more[owners] % counts)
+            return self._before(name, links) + new if more.any() else self._before(name, links)
+        names = RATES if name in RATES else CARRIED
+        fetched = FETCHED[names is CARRIED]
+        taken = {each: self._since(each, devices) for each in (*names, fetched) if each in devices}
+        values = self._before(name, links)
+        if any(each.any() for each in taken.values()):
+            values = values + self._flow(taken, name == names[1], names, fetched)[links]
+        if seen is None:
+            return values
         # An exporter whose counters restarted shows less than at the last event.
-        more = np.maximum(devices - self.since[name], 0.0) if name in self.since else devices
-        before = self._before(name, links)
-        if not more.any():
-            return before
-        if name in CARRIED:
-            return before + more[owners] * self._shares(owners, links)
-        counts = self.layout.counts[owners]
-        return before + np.floor(more[owners] / counts) + (self.layout.numbers[links] < more[owners] % counts)
+        changed = values + (seen - devices[name])[owners] * self.shares[links]
+        return np.where(changed < 0, 0.0, changed)
 
-    def _shares(self, owners: Positions, links: Positions | slice) -> Floats:
-        """Each link's share of its device's traffic."""
-        if self.up is None or self.links_up is None:
-            return 1.0 / self.layout.counts[owners]
-        ups = self.links_up[owners]
-        return np.divide(1.0, ups, out=np.zeros(len(owners)), where=self.up[links] & (ups > 0))
+    def _since(self, name: str, devices: Mapping[str, Floats]) -> Floats:
+        """What devices have counted since the last event of their links; of a rate its value."""
+        values = devices[name]
+        return np.maximum(values - self.since[name], 0.0) if name in self.since else values
+
+    def _flow(self, taken: Mapping[str, Floats], is_received: bool, names: tuple[str, str], fetched: str) -> Floats:
+        """What each link sends, or receives, shape (L,), of amounts of the devices.
+
+        Links between devices carry what their devices send of their own, and what the other end fetches.
+        """
+        layout, shares = self.layout, self.shares
+        owners = layout.owners
+        if fetched not in taken:
+            return taken[names[is_received]][owners] * shares
+        meshed, ends = layout.meshed, layout.remotes
+        own = taken[fetched][owners] * shares
+        supplied = np.where((ends >= 0) & meshed[owners], own[ends], 0.0)
+        alone = taken[names[0]] - np.bincount(owners, weights=supplied, minlength=len(meshed))
+        sent = np.maximum(alone, 0.0)[owners] * shares + supplied
+        if not is_received:
+            return sent
+        received = np.where(meshed, taken[fetched], taken[names[1]])[owners] * shares
+        return np.where((ends >= 0) & meshed[owners], sent[ends], received)
 
     def states(self) -> Floats:
         """The state of each link, as DCGM numbers them: 0 off, 2 active, 3 in error; shape (L,)."""
@@ -166,11 +214,12 @@ class LinkHistory:
         links = recounted.known_links
         is_new = concerned[self.layout.owners[links]]
         counted, since = {}, {}
-        for name in (*CARRIED, *COUNTED):
+        for name in (*CARRIED, *COUNTED, FETCHED[1]):
             if name not in devices:
                 continue
-            counted[name] = self._before(name, links)
-            counted[name][is_new] = self.shown(name, devices[name], links[is_new])
+            if name != FETCHED[1]:
+                counted[name] = self._before(name, links)
+                counted[name][is_new] = self.shown(name, devices, links[is_new])
             since[name] = self.since[name].copy() if name in self.since else np.zeros(len(concerned))
             since[name][concerned] = devices[name][concerned]
         return replace(recounted, counted=counted, since=since)
@@ -184,25 +233,23 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
     :param devices: the last level of the devices before, in the old order.
     :param layout: the new positions of links.
     """
-    if history.up is None and history.known is None:
+    old_layout = history.layout
+    if history.up is None and history.known is None and not (old_layout.is_meshed or layout.is_meshed):
         return LinkHistory(layout)
     same = moves.old_of >= 0
-    same[same] = history.layout.counts[moves.old_of[same]] == layout.counts[same]
+    same[same] = old_layout.counts[moves.old_of[same]] == layout.counts[same]
     up = None
     if history.up is not None:
         down = np.flatnonzero(~history.up)
-        owners = moves.new_of[history.layout.owners[down]]
+        owners = moves.new_of[old_layout.owners[down]]
         stays = (owners >= 0) & same[owners]
         up = np.ones(layout.count, dtype=np.bool_)
-        up[layout.firsts[owners[stays]] + history.layout.numbers[down[stays]]] = False
+        up[layout.firsts[owners[stays]] + old_layout.numbers[down[stays]]] = False
         # A link may lead to another device now, whose end is down.
         ends = layout.remotes
-        falls = np.flatnonzero(up & (ends >= 0) & ~up[ends])
-        up[falls] = False
-        struck = np.zeros(len(moves.new_of), dtype=np.bool_)
-        fallen = layout.owners[falls]
-        struck[moves.old_of[fallen[same[fallen]]]] = True
-        history = history.recounted(devices.arrays, struck) if struck.any() else history
+        up[(ends >= 0) & ~up[ends]] = False
+    changed = _changed_devices(history, LinkHistory(layout, up=up), moves, same)
+    history = history.recounted(devices.arrays, old_layout.of_same_nodes(changed)) if changed.any() else history
     known = None if history.known is None else same & history.known[moves.old_of]
     fresh = LinkHistory(layout, known=known)
     old = history.layout.firsts[moves.old_of[layout.owners[fresh.known_links]]] + layout.numbers[fresh.known_links]
@@ -213,6 +260,24 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
         counted={name: values[history.places(old)] for name, values in history.counted.items()},
         since={name: np.where(same, since[moves.old_of], 0.0) for name, since in history.since.items()},
     )
+
+
+def _changed_devices(before: LinkHistory, now: LinkHistory, moves: Reindex, same: Mask) -> Mask:
+    """The old devices of which a link carries another share, or leads elsewhere, after a reload: shape (old D,).
+
+    :param same: new devices with as many links as before, shape (new D,).
+    """
+    old_layout, layout = before.layout, now.layout
+    links = np.flatnonzero(same[layout.owners])
+    old_of = np.full(layout.count, -1, dtype=np.int64)
+    old_of[links] = old_layout.firsts[moves.old_of[layout.owners[links]]] + layout.numbers[links]
+    old, ends = old_of[links], layout.remotes[links]
+    differs = old_layout.remotes[old] != np.where(ends >= 0, old_of[ends], ends)
+    differs |= (ends >= 0) & (old_of[ends] < 0)
+    differs |= before.shares[old] != now.shares[links]
+    changed = np.zeros(len(moves.new_of), dtype=np.bool_)
+    changed[old_layout.owners[old[differs]]] = True
+    return changed
 
 
 @dataclass(frozen=True)
@@ -243,7 +308,8 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
         {name: None for name in of_links if _source(name) in seen.present},
         lambda name: seen.present[_source(name)][layout.owners],
     )
-    links = LinkLevel(layout.count, LazyArrays(of_links, lambda name: _values(history, seen, name)), masks, history)
+    values = LazyArrays(of_links, lambda name: _values(history, devices, name, shown))
+    links = LinkLevel(layout.count, values, masks, history)
     # Faults of boards and their exporters leave switches and ports unimpaired.
     true: Mapping[str, Floats] = links.arrays
     if shown is not None:
@@ -259,8 +325,11 @@ def _source(name: str) -> str:
     return "links_up" if name in _OWN else name
 
 
-def _values(history: LinkHistory, devices: Level, name: str) -> Floats:
-    """A quantity of the links, shape (L,)."""
+def _values(history: LinkHistory, devices: Level, name: str, shown: Level | None = None) -> Floats:
+    """A quantity of the links, shape (L,).
+
+    :param shown: the level that exporters show of the devices, if they show another one.
+    """
     layout = history.layout
     match name:
         case "link_up":
@@ -271,7 +340,7 @@ def _values(history: LinkHistory, devices: Level, name: str) -> Floats:
             return layout.numbers.astype(np.float64)
         case "link_bytes_per_second_max":
             return layout.bytes_per_second
-    return history.shown(name, devices.arrays[name])
+    return history.shown(name, devices.arrays, seen=None if shown is None else shown.arrays[name])
 
 
 def _opposite(name: str) -> str:

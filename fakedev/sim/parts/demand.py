@@ -12,7 +12,7 @@ from fakedev.sim.boards.engines import ARE_USAGE
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.demand import Capacity, Demand
-from fakedev.spec.quantities import ERROR_COUNTERS
+from fakedev.spec.quantities import ERROR_COUNTERS, IMPLIED_USAGE
 
 _MEMORY = "memory_used_bytes"
 
@@ -92,7 +92,7 @@ def demand_within(demand: Demand, parts: Parts, capacity: Capacity) -> Demand:
     :param demand: on all units.
     :param capacity: of all units.
     """
-    names = [name for name in demand.asked if name.endswith("_ratio")]
+    names = [name for name in demand.asked if name.endswith("_ratio") and name != IMPLIED_USAGE]
     if not names:
         return demand
     begin = parts.device_count
@@ -113,6 +113,9 @@ def demand_within(demand: Demand, parts: Parts, capacity: Capacity) -> Demand:
             amount = np.minimum(amount, time)
             time = time - amount
         asked[name] = np.concatenate((demand.asked[name][:begin], amount))
+    if IMPLIED_USAGE in asked:
+        implied = asked[IMPLIED_USAGE]
+        asked[IMPLIED_USAGE] = np.concatenate((implied[:begin], np.minimum(implied[begin:], time)))
     return replace(demand, asked=asked)
 
 

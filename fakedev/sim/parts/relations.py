@@ -14,7 +14,7 @@ import numpy as np
 
 from fakedev.sim.boards.arrays import Air, Subset, with_dynamics
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.boards.engines import ENGINES, PROFILED, SHOWN_AS, Engines
+from fakedev.sim.boards.engines import ENGINES, GRAPHICS, MEMORY_USAGE, PROFILED, SHOWN_AS, Engines
 from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.randomness import Floats
@@ -29,6 +29,9 @@ from fakedev.spec.metrics_of_work import ASKABLE
 from fakedev.spec.quantities import COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
 _MEMORY: Final = "memory_used_bytes"
+_BANDWIDTH: Final = "memory_bandwidth_ratio"
+#: Rounding of sums of shares.
+_ROUNDING: Final = 1e-12
 MEMORY: Final = (
     "memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", _MEMORY, "memory_used_ratio",
 )  # fmt: skip
@@ -125,6 +128,8 @@ class PartRelations:
         asked = part_demand(demand, self._parts)
         own, drawn = self._by_load(asked, devices)
         self._add_memory(own, used_bytes, devices)
+        if self._parts.is_tile.any():
+            self._add_moved(own, devices)
         if self._tiles is not None:
             own |= self._tiles.own(own["usage_ratio"], drawn, demand, devices, before, seconds)
         alone = None if faults is None else faults.where("lost")
@@ -241,7 +246,38 @@ class PartRelations:
         made, works = self._engines.busy(work)
         traffic = self._engines.traffic(work, shown["work_clock_ratio"])
         own = {name: each for name, each in (made | traffic).items() if name in BY_LOAD}
+        if GRAPHICS in own and GRAPHICS in devices.arrays:
+            own[GRAPHICS] = own[GRAPHICS] * self._fitting(own[GRAPHICS], devices.arrays[GRAPHICS])
         return own, Drawn(work_share(self._boards, work), works, works | contexts) if self._tiles is not None else None
+
+    def _fitting(self, values: Floats, of_devices: Floats) -> Floats:
+        """A factor of at most 1 for shares of the parts of boards with dynamics, which together are their devices'.
+
+        Some shares are the larger one of two: that of a device is then less than its parts' together.
+        """
+        positions = self._subset.positions
+        owners = self._parts.owners[positions]
+        together = np.bincount(owners, values * self._parts.compute_share[positions], self._parts.device_count)
+        ones = np.ones(len(together))
+        return np.minimum(np.divide(of_devices, together, out=ones, where=together > 0), 1.0)[owners]
+
+    def _add_moved(self, own: dict[str, Floats], devices: Level) -> None:
+        """Add to the tiles' memory traffic what links of their boards move beyond it, where they have room."""
+        if any(name not in own or name not in devices.arrays for name in (_BANDWIDTH, *MEMORY_TRAFFIC)):
+            return
+        parts = self._parts
+        owners, count = parts.owners, parts.device_count
+        missing = {_BANDWIDTH: devices.arrays[_BANDWIDTH][owners] * parts.siblings}
+        missing |= {name: devices.arrays[name][owners] for name in MEMORY_TRAFFIC}
+        missing = {name: whole - np.bincount(owners, own[name], count)[owners] for name, whole in missing.items()}
+        if not (moved := parts.is_tile & (missing[_BANDWIDTH] > _ROUNDING)).any():
+            return
+        room = np.where(moved, np.maximum(1.0 - own[_BANDWIDTH], 0.0), 0.0)
+        rooms = np.bincount(owners, room, count)[owners]
+        share = np.divide(room, rooms, out=np.zeros_like(room), where=rooms > 0)
+        own.update({name: own[name] + share * np.maximum(each, 0.0) for name, each in missing.items()})
+        own[_BANDWIDTH] = np.minimum(own[_BANDWIDTH], 1.0)
+        own[MEMORY_USAGE] = np.where(moved, own[_BANDWIDTH] * own[_BANDWIDTH], own[MEMORY_USAGE])
 
     def _add_memory(self, own: dict[str, Floats], used: Floats, devices: Level) -> None:
         if _MEMORY not in devices.arrays:

@@ -35,3 +35,16 @@ def test_work_that_has_traffic_of_its_own() -> None:
     """It includes that of the links, as far as there is enough of it."""
     plain, copies = moved("h100", "100:0:0"), moved("h100", "100:0:0", pcie_rx="8GB/s")
     assert copies.memory_bandwidth_ratio[0] == plain.memory_bandwidth_ratio[0]
+
+
+def test_what_links_bring_is_beside_what_work_reads() -> None:
+    """A board that receives writes that to its memory, and its work reads as much as before."""
+    work = {"kind": "memory", "profile": "10:0:0"}
+    shown = []
+    for metrics in ({}, {"fabric-rx": "400GB/s"}):
+        fleet = make_fleet(boards_of("h100", nodes=1, devices=1))
+        start(fleet, "all", metrics=metrics, **work)
+        advance(fleet, 5)
+        shown.append((fleet.memory_read_bytes_per_second[0], fleet.memory_write_bytes_per_second[0]))
+    assert shown[1] == (pytest.approx(shown[0][0]), pytest.approx(400e9))
+    assert shown[0][1] < 400e9

@@ -14,22 +14,13 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, Reload
 from fakedev.sim.links.levels import CARRIED, COUNTED, RATES
-from fakedev.spec.device_types import DeviceType, Layout
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import inject
+from tests.support.faulty_fleets import in_ring, inject
 from tests.support.fleets import make_fleet, pool_of, start, stop_any
-
-
-def in_ring(name: str) -> DeviceType:
-    """A board of the catalog with links in a ring."""
-    found = catalog_type(name)
-    links = found.connections.links
-    assert links is not None
-    return replace(found, connections=replace(found.connections, links=replace(links, layout=Layout.RING)))
 
 
 def pools(h_nodes: int = 1, m_devices: int = 5) -> list[PoolSpec]:
