@@ -160,7 +160,8 @@ class Fleet:
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
-        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved)
+        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
+                         falling=self._relations.falling(past[DEVICE]))  # fmt: skip
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:

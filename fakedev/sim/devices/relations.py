@@ -171,6 +171,13 @@ class Relations:
         self._exchange = Exchange(links, self._has_dynamics)
         self.change_conditions(limited(links, self.conditions))
 
+    def falling(self, before: Level) -> Mask | None:
+        """The devices that heat shuts down in the tick after a level, shape (D,); None for none."""
+        if self._boards is None:
+            return None
+        too_hot = self._subset.of(before.arrays)["temperature_celsius"] >= self._boards.coefficients.shutdown
+        return self._subset.put(too_hot.astype(np.float64), None) > 0 if too_hot.any() else None
+
     def change_conditions(self, conditions: Conditions) -> None:
         """Change the conditions from the next tick on."""
         self.conditions = conditions

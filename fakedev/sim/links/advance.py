@@ -21,19 +21,22 @@ class _Counts(NamedTuple):
     recoveries: Positions
 
 
-def advanced(history: LinkHistory, devices: Level, faults: FaultTick | None, *, has_moved: bool) -> LinkHistory:
+def advanced(
+    history: LinkHistory, devices: Level, faults: FaultTick | None, *, has_moved: bool, falling: Mask | None = None
+) -> LinkHistory:
     """The history of the links after this tick; the same object if nothing happens.
 
     Errors at the other ends of links are added to the effects of the faults.
 
     :param devices: the level of the devices a tick ago.
     :param faults: effects on all units in this tick; None without faults.
+    :param falling: devices that heat shuts down in this tick, shape (D,); None for none.
     :param has_moved: whether lasting faults affect other devices than a tick ago.
     """
     layout = history.layout
     if not layout.count:
         return history
-    gone = _gone(devices, faults, len(layout.counts))
+    gone = _gone(devices, faults, len(layout.counts), falling)
     reset = None if faults is None else faults.of_devices().resets()
     may_change = has_moved and (history.up is not None or _touches_links(faults))
     if not may_change and reset is None and _same(gone, history.gone):
@@ -66,11 +69,11 @@ def _touches_links(faults: FaultTick | None) -> bool:
     return faults is not None and bool(faults.cuts or faults.struck or faults.get("fabric_share") is not None)
 
 
-def _gone(devices: Level, faults: FaultTick | None, count: int) -> Mask | None:
+def _gone(devices: Level, faults: FaultTick | None, count: int, falling: Mask | None) -> Mask | None:
     """The lost devices; None for none."""
     lost = devices.arrays.get("lost")
     by_fault = None if faults is None else faults.get("lost")
-    gone = np.zeros(count, dtype=np.bool_)
+    gone = np.zeros(count, dtype=np.bool_) if falling is None else falling.copy()
     if lost is not None:
         gone |= lost > 0
     if by_fault is not None:

@@ -128,9 +128,10 @@ class TestOverSwitches:
         checked(fleet, 2)
         assert gigabytes(fleet, TX) == [0, 0]
 
-    def test_a_board_that_heat_shuts_down(self) -> None:
+    @pytest.mark.parametrize("name", ["h100", "v100"])
+    def test_a_board_that_heat_shuts_down(self, name: str) -> None:
         """It sends and receives nothing from the tick on in which it is lost."""
-        fleet = make_fleet(boards_of("h100", devices=4))
+        fleet = make_fleet(boards_of(name, devices=4))
         start(fleet, "dgx-0/*", "100", kind="exchange")
         inject(fleet, kind="inlet", devices="dgx-0/1", celsius=90)
         checked(fleet, 60)
