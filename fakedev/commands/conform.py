@@ -14,7 +14,13 @@ from fakedev.commands.console import Progress, write_text
 from fakedev.commands.parser import Parser
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import likely_identities, named_identity, recognized_device, recognized_instances
+from fakedev.config.identities.choice import (
+    likely_identities,
+    named_identity,
+    recognized_device,
+    recognized_facts,
+    recognized_instances,
+)
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.captured import CapturedPage, read_page
@@ -97,10 +103,10 @@ def _best(capture: CapturedPage, options: argparse.Namespace, progress: Progress
         raise ValueError(f"{options.against}: no identity has any of its families; name one with --identity")
     device = options.device or recognized_device(capture.label_values(), catalog)
     instances = recognized_instances(capture, device, catalog)
-    results = []
+    facts, results = recognized_facts(capture), []
     for count, name in enumerate(names):
         progress.show(_SHARE_OF_READING + (1 - _SHARE_OF_READING) * count / len(names))
-        identity, text = sample_page(name, device, instances)
+        identity, text = sample_page(name, device, instances, facts=facts)
         result = compared(capture, read_page(text), is_fragment=options.fragment)
         results.append((f"{identity.title} on {device}", result))
     return max(results, key=lambda each: each[1].percent)

@@ -43,6 +43,7 @@ class Making:
     :param numbers: the format of all numbers; None: that of each family.
     :param windows: the seconds over which tallies are counted, by the names that rows use.
     :param sample_seconds: the interval at which the exporter takes the samples that it counts.
+    :param variants: the names of the variants of fields that show other rows than usual.
     """
 
     order: str = "given"
@@ -50,6 +51,7 @@ class Making:
     numbers: NumberFormat | None = None
     windows: Mapping[str, float] = field(default_factory=dict)
     sample_seconds: float = 30.0
+    variants: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

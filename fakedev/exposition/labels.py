@@ -108,6 +108,8 @@ class _Label:
 
     def text(self, facts: Mapping[str, str]) -> str:
         """``name="value"``; empty for an optional label without a value."""
+        if self._spec.only_with and not facts.get(self._spec.only_with):
+            return ""
         if self._fixed is not None:
             return self._fixed
         if self._fact:

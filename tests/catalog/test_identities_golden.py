@@ -88,13 +88,13 @@ def is_subsequence(part: Sequence[object], whole: Iterable[object]) -> bool:
 
 #: Labels only of instances of a divided GPU.
 OF_INSTANCES = ("GPU_I_PROFILE", "GPU_I_ID")
-#: How labels begin that only devices of resource claims have.
-OF_CLAIMS = "dra_"
+#: Labels only of devices of resource claims, and of jobs of a cluster without Kubernetes.
+NOT_OF_PODS = re.compile("dra_|hpc_job")
 
 
 def row_labels(identity: dict[str, Any], row: dict[str, Any], with_pod: bool) -> list[str]:
     """Label names of a row of a whole device in the order in which the identity prints them."""
-    labels = [label for label in identity["labels"] if not label["name"].startswith(OF_CLAIMS)]
+    labels = [label for label in identity["labels"] if not NOT_OF_PODS.match(label["name"])]
     written = [label for label in labels if label["name"] not in OF_INSTANCES]
     names = [label["name"] for label in written if with_pod or not label.get("optional")]
     names += [label["name"] for label in row.get("labels", [])]

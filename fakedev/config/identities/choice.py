@@ -9,11 +9,14 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.captured import CapturedPage
 from fakedev.exposition.identity import Identity
+from fakedev.exposition.numbers import version_number
 
 #: The device of a page from which none can be recognized.
 DEFAULT_DEVICE: Final = "h100-sxm5-80gb"
 #: Facts of a device type by which it is recognized.
 _TELLING: Final = ("product_name", "card_model", "pci_device_id")
+#: Labels with the version of the driver.
+_DRIVER_LABELS: Final = ("DCGM_FI_DRIVER_VERSION", "driver_version")
 #: An identity is likely if it has at least this share of the families that the likeliest has.
 _LIKELY: Final = 0.8
 
@@ -65,3 +68,11 @@ def recognized_instances(page: CapturedPage, device: str, catalog: Catalog) -> t
             if labels.get("GPU_I_PROFILE") in known:
                 boards.setdefault(labels.get("gpu"), {})[labels.get("GPU_I_ID")] = labels["GPU_I_PROFILE"]
     return tuple(next(iter(boards.values()), {}).values())
+
+
+def recognized_facts(page: CapturedPage) -> dict[str, str]:
+    """Facts of a page's boards on which it depends what an exporter prints: the version of their driver."""
+    samples = (sample for family in page.families.values() for sample in family.samples)
+    versions = (value for sample in samples for name, value in sample.labels if name in _DRIVER_LABELS)
+    found = next(filter(version_number, versions), "")
+    return {"driver_version": found} if found else {}

@@ -61,7 +61,7 @@ def test_families_and_labels(tmp_path: Path) -> None:
         ("DCGM_FI_PROF_NVLINK_TX_BYTES", "counter", "Sent, headers included."),
     ]
     names = [label.name for label in identity.labels]
-    assert names[7:10] == ["Hostname", "DCGM_FI_DEV_SERIAL", "container"]
+    assert names[7:11] == ["Hostname", "DCGM_FI_DEV_SERIAL", "hpc_job", "container"]
     assert identity.leading_labels == 9
 
 
