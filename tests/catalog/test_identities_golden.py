@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.identities import written
+from tests.support.identities import loaded, written
 from tests.support.paths import ROOT
 
 GOLDEN = ROOT.parent / "shared" / "facts" / "golden"
@@ -150,6 +150,15 @@ class TestDcgm:
             free, busy = page[family["name"]].samples
             assert free.label_names == row_labels(self.identity, family["rows"][0], with_pod=False)
             assert busy.label_names == row_labels(self.identity, family["rows"][0], with_pod=True)
+
+    def test_texts_of_xids(self) -> None:
+        """Each code has the exporter's text, and there is no other."""
+        text = (GOLDEN.parent / "xid-texts.csv").read_text(encoding="utf-8")
+        rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+        (family,) = (each for each in loaded("dcgm@4.8.2").families if each.name == "DCGM_FI_DEV_XID_ERRORS")
+        message = next(label for label in family.rows[0].labels if label.name == "err_msg")
+        assert dict(message.texts) == {row["xid"]: row["err_msg"] for row in rows}
+        assert message.otherwise == "Unknown Error"
 
     def test_counters_of_type_label(self) -> None:
         """What the list has as labels is a label of every row."""
