@@ -24,6 +24,7 @@ from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
+from fakedev.net.fleet.hpc_jobs import HpcJobFolder
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
@@ -178,6 +179,7 @@ def make_application(
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             stalls,
             cluster.follower if cluster else None,
+            _hpc_jobs(configuration, hub, reactor),
             announcement,
         ],
         recorder=recorder,
@@ -185,6 +187,14 @@ def make_application(
         drain=partial(_drain, queues, tester),
         hurry=queues.hurry if queues else None,
     )
+
+
+def _hpc_jobs(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> HpcJobFolder | None:
+    """The folder with the jobs of GPUs; None without."""
+    jobs = configuration.hpc_jobs
+    if jobs is None:
+        return None
+    return HpcJobFolder(hub, jobs.folder, jobs.node, jobs.is_written, jobs.every_seconds, reactor)
 
 
 def _cluster(

@@ -1,4 +1,4 @@
-"""The differences between two identities, for users who change from one to the other, as in an upgrade of an exporter."""
+"""The differences between two identities, for users who change from one to the other, as in an upgrade."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ def _changes(
         if name in theirs and (words := _in_words(series, theirs[name])):
             yield f"changed  {name}{words}"
     for family, other in both:
-        if family.name not in alike and (words := _in_words(*(_Series(each, each.rows[0]) for each in (family, other)))):
+        words = _in_words(_Series(family, family.rows[0]), _Series(other, other.rows[0]))
+        if words and family.name not in alike:
             yield f"changed  {family.name}{words}"
 
 

@@ -208,8 +208,8 @@ class WorkloadSpec:
     :param ttl_seconds: simulated seconds after which it ends with code 0; 0 for none.
     :param faults: on its devices while it runs, each as
         :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
-    :param labels: further facts of its devices while its pod has them, by name, as ``dra_claim_name``; a fact that a
-        device has of its own wins.
+    :param labels: further facts of its devices while it has them, by name, as ``dra_claim_name``; a fact that a device
+        has of its own wins.
     """
 
     name: str

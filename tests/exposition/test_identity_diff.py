@@ -42,7 +42,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_upgrade(capsys: pytest.CaptureFixture[str]) -> None:
-    """By kind: labels of all rows, of links and of one family; HELP; families; and what is taken for another version."""
+    """By kind: labels of all rows, of links and of one family; HELP; families; conditions."""
     assert main(["diff", "dcgm@3.3.5", "dcgm@4.4.2"]) == 0
     captured = capsys.readouterr()
     groups: dict[str, list[str]] = {}
@@ -55,7 +55,8 @@ def test_an_upgrade(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(groups) == ["labels:", "HELP:", "families and series:", "types, numbers and conditions:"]
     assert {
         "added    label pci_bus_id", "added    label pod_uid, where there is a pod",
-        "added    label err_code on DCGM_FI_DEV_XID_ERRORS", "renamed  label Hostname -> hostname (rows of the level link)",
+        "added    label err_code on DCGM_FI_DEV_XID_ERRORS",
+        "renamed  label Hostname -> hostname (rows of the level link)",
     } <= set(labels)  # fmt: skip
     free = '"Frame buffer memory free (in MB)." -> "Framebuffer memory free (in MiB)."'
     assert f"changed  HELP of DCGM_FI_DEV_FB_FREE: {free}" in texts

@@ -125,6 +125,7 @@ QUIRK = Section(
             default={}, field="renamed",
         ),
         Key("without-labels", ListOf(Text()), "Labels that are not there.", default=(), field="without"),
+        Key("add-labels", _LABELS, "Labels of every row that are added.", default=(), field="added"),
     ),
     doc="A known fault of an exporter, shown on request.",
 )  # fmt: skip

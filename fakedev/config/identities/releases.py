@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from fakedev.config.schema.nodes import Listing, Node, Scalar, Table
 
-_RELEASE: Final = re.compile(r'^  - release: "?([\w.-]+)"?.*\n    pairs: \[(.*)\]', re.MULTILINE)
-_DEFAULT: Final = re.compile(r'^default-release: "?([\w.-]+)"?', re.MULTILINE)
+_RELEASE: Final = re.compile(r'^  - release: "?+([\w.-]++)"?+[^\n]*+\n    pairs: \[([^\]\n]*+)\]', re.MULTILINE)
+_DEFAULT: Final = re.compile(r'^default-release: "?+([\w.-]++)"?+', re.MULTILINE)
 _VERSION: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}")
 #: Keys that say which release it is, and those of changes; all others are those of identities.
 _OWN: Final = ("release", "pairs", "counters", "labels", "rename-labels", "without-labels")
