@@ -229,10 +229,12 @@ class Shown:
 
 def shown_by_counters(values: Values, making: Making, library: Library, report: Report) -> Shown | None:
     """The families and labels of an identity's counters; None without, or when they are wrong."""
-    given = values["counters"]
+    given, place = values["counters"], values.place_of("counters")
+    skips_unknown = isinstance(given, Values) and given["unknown"] == "skip"
+    if isinstance(given, Values):
+        given, place = given["file"], given.place_of("file")
     if not given:
         return None
-    place = values.place_of("counters")
     if values.given("families"):
         report.problem(place, "counters replace families: give one of the two")
     table = library.field_table(making.fields, values.place_of("fields"))
@@ -248,9 +250,9 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         return None
     quantities: dict[str, Place] = {}
     families, labels = [], []
-    for counter in read_counters(text, place, table, report):
+    for counter in read_counters(text, place, table, report, skips_unknown=skips_unknown):
         if counter.kind == "label":
-            labels.append(LabelSpec(counter.name, counter.shows["label"]))
+            labels.append(LabelSpec(counter.name, counter.shows["label"], skips_unknown))
             continue
         shown = _variant(counter, values, making, report) or counter.shows["rows"] or (counter.shows,)
         rows = tuple(read_row(each, {}, report, table.level) for each in shown)

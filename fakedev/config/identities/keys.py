@@ -6,7 +6,7 @@ from typing import Final
 
 from fakedev.config.devices.keys import Anything
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
 
 LABEL = Section(
@@ -161,6 +161,20 @@ COUNTER_FIELDS = Section(
     doc="The fields that a counters file may name.",
 )
 
+COUNTERS = Section(
+    "identity.counters",
+    (
+        Key("file", Text(longest=65536), "The path of the counters file, or its rows themselves.", required=True),
+        Key(
+            "unknown", Choice(("error", "skip")),
+            "Rows of fields that are not simulated, and of fields that fakedev does not know: errors, or left out "
+            "with a note.",
+            default="error",
+        ),
+    ),
+    doc="A counters file that may have rows that cannot be shown.",
+)  # fmt: skip
+
 IDENTITY = Section(
     "identity",
     (
@@ -222,7 +236,7 @@ IDENTITY = Section(
         ),
         Key(
             "counters",
-            Text(longest=65536),
+            OneOf((Text(longest=65536), COUNTERS), "text or mapping"),
             "In place of families: the path of a counters file as dcgm-exporter reads them, or its rows themselves.",
             default="",
         ),

@@ -11,6 +11,7 @@ from fakedev.config.identities.counters import FieldTable
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.exposition.identity import Identity
+from tests.support import configurations
 from tests.support.identities import loaded
 
 IDENTITY = """
@@ -169,3 +170,37 @@ def test_based_on_itself_by_a_longer_way(tmp_path: Path) -> None:
     report = Report()
     Catalog(Files(environ={}), report, str(tmp_path)).identity("a.yaml", Place("test"))
     assert "is based on itself" in str(report.sorted_problems()[0])
+
+
+SKIPPING = """\
+name: own
+based-on: dcgm
+counters:
+  unknown: skip
+  file: |
+    DCGM_FI_DEV_GPU_TEMP, gauge, T.
+    DCGM_FI_DEV_BAR1_USED, gauge, B.
+    DCGM_FI_PROF_NEW_THING, gauge, N.
+    DCGM_FI_DEV_OEM_INFOROM_VER, label, I.
+"""
+
+
+def test_rows_that_are_left_out() -> None:
+    """What is not simulated, and what nobody knows, each with a note; a label on devices without its fact."""
+    configuration = configurations.loaded(configurations.pool(device="t4", identity="own.yaml"), {"own.yaml": SKIPPING})
+    identity = configuration.identities["a"]
+    assert [family.name for family in identity.families] == ["DCGM_FI_DEV_GPU_TEMP"]
+    assert [note for note in configuration.notes if "left out: DCGM" in note] == [
+        "/conf/own.yaml:7: left out: DCGM_FI_DEV_BAR1_USED: the simulated state has nothing that this field shows",
+        "/conf/own.yaml:8: left out: DCGM_FI_PROF_NEW_THING: no field 'DCGM_FI_PROF_NEW_THING'",
+    ]
+    assert next(label for label in identity.labels if "INFOROM" in label.name).optional
+
+
+def test_all_rows_that_cannot_be_shown_at_once() -> None:
+    """Without skip they are errors, each with its line; a wrong type is one also with it."""
+    text = configurations.pool(identity="own.yaml")
+    said = configurations.problems(text, {"own.yaml": SKIPPING.replace("skip", "error")})
+    assert [line.partition(": ")[0] for line in said] == ["own.yaml:7", "own.yaml:8"]
+    wrong = SKIPPING.replace("GPU_TEMP, gauge", "GPU_TEMP, gouge")
+    assert [line for line in configurations.problems(text, {"own.yaml": wrong}) if "the type 'gouge'" in line]
