@@ -16,7 +16,12 @@ from fakedev.commands.workload.devices import fields_from_json
 from fakedev.commands.workload.options import WorkloadOptions
 from fakedev.config import names
 from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
+from fakedev.config.identities.choice import (
+    DEFAULT_DEVICE,
+    likely_identities,
+    recognized_device,
+    recognized_instances,
+)
 from fakedev.config.listen import parse_listen, parse_per_node
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
@@ -222,7 +227,8 @@ class Captures:
         def compare() -> str:
             page = read_page(text)
             likely_identities(page.families, self._catalog, Report())
-            recognized_instances(page, recognized_device(page.label_values(), self._catalog), self._catalog)
+            device = recognized_device(page.label_values(), self._catalog) or DEFAULT_DEVICE
+            recognized_instances(page, device, self._catalog)
             result = compared(page, self._page)
             assert 0 <= result.percent <= 100
             assert all("\n" not in str(difference) for difference in result.differences)

@@ -15,6 +15,8 @@ from fakedev.exposition.numbers import version_number
 DEFAULT_DEVICE: Final = "h100-sxm5-80gb"
 #: Facts of a device type by which it is recognized.
 _TELLING: Final = ("product_name", "card_model", "pci_device_id")
+#: Labels with the name of the board.
+_NAME_LABELS: Final = ("modelName", "model_name", "name", "card_series", "card_model", "dev_name", "model")
 #: Labels with the version of the driver.
 _DRIVER_LABELS: Final = ("DCGM_FI_DRIVER_VERSION", "driver_version")
 #: An identity is likely if it has at least this share of the families that the likeliest has.
@@ -45,13 +47,29 @@ def likely_identities(families: Collection[str], catalog: Catalog, report: Repor
     return [name for name, count in shared.items() if count and count >= most * _LIKELY]
 
 
-def recognized_device(values: Collection[str], catalog: Catalog) -> str:
-    """The device type of the catalog that one of a page's label values names."""
+def recognized_device(values: Collection[str], catalog: Catalog) -> str | None:
+    """The device type of the catalog that one of a page's label values names; None when none does."""
     for name in catalog.device_names():
         loaded = catalog.device(name, Place("device"))
         if loaded and any(loaded.type.facts.get(fact) in values for fact in _TELLING):
             return loaded.type.name
-    return DEFAULT_DEVICE
+    return None
+
+
+def alike_devices(device: str, catalog: Catalog) -> list[str]:
+    """The names of the device types of the vendor of one, itself first."""
+    types = {}
+    for name in catalog.device_names():
+        loaded = catalog.device(name, Place("device"))
+        if loaded is not None:
+            types[loaded.type.name] = loaded.type.facts.get("vendor")
+    return [device, *(name for name, vendor in types.items() if vendor == types.get(device) and name != device)]
+
+
+def shown_board(page: CapturedPage) -> str:
+    """The name of a page's boards, as its labels have it; empty without."""
+    labels = (label for family in page.families.values() for sample in family.samples for label in sample.labels)
+    return next((value for name, value in labels if name in _NAME_LABELS), "")
 
 
 def recognized_instances(page: CapturedPage, device: str, catalog: Catalog) -> tuple[str, ...]:

@@ -180,7 +180,7 @@ counters:
   file: |
     DCGM_FI_DEV_GPU_TEMP, gauge, T.
     DCGM_FI_DEV_BAR1_USED, gauge, B.
-    DCGM_FI_PROF_NEW_THING, gauge, N.
+    ZZZ_NEWER_THAN_ALL, gauge, N.
     DCGM_FI_DEV_OEM_INFOROM_VER, label, I.
 """
 
@@ -190,9 +190,9 @@ def test_rows_that_are_left_out() -> None:
     configuration = configurations.loaded(configurations.pool(device="t4", identity="own.yaml"), {"own.yaml": SKIPPING})
     identity = configuration.identities["a"]
     assert [family.name for family in identity.families] == ["DCGM_FI_DEV_GPU_TEMP"]
-    assert [note for note in configuration.notes if "left out: DCGM" in note] == [
+    assert [note for note in configuration.notes if ": left out: " in note] == [
         "/conf/own.yaml:7: left out: DCGM_FI_DEV_BAR1_USED: the simulated state has nothing that this field shows",
-        "/conf/own.yaml:8: left out: DCGM_FI_PROF_NEW_THING: no field 'DCGM_FI_PROF_NEW_THING'",
+        "/conf/own.yaml:8: left out: ZZZ_NEWER_THAN_ALL: no field 'ZZZ_NEWER_THAN_ALL'",
     ]
     assert next(label for label in identity.labels if "INFOROM" in label.name).optional
 
