@@ -90,6 +90,8 @@ class Attribution:
         #: The owners of each unit by the workload's id, in the order of their start; None if the unit is free.
         self._holders: list[dict[str, Workload] | None] = [None] * roster.parts.unit_count
         self._lingering: dict[int, list[Workload]] = {}
+        #: How many owners without a pod a unit has; units without any are not in it.
+        self._without_pod: dict[int, int] = {}
 
     def add(self, workloads: Iterable[Workload]) -> None:
         """Workloads start: those with a pod or labels own their devices, and the devices of their tiles."""
@@ -130,6 +132,8 @@ class Attribution:
         other._holders = [self._holders[device] if device >= 0 else None for device in moves.old_of.tolist()]
         lingering = ((int(moves.new_of[device]), each) for device, each in self._lingering.items())
         other._lingering = {place: each for place, each in lingering if place >= 0}
+        counts = ((int(moves.new_of[device]), count) for device, count in self._without_pod.items())
+        other._without_pod = {place: count for place, count in counts if place >= 0}
         for workload, devices in chosen:
             if _is_owner(workload):
                 had = moves.followed(self._roster.parts.held(devices))
@@ -143,7 +147,10 @@ class Attribution:
         firsts = []
         for workload, device in holds:
             holders = self._holders[device]
-            firsts.append(holders is None or not workload.spec.pod or not _first(holders).spec.pod)
+            if not workload.spec.pod:
+                known = holders is not None and workload.workload_id in holders
+                self._without_pod[device] = self._without_pod.get(device, 0) + (not known)
+            firsts.append(holders is None or device in self._without_pod)
             if holders is None:
                 self._holders[device] = {workload.workload_id: workload}
             else:
@@ -158,10 +165,12 @@ class Attribution:
         firsts = []
         for device, ids in gone.items():
             holders = self._holders[device] or {}
-            with_pods = _first(holders).spec.pod and all(holders[each].spec.pod for each in ids)
-            firsts.append(not with_pods or next(iter(holders)) in ids)
+            firsts.append(next(iter(holders)) in ids or device in self._without_pod)
             for workload_id in ids:
-                del holders[workload_id]
+                if not holders.pop(workload_id).spec.pod:
+                    self._without_pod[device] -= 1
+            if not self._without_pod.get(device, 1):
+                del self._without_pod[device]
             self._holders[device] = dict(holders) if len(ids) > 1 and holders else holders or None
         self._changed(list(gone), firsts)
 
@@ -183,7 +192,7 @@ class Attribution:
         holders = self._holders[device]
         if not holders:
             return _FREE
-        return _facts(_first(holders)) if len(holders) == 1 else self.all_facts(device)[0]
+        return self.all_facts(device)[0] if device in self._without_pod else _facts(next(iter(holders.values())))
 
     def all_facts(self, device: int) -> list[dict[str, str]]:
         """As :meth:`facts`, for each container on a device: each container once, in the order of start.
@@ -310,11 +319,6 @@ def _without(devices: Positions, others: Positions, count: int) -> Positions:
 def _is_owner(workload: Workload) -> bool:
     """Whether labels of its devices come from a workload."""
     return bool(workload.spec.pod or workload.spec.labels)
-
-
-def _first(holders: Mapping[str, Workload]) -> Workload:
-    """The first owner of a device. Where it has no pod, any other one may be the first with a pod."""
-    return next(iter(holders.values()))
 
 
 def _container(workload: Workload) -> tuple[str, str, str]:
