@@ -95,7 +95,7 @@ def test_a_row_twice_is_noted(tmp_path: Path) -> None:
     ("row", "reason"),
     [
         ("DCGM_FI_DEV_GPU_TEMPS, gauge, x", "no field 'DCGM_FI_DEV_GPU_TEMPS'; did you mean 'DCGM_FI_DEV_GPU_TEMP'?"),
-        ("DCGM_FI_PROF_SM_OCCUPANCY, gauge, x", "the simulated state has nothing that this field shows"),
+        ("DCGM_FI_DEV_BAR1_USED, gauge, x", "the simulated state has nothing that this field shows"),
         ("DCGM_FI_DEV_BAR1_TOTAL, gauge, x", "the simulated state has nothing that this field shows"),
         ("DCGM_FI_DEV_GPU_TEMP, gage, x", "the type 'gage' is none of gauge, counter, label"),
         ("DCGM_FI_DEV_GPU_TEMP, label, x", "can only be a gauge or a counter, not label"),

@@ -28,7 +28,7 @@ REASONS: Final = (
     (r"NVLINK", "the state has no such NVLink counter or link"),
     (r"MIG", "they describe GPU instances to programs; they are not metrics"),
     (r"BANKS_REMAP", "how many banks a board has is not known"),
-    (r"PROF_", "the state has no such pipe, engine, occupancy or cache"),
+    (r"PROF_", "the state has no such pipe, cache or link between chips"),
     (r"VIOLATION|SYNC_BOOST", "base clocks, and boards that boost together, are not simulated"),
     (r"APP_|AUTOBOOST|SUPPORTED_CLOCKS|MAX_VIDEO", "application clocks, and lists of clocks, are not simulated"),
     (r"BAR1|AFFINITY|TOPOLOGY|PCI_|PCIE_COUNT|COUNT$|VISIBLE", "a board knows only the PCIe link of its host"),
