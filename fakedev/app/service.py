@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import ILogObserver
 
 from fakedev import __version__
@@ -197,7 +198,11 @@ def _hpc_jobs(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> H
     jobs = configuration.hpc_jobs
     if jobs is None:
         return None
-    return HpcJobFolder(hub, jobs.folder, jobs.node, jobs.is_written, jobs.every_seconds, reactor)
+
+    def in_thread(work: Callable[[], Any]) -> Deferred[Any]:
+        return deferToThreadPool(reactor, reactor.getThreadPool(), work)
+
+    return HpcJobFolder(hub, jobs.folder, jobs.node, jobs.is_written, jobs.every_seconds, reactor, in_thread)
 
 
 def _cluster(

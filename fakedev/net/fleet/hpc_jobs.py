@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
 from fakedev.net.fleet.workloads import WorkloadHub
@@ -55,9 +54,14 @@ def read_jobs(folder: str) -> Jobs:
         if not os.path.isfile(path) or name.startswith("."):
             continue
         with open(path, "rb") as stream:
-            lines = stream.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
-        found[name] = tuple(dict.fromkeys(filter(None, map(str.strip, lines))))[:_MAX_JOBS]
+            found[name] = jobs_of(stream.read(_MAX_BYTES))
     return found
+
+
+def jobs_of(content: bytes) -> tuple[str, ...]:
+    """The jobs of a file's content: a line each, each once, the first 64."""
+    lines = content.decode("utf-8", "replace").splitlines()
+    return tuple(dict.fromkeys(filter(None, map(str.strip, lines))))[:_MAX_JOBS]
 
 
 class HpcJobFolder(Service):
@@ -80,7 +84,7 @@ class HpcJobFolder(Service):
         is_written: bool,
         every_seconds: float,
         clock: IReactorTime,
-        in_thread: InThread[Any] = deferToThread,
+        in_thread: InThread[Any],
     ) -> None:
         self.setName("hpc-jobs")
         self._hub = hub
@@ -127,23 +131,23 @@ class HpcJobFolder(Service):
         try:
             if self._is_written:
                 await self._write()
+                trouble = ""
             else:
-                self._follow(await self._in_thread(lambda: read_jobs(self._folder)))
+                trouble = self._follow(await self._in_thread(lambda: read_jobs(self._folder)))
         except CannotWrite as error:
-            self._tell(str(error))
+            trouble = str(error)
         except OSError as error:
-            self._tell(f"{error.filename or self._folder}: {plain_reason(error)}")
-        else:
-            self._tell("")
-
-    def _tell(self, trouble: str) -> None:
-        """Log what is wrong, once until it changes."""
+            trouble = f"{error.filename or self._folder}: {plain_reason(error)}"
+        # Once, until it is another one.
         if trouble and trouble != self.trouble:
             self.log.warn("hpc-jobs: {trouble}", trouble=trouble)
         self.trouble = trouble
 
-    def _follow(self, jobs: Jobs) -> None:
-        """Start and stop workloads, so that they are the jobs of the folder."""
+    def _follow(self, jobs: Jobs) -> str:
+        """Start and stop workloads, so that they are the jobs of the folder.
+
+        :returns: why some job is not shown; empty when all are.
+        """
         fleet = self._hub.fleet
         node = fleet.roster.node(self._node)
         indices = {facts.get("uuid", ""): index for index, facts in enumerate(fleet.facts(node))} if node else {}
@@ -155,18 +159,19 @@ class HpcJobFolder(Service):
         running = fleet.workloads.by_id
         gone = [key for key, workload in self._ids.items() if key not in wanted or workload not in running]
         self._hub.end([self._ids.pop(key) for key in gone], "its job is no longer in the folder")
-        for index, job in wanted:
-            if (index, job) not in self._ids:
-                self._start(index, job)
+        troubles = [self._start(index, job) for index, job in wanted if (index, job) not in self._ids]
+        return next(filter(None, troubles), "")
 
-    def _start(self, index: int, job: str) -> None:
+    def _start(self, index: int, job: str) -> str:
+        """Start the workload of a job; why it cannot, or an empty text."""
         fields = {
             "name": _NAME, "devices": f"{self._node}/{index}", "profile": "0:0:0", "labels": {LABEL: job},
         }  # fmt: skip
         try:
             self._ids[index, job] = self._hub.start(workload_from_fields(fields))
         except Refused as error:
-            self._tell(f"{self._folder}/{index}: the job {job[:40]!r} is not shown: {error}")
+            return f"{self._folder}/{index}: the job {job[:40]!r} is not shown: {error}"
+        return ""
 
     async def _write(self) -> None:
         """Write the files of GPUs whose jobs have changed; remove those that were written, and have no jobs now."""

@@ -143,6 +143,18 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     assert (scene.shown("hpc_job")[0], scene.service.trouble) == (("5",), "")
 
 
+def test_a_job_that_cannot_be_shown(tmp_path: Path) -> None:
+    """It is told once with its file, and the others are shown."""
+    scene = Scene(tmp_path)
+    (tmp_path / "0").write_text("x" * 2000 + "\n17\n")
+    scene.later()
+    first = scene.service.trouble
+    assert first.startswith(f"{tmp_path}/0: the job 'xxxx")
+    scene.later()
+    assert scene.service.trouble == first
+    assert scene.shown("hpc_job")[0] == ("17",)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
