@@ -111,7 +111,8 @@ def _counter(place: Place, row: list[str], table: FieldTable, report: Report) ->
     if kind not in _KINDS:
         report.problem(place, f"{name}: the type {kind[:_SHOWN]!r} is none of {', '.join(_KINDS)}")
         return None
-    if (kind == "label") != bool(shown["label"]):
+    # Also a fact that is a number can be a label.
+    if not (shown["label"] or shown["fact"]) if kind == "label" else shown["label"]:
         right = "a label" if shown["label"] else "a gauge or a counter"
         report.problem(place, f"{name}: can only be {right}, not {kind}")
         return None

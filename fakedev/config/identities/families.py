@@ -252,7 +252,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
     families, labels = [], []
     for counter in read_counters(text, place, table, report, skips_unknown=skips_unknown):
         if counter.kind == "label":
-            labels.append(LabelSpec(counter.name, counter.shows["label"], skips_unknown))
+            labels.append(LabelSpec(counter.name, counter.shows["label"] or counter.shows["fact"], skips_unknown))
             continue
         shown = _variant(counter, values, making, report) or counter.shows["rows"] or (counter.shows,)
         rows = tuple(read_row(each, {}, report, table.level) for each in shown)

@@ -204,3 +204,25 @@ def test_all_rows_that_cannot_be_shown_at_once() -> None:
     assert [line.partition(": ")[0] for line in said] == ["own.yaml:7", "own.yaml:8"]
     wrong = SKIPPING.replace("GPU_TEMP, gauge", "GPU_TEMP, gouge")
     assert [line for line in configurations.problems(text, {"own.yaml": wrong}) if "the type 'gouge'" in line]
+
+
+#: Rows that the guides of cloud vendors have, beside those of the exporter's own files.
+OF_VENDORS = (
+    "DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_PIPE_FP64_ACTIVE",
+    "DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
+    "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", "DCGM_FI_DEV_LOW_UTIL_VIOLATION", "DCGM_FI_DEV_RELIABILITY_VIOLATION",
+    "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_COUNT", "DCGM_FI_DEV_MEM_MAX_OP_TEMP",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["h100", "t4"])
+def test_counters_of_cloud_vendors(device: str) -> None:
+    """All load, on boards with and without NVLink and a sensor of the memory; facts are labels."""
+    rows = [f"{name}, gauge, X." for name in OF_VENDORS]
+    rows += [f"{name}, label, X." for name in ("DCGM_FI_DEV_BRAND", "DCGM_FI_NVML_VERSION", "DCGM_FI_DEV_ECC_CURRENT")]
+    own = "name: own\nbased-on: dcgm\ncounters: |\n" + "".join(f"  {row}\n" for row in rows)
+    configuration = configurations.loaded(configurations.pool(device=device, identity="own.yaml"), {"own.yaml": own})
+    labels = {label.name: label.value for label in configuration.identities["a"].labels}
+    assert len(configuration.identities["a"].families) == len(OF_VENDORS)
+    assert labels["DCGM_FI_DEV_ECC_CURRENT"] == "{ecc_mode}"
+    assert {"DCGM_FI_DEV_BRAND", "DCGM_FI_NVML_VERSION"} <= labels.keys()
