@@ -229,6 +229,7 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
         "log": (now.logging, after.logging),
         "tester": ((now.plans, now.reports), (after.plans, after.reports)),
         "journal": (now.journal, after.journal),
+        "hpc-jobs": (now.hpc_jobs, after.hpc_jobs),
         "kubernetes": (_without_ports(now.kubernetes), _without_ports(after.kubernetes)),
     }
     if now.queues is not None and after.queues is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import ILogObserver
 
 from fakedev import __version__
@@ -24,6 +25,7 @@ from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
+from fakedev.net.fleet.hpc_jobs import HpcJobFolder
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
@@ -181,6 +183,7 @@ def make_application(
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             stalls,
             cluster.follower if cluster else None,
+            _hpc_jobs(configuration, hub, reactor),
             announcement,
         ],
         recorder=recorder,
@@ -188,6 +191,18 @@ def make_application(
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
     )
+
+
+def _hpc_jobs(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> HpcJobFolder | None:
+    """The folder with the jobs of GPUs; None without."""
+    jobs = configuration.hpc_jobs
+    if jobs is None:
+        return None
+
+    def in_thread(work: Callable[[], Any]) -> Deferred[Any]:
+        return deferToThreadPool(reactor, reactor.getThreadPool(), work)
+
+    return HpcJobFolder(hub, jobs.folder, jobs.node, jobs.is_written, jobs.every_seconds, reactor, in_thread)
 
 
 def _cluster(

@@ -1,4 +1,4 @@
-"""``fakedev diff``: the differences between the pages of two identities."""
+"""``fakedev diff``: the differences between the pages of two identities, by kind."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Report
-from fakedev.exposition.identity_diff import identity_differences
+from fakedev.exposition.identity_diff import grouped_differences
 
 
 def diff(arguments: Sequence[str]) -> int:
-    """Print the differences, a line each.
+    """Print the differences: of each kind a line with its name, then a line for each.
 
     :returns: 0.
     :raises ConfigurationError: when there is no such identity.
@@ -31,5 +31,8 @@ def diff(arguments: Sequence[str]) -> int:
         named_identity(name, catalog, report, f"fakedev diff: {which}")
         for name, which in ((options.old, "A"), (options.new, "B"))
     )
-    write_text(sys.stdout, "".join(f"{line}\n" for line in identity_differences(old, new)))
+    for note in report.notes:
+        print(note, file=sys.stderr)
+    groups = grouped_differences(old, new).items()
+    write_text(sys.stdout, "".join(f"{kind}:\n" + "".join(f"  {line}\n" for line in lines) for kind, lines in groups))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from fakedev.config.load import load
@@ -22,7 +23,11 @@ _EPOCH_SECONDS: Final = 1_700_000_000
 
 
 def sample_page(
-    identity: str, device: str, instances: Sequence[str] = (), faults: Sequence[Mapping[str, object]] = ()
+    identity: str,
+    device: str,
+    instances: Sequence[str] = (),
+    faults: Sequence[Mapping[str, object]] = (),
+    facts: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Identity, str]:
     """The page of a node of two boards, one idle and one fully busy for two minutes.
 
@@ -30,11 +35,13 @@ def sample_page(
     :param device: name in the catalog, or path.
     :param instances: the profiles of the instances that each board is divided into; empty for none.
     :param faults: in the form of the configuration.
+    :param facts: of the boards, in place of those of their type.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     pool: dict[str, object]
     pool = {"name": "sample", "nodes": ["node-1"], "device": device, "devices-per-node": 2, "identity": identity}
     pool |= {"mig": list(instances)} if instances else {}
+    pool |= {"labels": dict(facts)} if facts else {}
     tree = {
         "fleet": {"epoch": str(_EPOCH_SECONDS), "pools": [pool]},
         "web": [],

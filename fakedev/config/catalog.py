@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fakedev.config.devices.devices import load_device
 from fakedev.config.devices.keys import DEVICE_TYPE
 from fakedev.config.identities.counters import FieldTable
 from fakedev.config.identities.identities import load_identity
 from fakedev.config.identities.keys import IDENTITY
+from fakedev.config.identities.releases import Releases, chosen_release, composed, releases_in
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.names import is_path
 from fakedev.config.original import (
@@ -111,7 +112,9 @@ class Catalog:
         written = re.compile(rf"(?:\bname: *['\"]?|^ *){re.escape(name)}(?![\w:])", re.MULTILINE)
         for file in self._files.catalog_names(_IDENTITIES):
             if written.search(self._files.peek_catalog(_IDENTITIES, file)):
-                loaded: LoadedIdentity | None = self._of_catalog(_IDENTITIES, file, Report())
+                releases = releases_in(self._files.peek_catalog(_IDENTITIES, file))
+                release = releases.every[0].name if releases else ""
+                loaded: LoadedIdentity | None = self._of_catalog(_IDENTITIES, file, Report(), release)
                 for family in loaded.identity.families if loaded else ():
                     if family.name == name:
                         return family
@@ -125,19 +128,24 @@ class Catalog:
         """Names of the catalog's identities, with and without version."""
         return tuple(self._names(_IDENTITIES))
 
-    def read_catalog_file(self, folder: str, file: str, report: Report) -> object:
-        """The device type, identity or table of fields in a file of the catalog; None when it is wrong."""
+    def read_catalog_file(self, folder: str, file: str, report: Report, release: str = "") -> object:
+        """The device type, identity or table of fields in a file of the catalog; None when it is wrong.
+
+        :param release: which identity, in a file with several releases.
+        """
         node = read_document(self._files.read_catalog(folder, file), f"catalog/{folder}/{file}", report)
         if node is None:
             return None
+        if release and isinstance(node, Table):
+            node = composed(node, release)
         if folder == _DEVICES:
             return load_device(node, report)
         return load_identity(node, report, self) if folder == _IDENTITIES else FieldTable.read(node, report)
 
     def _device(self, name: str, place: Place) -> LoadedDevice | None:
         if not is_path(name):
-            file = self._file(_DEVICES, name, place, "device type")
-            return self._of_catalog(_DEVICES, file, self._report) if file else None
+            entry = self._entry(_DEVICES, name, place, "device type")
+            return self._of_catalog(_DEVICES, entry.file, self._report) if entry else None
         node = self._document(name, place, "the device type")
         if node is None:
             return None
@@ -147,8 +155,8 @@ class Catalog:
 
     def _identity(self, name: str, place: Place) -> LoadedIdentity | None:
         if not is_path(name):
-            file = self._file(_IDENTITIES, name, place, "identity")
-            return self._of_catalog(_IDENTITIES, file, self._report) if file else None
+            entry = self._entry(_IDENTITIES, name, place, "identity")
+            return self._of_catalog(_IDENTITIES, entry.file, self._report, entry.release) if entry else None
         node = self._document(name, place, "the identity")
         if node is None:
             return None
@@ -156,27 +164,39 @@ class Catalog:
             return load_original_identity(node, self._report, self.family)
         return load_identity(node, self._report, self)
 
-    def _of_catalog(self, folder: str, file: str, report: Report) -> Any:
+    def _of_catalog(self, folder: str, file: str, report: Report, release: str = "") -> Any:
         """What a file of the catalog holds. The package's own files are read once in the life of a program."""
         if not self._files.has_own_catalog:
-            return self.read_catalog_file(folder, file, report)
-        found = _own(folder, file)
+            return self.read_catalog_file(folder, file, report, release)
+        found = _own(folder, file, release)
         for each in found.files:
             self._files.read_catalog(*each)
         report.extend(found.report)
         return found.value
 
-    def _file(self, folder: str, name: str, place: Place, what: str) -> str | None:
-        """The file of the catalog that has a name; None when there is none, which is reported."""
+    def _entry(self, folder: str, name: str, place: Place, what: str) -> _Entry | None:
+        """Where the catalog has a name; None when there is none, which is reported."""
         names = self._names(folder)
-        file = names.get(name) or names.get(name.casefold())
-        if file is None:
+        entry = names.get(name) or names.get(name.casefold())
+        bare, _, version = name.partition("@")
+        releases = names[bare].releases if entry is None and version and bare in names else None
+        why = ""
+        if releases is not None:
+            try:
+                release, remark = chosen_release(version, releases)
+            except ValueError as error:
+                why = f": {error}"
+            else:
+                if remark:
+                    self._report.note(place, f"{name}: {remark}")
+                return names[f"{bare}@{release}"]
+        if entry is None:
             hint = did_you_mean(name, [each for each in names if not each.startswith(_PCI_DEVICE)], "; ")
             list_all = f"fakedev {folder} lists all; a file of your own is named by its path"
-            self._report.problem(place, f"no {what} {name!r}{hint or ':'} {list_all}")
-        return file
+            self._report.problem(place, f"no {what} {name!r}{why}{hint or (';' if why else ':')} {list_all}")
+        return entry
 
-    def _names(self, folder: str) -> Mapping[str, str]:
+    def _names(self, folder: str) -> Mapping[str, _Entry]:
         return _own_index(folder) if self._files.has_own_catalog else _index(self._files, folder)
 
     def _document(self, path: str, place: Place, what: str, *, variables: bool = True) -> Node | None:
@@ -218,35 +238,50 @@ class _Own:
     files: tuple[tuple[str, str], ...]
 
 
+class _Entry(NamedTuple):
+    """Where the catalog has something.
+
+    :ivar release: of a file with several releases, the one that a name means.
+    :ivar releases: all of these.
+    """
+
+    file: str
+    release: str = ""
+    releases: Releases | None = None
+
+
 @cache
-def _own(folder: str, file: str) -> _Own:
-    """Loads a file of the package's own catalog; there are some thirty, so the cache is small."""
+def _own(folder: str, file: str, release: str) -> _Own:
+    """Loads a file of the package's own catalog; there are some forty, so the cache is small."""
     files, report = Files(), Report()
-    value = Catalog(files, report).read_catalog_file(folder, file, report)
+    value = Catalog(files, report).read_catalog_file(folder, file, report, release)
     return _Own(value, report, files.catalog_files)
 
 
 @cache
-def _own_index(folder: str) -> Mapping[str, str]:
+def _own_index(folder: str) -> Mapping[str, _Entry]:
     return _index(Files(), folder)
 
 
-def _index(files: Files, folder: str) -> Mapping[str, str]:
-    """Name, alias and name@version to the file of the catalog; a name without version is its default version."""
-    names: dict[str, str] = {}
+def _index(files: Files, folder: str) -> Mapping[str, _Entry]:
+    """Name, alias and name@version to the place in the catalog; a name without version is its default version."""
+    names: dict[str, _Entry] = {}
     for file in files.catalog_names(folder):
+        text = files.peek_catalog(folder, file)
         stem = file.removesuffix(".yaml")
-        lines = {
-            key: _REMARK.split(value, maxsplit=1)[0].strip(" \t")
-            for key, value in _NAME_LINE.findall(files.peek_catalog(folder, file))
-        }
-        names[stem] = file
+        lines = {key: _REMARK.split(value, maxsplit=1)[0].strip(" \t") for key, value in _NAME_LINE.findall(text)}
+        releases = releases_in(text) if folder == _IDENTITIES else None
+        if releases is not None:
+            names |= {f"{stem}@{each.name}": _Entry(file, each.name, releases) for each in releases.every}
+            names[stem] = _Entry(file, releases.default, releases)
+            continue
+        names[stem] = _Entry(file)
         bare = stem.partition("@")[0]
         if bare not in names or lines.get("default") == "true":
-            names[bare] = file
+            names[bare] = _Entry(file)
         for alias in lines.get("aliases", "").strip("[]").split(","):
             if alias.strip(" \"'"):
-                names.setdefault(alias.strip(" \"'"), file)
+                names.setdefault(alias.strip(" \"'"), _Entry(file))
     return MappingProxyType(names)
 
 

@@ -146,6 +146,19 @@ class Journal:
 
 
 @dataclass(frozen=True)
+class HpcJobs:
+    """The folder with the jobs of a node's GPUs.
+
+    :param is_written: of the workloads with the label ``hpc_job``; else it is followed.
+    """
+
+    folder: str
+    node: str
+    is_written: bool = False
+    every_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
 class Configuration:
     """All settings of a service.
 
@@ -158,6 +171,7 @@ class Configuration:
     :param reports: files that the tester writes its results to at the end.
     :param journal: None for no file.
     :param kubernetes: None: there is no cluster.
+    :param hpc_jobs: None: jobs are in no folder.
     :param watch: reload whenever a file of the configuration changes.
     :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
@@ -180,3 +194,4 @@ class Configuration:
     notes: tuple[str, ...]
     source: Values
     topology: Topology | None = None
+    hpc_jobs: HpcJobs | None = None

@@ -9,7 +9,7 @@ from fakedev.config.pools.keys import FLEET
 from fakedev.config.queues import QUEUES
 from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, Size, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
 from fakedev.config.workloads import BASE
 from fakedev.spec.limits import Limits
@@ -73,6 +73,26 @@ LOG = Section(
     doc="Logging, to standard error.",
 )
 
+HPC_JOBS = Section(
+    "hpc-jobs",
+    (
+        Key(
+            "folder", Text("path", longest=4096),
+            "A folder with a file for each GPU, named by its index (or its UUID), with a job on each line.",
+        ),
+        Key("node", Text(), "The node whose GPUs these are.", default_words="the first node"),
+        Key(
+            "from",
+            Choice(("files", "workloads")),
+            "What the jobs come from: others write the files, and pages show the jobs; or fakedev writes them, of "
+            "the workloads with the label hpc_job.",
+            default="files",
+        ),
+        Key("every", Duration(0.1, 86400.0), "How often, in real time.", default=30.0),
+    ),
+    doc="The jobs of GPUs, as dcgm-exporter's --hpc-job-mapping-dir (identities.md).",
+)
+
 CONFIGURATION = Section(
     "",
     (
@@ -100,6 +120,7 @@ CONFIGURATION = Section(
         ),
         Key("limits", LIMITS, "How much workloads and faults may take."),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
+        Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
         Key("log", LOG, "Logging, to standard error."),
         Key(
             "watch",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fakedev.config.applied_profiles import load_profiles
 from fakedev.config.catalog import Catalog
-from fakedev.config.configuration import Configuration, Journal, Logging, WorkloadPorts
+from fakedev.config.configuration import Configuration, HpcJobs, Journal, Logging, WorkloadPorts
 from fakedev.config.devices.checks import check_identity, note_unused_labels
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.faults import fault_rules, load_faults
@@ -25,7 +25,7 @@ from fakedev.config.queues import load_queues
 from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Node, Place, Report, Scalar, Table
-from fakedev.config.schema.schema import INVALID, Values
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.workloads import load_base
 from fakedev.sim.devices.relations import Relations
@@ -154,6 +154,7 @@ def _built(
         logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
         kubernetes=kubernetes,
+        hpc_jobs=_hpc_jobs(values["hpc-jobs"], folder, nodes, report),
         watch=values["watch"] if values.given("watch") else topology is not None,
         topology=topology,
         notes=report.notes,
@@ -189,6 +190,19 @@ def _journal(values: Values, folder: str) -> Journal | None:
     if values["file"] is None:
         return None
     return values.build(Journal, file=os.path.join(folder, values["file"]), max_bytes=int(values["max-size"]))
+
+
+def _hpc_jobs(values: Values, folder: str, nodes: Iterable[str], report: Report) -> HpcJobs | None:
+    """The folder of jobs; None without."""
+    if values["folder"] is None:
+        return None
+    known = list(nodes)
+    name = values["node"] or next(iter(known), "")
+    if known and name not in known:
+        report.problem(values.place_of("node"), f"node: no node {name!r}{did_you_mean(name, known, '; ')}")
+    return values.build(
+        HpcJobs, folder=os.path.join(folder, values["folder"]), node=name, is_written=values["from"] == "workloads"
+    )
 
 
 def _note_labels(pools: list[LoadedPool], report: Report) -> None:

@@ -43,6 +43,7 @@ class Making:
     :param numbers: the format of all numbers; None: that of each family.
     :param windows: the seconds over which tallies are counted, by the names that rows use.
     :param sample_seconds: the interval at which the exporter takes the samples that it counts.
+    :param variants: the names of the variants of fields that show other rows than usual.
     """
 
     order: str = "given"
@@ -50,6 +51,7 @@ class Making:
     numbers: NumberFormat | None = None
     windows: Mapping[str, float] = field(default_factory=dict)
     sample_seconds: float = 30.0
+    variants: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Quirk:
     :param labels: labels that replace those of the same names.
     :param renamed: old to new names of labels.
     :param without: labels that are left out.
+    :param added: labels that are added to those of all rows; ``leading`` ones behind the other leading ones.
     """
 
     name: str
@@ -68,12 +71,16 @@ class Quirk:
     labels: tuple[LabelSpec, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    added: tuple[LabelSpec, ...] = ()
 
     def shown_by(self, identity: Identity) -> Identity:
         """An identity with this quirk."""
         leading = sum(label.name not in self.without for label in identity.labels[: identity.leading_labels])
         of_levels = tuple((level, self._changed(labels)) for level, labels in identity.labels_of_levels)
         labels = self._changed(identity.labels)
+        in_front = tuple(label for label in self.added if label.leading)
+        others = tuple(label for label in self.added if not label.leading)
+        labels, leading = (*labels[:leading], *in_front, *labels[leading:], *others), leading + len(in_front)
         return replace(identity, labels=labels, leading_labels=leading, labels_of_levels=of_levels)
 
     def _changed(self, labels: Iterable[LabelSpec]) -> tuple[LabelSpec, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,12 +36,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class CapturedFamily:
-    """One family of a page; ``kind`` is the word of its TYPE line, ``help`` is None without a HELP line."""
+    """One family of a page; ``kind`` is the word of its TYPE line, ``help`` is None without a HELP line.
+
+    :ivar has_type: whether there is a TYPE line; without one the kind is ``untyped``.
+    """
 
     name: str
     kind: str
     help: str | None
     samples: tuple[Sample, ...]
+    has_type: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class CapturedPage:
 
     families: Mapping[str, CapturedFamily]
     is_declared_first: bool
+
+    def without(self, names: Collection[str]) -> CapturedPage:
+        """The same page without some families."""
+        kept = {name: family for name, family in self.families.items() if name not in names}
+        return CapturedPage(kept, self.is_declared_first)
 
     def label_values(self) -> frozenset[str]:
         """All label values."""
@@ -93,7 +102,7 @@ def read_page(text: str, done: Callable[[float], None] = _no_progress) -> Captur
             sample = Sample(tuple(_LABEL.findall(match[2] or "")), match[3], match[4] is not None)
             samples.setdefault(_family_of(match[1], kinds), []).append(sample)
     families = {
-        name: CapturedFamily(name, kinds.get(name, "untyped"), helps.get(name), tuple(found))
+        name: CapturedFamily(name, kinds.get(name, "untyped"), helps.get(name), tuple(found), name in kinds)
         for name, found in samples.items()
     }
     return CapturedPage(families, len(kinds) > 1 and not declared_after)

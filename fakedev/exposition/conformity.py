@@ -2,8 +2,8 @@
 
 Each family of either page has seven aspects: presence on both pages, TYPE, HELP, label names in order, number format,
 range of the numbers, and position among the families. A family of only one page differs in all of them; aspects that
-need samples are skipped without samples. Values are not compared, only their magnitudes, which differ between percents
-and ratios, or bytes and MiB.
+need samples are skipped without samples. Of a fragment, TYPE and HELP count only where it has them. Values are not
+compared, only their magnitudes, which differ between percents and ratios, or bytes and MiB.
 """
 
 from __future__ import annotations
@@ -59,16 +59,27 @@ class Conformity:
 
     :ivar aspects: the number of compared aspects.
     :ivar met: the number of equal ones.
+    :ivar distance: how far the highest numbers of gauges are apart, as a mean of logarithms: of two pages that are
+        equally similar, that of the more similar board has less.
     """
 
     differences: tuple[Difference, ...]
     aspects: int
     met: int
+    distance: float = 0.0
 
     @property
     def percent(self) -> float:
         """The share of equal aspects."""
         return 100.0 * self.met / self.aspects if self.aspects else 100.0
+
+    @property
+    def by_aspect(self) -> dict[str, list[Difference]]:
+        """The differences of each aspect, in the order of ``ASPECTS``; aspects without any are left out."""
+        groups: dict[str, list[Difference]] = {aspect: [] for aspect in (*ASPECTS, "layout")}
+        for difference in self.differences:
+            groups[difference.aspect].append(difference)
+        return {aspect: found for aspect, found in groups.items() if found}
 
 
 def _written(value: float, number: NumberFormat) -> str:
@@ -78,11 +89,12 @@ def _written(value: float, number: NumberFormat) -> str:
 def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = False) -> Conformity:
     """Compare a page with a captured one.
 
-    :param is_fragment: the capture is a part of a page, so families that it lacks do not count.
+    :param is_fragment: the capture is a part of a page, so families and declarations that it lacks do not count.
     """
     differences: list[Difference] = []
     aspects = 1
-    if capture.is_declared_first != page.is_declared_first:
+    declares = any(family.has_type or family.help is not None for family in capture.families.values())
+    if capture.is_declared_first != page.is_declared_first and (declares or not is_fragment):
         where = "before all lines" if capture.is_declared_first else "before the lines of their family"
         differences.append(Difference("", "layout", f"the capture has HELP and TYPE {where}"))
     lost = len(differences)
@@ -98,6 +110,11 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
         if not theirs.samples or not ours.samples:
             aspects -= len(_OF_SAMPLES)
         found = _family_differences(theirs, ours, is_misplaced=name in misplaced)
+        if is_fragment:
+            declared = {"TYPE": theirs.has_type, "HELP": theirs.help is not None}
+            missing = {aspect for aspect, is_there in declared.items() if not is_there}
+            aspects -= len(missing)
+            found = [difference for difference in found if difference.aspect not in missing]
         differences += found
         lost += len(found)
     for name in page.families:
@@ -105,7 +122,9 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
             differences.append(Difference(name, "family", "the capture does not have it"))
             aspects += len(ASPECTS)
             lost += len(ASPECTS)
-    return Conformity(tuple(differences), aspects, aspects - lost)
+    distances = [_distance(capture.families[name], page.families[name]) for name in shared]
+    distance = sum(distances) / len(distances) if distances else 0.0
+    return Conformity(tuple(differences), aspects, aspects - lost, distance)
 
 
 def _family_differences(theirs: CapturedFamily, ours: CapturedFamily, *, is_misplaced: bool) -> list[Difference]:
@@ -190,6 +209,14 @@ def _range(theirs: CapturedFamily, ours: CapturedFamily) -> str:
     if min(has) * _MAGNITUDE < min(wanted) or max(has) > max(wanted) * _MAGNITUDE:
         return f"{_span(wanted)} in the capture, {_span(has)} on the page"
     return ""
+
+
+def _distance(theirs: CapturedFamily, ours: CapturedFamily) -> float:
+    """How far the highest numbers of a family are apart, as a logarithm; 0 for counters, a factor of 30 for a zero."""
+    wanted, has = _magnitudes(theirs.samples), _magnitudes(ours.samples)
+    if "counter" in (theirs.kind, ours.kind) or not (wanted or has):
+        return 0.0
+    return abs(math.log(max(wanted) / max(has))) if wanted and has else math.log(_MAGNITUDE)
 
 
 def _magnitudes(samples: Sequence[Sample]) -> list[float]:

@@ -54,9 +54,13 @@ class Family:
             else:
                 row = self._rows[number]
                 level = state.levels[self._levels[number]]
+                is_of_fact = bool(row.fact) and lines.numbers is not None
+                if is_of_fact and number not in lines.numbered_rows:
+                    found.append((number, False))
+                    continue
                 where = slice(None) if lines.rows is None else lines.rows == number
                 is_there = _is_there(level, row, self._needed[number], lines.positions[where])
-                if row.fact and lines.numbers is not None:
+                if is_of_fact and lines.numbers is not None:
                     is_there = is_there & ~np.isnan(lines.numbers[where])
                 found.append((number, is_there))
         if not found:
@@ -101,9 +105,12 @@ class Family:
             return of_facts * self._units[number]
         if not row.quantity:
             return np.full(len(positions), row.constant)
-        values: Floats = level.arrays[row.quantity][positions]
-        for name in row.plus:
-            values = values + level.arrays[name][positions]
+        if row.without_it is not None and not _has_all(level, row):
+            values = _with_substitute(level, row, row.without_it, positions)
+        else:
+            values = level.arrays[row.quantity][positions]
+            for name in row.plus:
+                values = values + level.arrays[name][positions]
         if row.per:
             whole = level.arrays[row.per][positions]
             values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
@@ -117,6 +124,23 @@ def _any_set(values: Floats, bits: int) -> Floats:
     has_bits = np.abs(values) < _TOO_LARGE
     is_set = (np.where(has_bits, values, 0.0).astype(np.int64) & bits) != 0
     return np.where(has_bits, is_set.astype(np.float64), values)
+
+
+def _has_all(level: Level, row: RowSpec) -> bool:
+    """Whether all entities of a level have the quantities of a row."""
+    return all(name in level.arrays and name not in level.present for name in (row.quantity, *row.plus))
+
+
+def _with_substitute(level: Level, row: RowSpec, substitute: float, positions: NDArray[np.int64]) -> Floats:
+    """The sum of a row's quantities, and the substitute for entities without one of them; shape as ``positions``."""
+    values, has = np.zeros(len(positions)), np.ones(len(positions), dtype=np.bool_)
+    for name in (row.quantity, *row.plus):
+        if name not in level.arrays:
+            return np.full(len(positions), substitute)
+        values += level.arrays[name][positions]
+        if name in level.present:
+            has &= level.present[name][positions]
+    return np.where(has, values, substitute)
 
 
 def _is_there(

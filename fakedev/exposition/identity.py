@@ -73,6 +73,7 @@ class LabelSpec:
 
     :param texts: (value, text) pairs that replace values; other values become ``otherwise`` if there are any.
     :param leading: a row's own label that stays with the leading ones of the identity when others are sorted.
+    :param only_with: a fact without which the label is omitted; empty for none.
     """
 
     name: str
@@ -81,6 +82,7 @@ class LabelSpec:
     texts: tuple[tuple[str, str], ...] = ()
     otherwise: str = ""
     leading: bool = False
+    only_with: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,9 @@ class RowSpec:
     :param fact: a template of the number if ``quantity`` is empty; an entity whose text is no number has no row.
     :param bits: show 1 if the quantity, a mask, has any of these bits, else 0; 0 shows the quantity itself.
     :param within: the name of the identity's window over which its tallies are counted; empty for none.
+    :param between: two versions: ``fact`` is one, and only an entity whose version is at least the first and below the
+        second has a row, which shows 0; empty for no such condition.
+    :param without_it: what it shows for an entity that does not have the quantities; None: it has no row.
     """
 
     quantity: str
@@ -111,11 +116,14 @@ class RowSpec:
     fact: str = ""
     bits: int = 0
     within: str = ""
+    between: tuple[str, ...] = ()
+    without_it: float | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The quantities that an entity must have to be shown."""
-        names = (self.quantity, *self.plus, self.per, self.requires)
+        own = (self.quantity, *self.plus) if self.without_it is None else ()
+        names = (*own, self.per, self.requires)
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
@@ -126,7 +134,8 @@ class RowSpec:
     @property
     def named(self) -> tuple[str, ...]:
         """All quantities that it depends on."""
-        return tuple(dict.fromkeys((*self.needed, *self.where, *self.unless)))
+        every = (self.quantity, *self.plus, *self.needed, *self.where, *self.unless)
+        return tuple(dict.fromkeys(name for name in every if name))
 
     @property
     def is_conditional(self) -> bool:
@@ -171,6 +180,7 @@ class Identity:
     :param health: the exporter's answer at /health; empty for fakedev's own answer.
     :param health_headers: further headers of that answer.
     :param landing: the title of its page at /; empty without such a page.
+    :param answers_post: its /metrics answers POST as it does GET.
     :param not_covered: families or features of the exporter that are not simulated, in words.
     """
 
@@ -191,6 +201,7 @@ class Identity:
     headers: tuple[tuple[str, str], ...] = ()
     health_headers: tuple[tuple[str, str], ...] = ()
     landing: str = ""
+    answers_post: bool = False
     not_covered: tuple[str, ...] = ()
 
     def labels_on(self, level: str) -> tuple[LabelSpec, ...]:

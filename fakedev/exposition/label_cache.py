@@ -5,8 +5,9 @@ Label texts are cached per group and rendered again only when a label of the gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from fakedev.exposition.family import Family
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec
 from fakedev.exposition.labels import Labels, Template
 from fakedev.exposition.lines import GroupTexts, Labelled, RowKinds
-from fakedev.exposition.numbers import number_of
+from fakedev.exposition.numbers import number_of, zero_between
 from fakedev.exposition.sources import Source
 from fakedev.sim.tallies.tallies import XID_LEVEL
 
@@ -36,15 +37,18 @@ class LabelCache(Generic[Group]):
         if previous is not None and previous.identity == identity:
             self._before = previous._cached
             self._families = previous._families
-        rows = [(row.level, row.labels, row.fact) for family in identity.families for row in family.rows]
-        #: The number of each kind of row: its level, its own labels and the fact that it shows.
+        rows = [(row.level, row.labels, row.fact, row.between) for each in identity.families for row in each.rows]
+        #: The number of each kind of row: its level, its own labels, the fact that it shows and its versions.
         self._kinds = {kind: number for number, kind in enumerate(dict.fromkeys(rows))}
         own: dict[str, list[tuple[LabelSpec, ...]]] = {}
-        #: For each kind of row of a level the fact that it shows; None where it shows a quantity.
-        self._shown: dict[str, list[Template | None]] = {}
-        for level, labels, fact in self._kinds:
+        #: For each kind of row of a level the number of a fact's text, and the fact; None where it shows a quantity.
+        self._shown: dict[str, list[Callable[[str], float] | None]] = {}
+        self._facts: dict[str, list[Template]] = {}
+        for level, labels, fact, between in self._kinds:
             own.setdefault(level, []).append(labels)
-            self._shown.setdefault(level, []).append(Template.parse(fact) if fact else None)
+            number = partial(zero_between, *between) if between else number_of
+            self._shown.setdefault(level, []).append(number if fact else None)
+            self._facts.setdefault(level, []).append(Template.parse(fact))
         self._labels = {
             level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
             for level, kinds in own.items()
@@ -59,7 +63,7 @@ class LabelCache(Generic[Group]):
         return self._families[openmetrics]
 
     def _kinds_of(self, family: FamilySpec) -> RowKinds:
-        numbers = tuple([self._kinds[row.level, row.labels, row.fact] for row in family.rows])
+        numbers = tuple([self._kinds[row.level, row.labels, row.fact, row.between] for row in family.rows])
         return RowKinds(numbers, len({row.level for row in family.rows}) == 1)
 
     def texts(self, group: Group) -> GroupTexts:
@@ -70,7 +74,7 @@ class LabelCache(Generic[Group]):
             self._cached[group] = cached
             return cached[1]
         of_level = {level: self._of_level(level, group) for level in self._labels}
-        texts = [next(of_level[level]) for level, _, _ in self._kinds]
+        texts = [next(of_level[level]) for level, *_ in self._kinds]
         self._cached[group] = version, texts
         return texts
 
@@ -81,7 +85,7 @@ class LabelCache(Generic[Group]):
         if previous is None or cached is None:
             return None
         version, texts = cached
-        shifts = [previous.shift(level) for level, _, _ in self._kinds]
+        shifts = [previous.shift(level) for level, *_ in self._kinds]
         carried = [
             replace(each, positions=each.positions + by)
             for each, by in zip(texts, shifts, strict=True)
@@ -99,7 +103,8 @@ class LabelCache(Generic[Group]):
             owners = np.array([int(facts["index"]) for _, facts in entities], dtype=np.int64)
         for number, shown in enumerate(self._shown[level]):
             texts = tuple([_before_number(each[number]) for each in labels])
-            numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts in entities])
+            fact = self._facts[level][number]
+            numbers = None if shown is None else np.array([shown(fact.value(facts)) for _, facts in entities])
             yield Labelled(positions, texts, numbers, owners)
 
 

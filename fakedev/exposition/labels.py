@@ -5,30 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha1
 from typing import Final
 
+from fakedev.exposition.fact_changes import CHANGES
 from fakedev.exposition.identity import LabelSpec
 
-_FIELD: Final = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
-_CHANGES: Final[dict[str, Callable[[str], str]]] = {
-    "": str, "upper": str.upper, "lower": str.lower, "dashed": lambda text: text.replace(" ", "-"),
-    "sha1_6": lambda text: sha1(text.encode(), usedforsecurity=False).hexdigest()[:6],
-}  # fmt: skip
+#: A fact, how it is changed, and before them another fact that is shown as it is where it has a value.
+_FIELD: Final = re.compile(r"\{(?:(\w++)\?)?+(\w++)(?:\|(\w++))?+\}")
 
 
 @dataclass(frozen=True)
 class Template:
     """A text with fields ``{fact}``, or ``{fact|upper}``, ``{fact|lower}``, ... for changed facts.
 
+    ``{own?fact|nvml}`` is the fact ``own`` where it has a value, else the other one, changed.
+
     :ivar facts: the facts that it needs.
-    :ivar fields: the fact of each field, and how it is changed.
+    :ivar fields: of each field the fact that goes before, empty for none; the fact, and how it is changed.
     :ivar pattern: the text with ``%s`` for each field.
     """
 
     text: str
     facts: tuple[str, ...]
-    fields: tuple[tuple[str, Callable[[str], str]], ...]
+    fields: tuple[tuple[str, str, Callable[[str], str]], ...]
     pattern: str
 
     @classmethod
@@ -38,17 +37,18 @@ class Template:
         :raises ValueError: for a brace that is no field, or an unknown change after the bar.
         """
         for match in _FIELD.finditer(text):
-            if (match[2] or "") not in _CHANGES:
-                raise ValueError(f"{match[0]}: {match[2]!r} is none of {', '.join(filter(None, _CHANGES))}")
+            if (match[3] or "") not in CHANGES:
+                raise ValueError(f"{match[0]}: {match[3]!r} is none of {', '.join(filter(None, CHANGES))}")
         if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
             raise ValueError(f"{text!r} has a brace that is no {{fact}}")
-        fields = tuple((match[1], _CHANGES[match[2] or ""]) for match in _FIELD.finditer(text))
+        fields = tuple((match[1] or "", match[2], CHANGES[match[3] or ""]) for match in _FIELD.finditer(text))
         pattern = _FIELD.sub("%s", text.replace("%", "%%"))
-        return cls(text, tuple(dict.fromkeys(fact for fact, _ in fields)), fields, pattern)
+        return cls(text, tuple(dict.fromkeys(fact for _, fact, _ in fields)), fields, pattern)
 
     def value(self, facts: Mapping[str, str]) -> str:
         """The text with the facts filled in; a fact that is missing is empty."""
-        return self.pattern % tuple([change(facts.get(fact, "")) for fact, change in self.fields])
+        texts = [facts.get(own) or change(facts.get(fact, "")) for own, fact, change in self.fields]
+        return self.pattern % tuple(texts)
 
     def is_empty(self, facts: Mapping[str, str]) -> bool:
         """Whether a needed fact is missing or empty."""
@@ -108,6 +108,8 @@ class _Label:
 
     def text(self, facts: Mapping[str, str]) -> str:
         """``name="value"``; empty for an optional label without a value."""
+        if self._spec.only_with and not facts.get(self._spec.only_with):
+            return ""
         if self._fixed is not None:
             return self._fixed
         if self._fact:

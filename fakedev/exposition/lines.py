@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from typing import Final, NamedTuple
 
@@ -60,6 +61,14 @@ class Lines:
     positions: NDArray[np.int64]
     rows: NDArray[np.int64] | None = None
     numbers: Floats | None = None
+
+    @cached_property
+    def numbered_rows(self) -> frozenset[int]:
+        """The rows of the family of which some line has the number of a fact: the same as long as the labels are."""
+        if self.numbers is None:
+            return frozenset()
+        has = ~np.isnan(self.numbers)
+        return frozenset((np.zeros(len(has), dtype=np.int64) if self.rows is None else self.rows)[has].tolist())
 
     @classmethod
     def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:

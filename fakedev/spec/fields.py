@@ -44,7 +44,7 @@ class Field:
     :param high: the largest number; the smallest is 0.
     :param zero: what 0 stands for, as ``for ever``; empty: for itself.
     :param choices: the only texts; empty for any.
-    :param word: its name in words on line ports and as a flag, where that differs.
+    :param word: its name in words on line ports and as a flag, where that differs. Both names are good everywhere.
     """
 
     name: str

@@ -241,8 +241,8 @@ class WorkloadSpec:
     :param service: that it is a replica of: replicas share the random part of their demand; empty: its name.
     :param faults: on its devices while it runs, each as
         :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
-    :param labels: further facts of its devices while its pod has them, by name, as ``dra_claim_name``; a fact that a
-        device has of its own wins.
+    :param labels: further facts of its devices while it has them, by name, as ``dra_claim_name``; a fact that a device
+        has of its own wins.
     """
 
     name: str

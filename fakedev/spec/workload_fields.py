@@ -114,11 +114,22 @@ _PLAIN: Final = tuple(
 )  # fmt: skip
 
 
+#: The names that fields have in words, where they differ, and the names that they have elsewhere.
+OTHER_NAMES: Final[Mapping[str, str]] = {field.word: field.name for field in WORKLOAD_FIELDS.values() if field.word}
+
+
 def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
     """The workload that the fields describe (WORKLOAD_FIELDS; doc/protocol-workload.txt says what each takes).
 
+    A field that has another name in words, as ``use`` for ``metrics``, may have that.
+
     :raises FieldError: naming the field at fault.
     """
+    for word, name in OTHER_NAMES.items():
+        if word in fields:
+            if name in fields:
+                raise FieldError(word, f"is the same as {name}: give one of the two")
+            fields = {name if field == word else field: value for field, value in fields.items()}
     for field in fields:
         if field not in WORKLOAD_FIELDS:
             raise FieldError(field, f"is not a field of a workload{did_you_mean(field, WORKLOAD_FIELDS)}")

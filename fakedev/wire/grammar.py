@@ -43,7 +43,7 @@ class Argument:
     """An argument of a verb.
 
     :param metavar: the placeholder for its value in a usage line, as ``N``.
-    :param word: its name in words, if it differs from that in JSON (``limit`` for ``limits``).
+    :param word: its name in words, if it differs from that in JSON (``limit`` for ``limits``); either is good in both.
     """
 
     name: str
@@ -120,6 +120,11 @@ class Verb:
     def arguments_by_name(self) -> Mapping[str, Argument]:
         """All arguments, by their names in JSON."""
         return {argument.name: argument for argument in self.arguments}
+
+    @cached_property
+    def other_names(self) -> Mapping[str, str]:
+        """The names in words that differ from those in JSON, with the latter: both are good in both."""
+        return {argument.word: argument.name for argument in self.arguments if argument.word}
 
     @cached_property
     def plain_types_by_name(self) -> Mapping[str, frozenset[type]]:

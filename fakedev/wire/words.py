@@ -76,7 +76,7 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
         if len(words) != len(verb.positionals):
             raise verb.misused
         return {argument.name: word for argument, word in zip(verb.positionals, words, strict=True)}
-    by_word = {argument.name_in_words: argument for argument in (*verb.positionals, *verb.options)}
+    by_word = {name: each for each in (*verb.positionals, *verb.options) for name in (each.name, each.name_in_words)}
     flags = verb.flag_names
     found: dict[str, object] = {}
     rest: list[str] = []

@@ -94,10 +94,11 @@ class TestCatalog:
         assert set(names) >= SHORT_NAMES
 
     def test_identities(self) -> None:
-        """Files are NAME@VERSION.yaml, and each name has one default version."""
+        """Files are NAME@VERSION.yaml, or NAME.yaml with releases, and each name has one default version."""
         loaded = [load(path) for path in IDENTITIES]
-        assert [f"{data['name']}@{data['version']}" for data in loaded] == [path.stem for path in IDENTITIES]
-        defaults = [data["name"] for data in loaded if data.get("default")]
+        stems = [data["name"] + ("" if "releases" in data else f"@{data['version']}") for data in loaded]
+        assert stems == [path.stem for path in IDENTITIES]
+        defaults = [data["name"] for data in loaded if data.get("default") or "default-release" in data]
         assert sorted(defaults) == sorted({data["name"] for data in loaded})
 
 

@@ -64,7 +64,7 @@ def test_labels(identity: Identity) -> None:
         assert LABEL_NAME.fullmatch(label.name)
         assert not label.name.startswith("__")
         facts = {*FACTS, "tile", "link", "port", "switch"}
-        assert label.optional or set(Template.parse(label.value).facts) <= facts, label
+        assert label.optional or label.only_with in facts or set(Template.parse(label.value).facts) <= facts, label
     for family in identity.families:
         for row in family.rows:
             others = {label.name for label in identity.labels_on(row.level)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.identities import written
+from tests.support.identities import loaded, written
 from tests.support.paths import ROOT
 
 GOLDEN = ROOT.parent / "shared" / "facts" / "golden"
@@ -88,13 +88,13 @@ def is_subsequence(part: Sequence[object], whole: Iterable[object]) -> bool:
 
 #: Labels only of instances of a divided GPU.
 OF_INSTANCES = ("GPU_I_PROFILE", "GPU_I_ID")
-#: How labels begin that only devices of resource claims have.
-OF_CLAIMS = "dra_"
+#: Labels only of devices of resource claims, and of jobs of a cluster without Kubernetes.
+NOT_OF_PODS = re.compile("dra_|hpc_job")
 
 
 def row_labels(identity: dict[str, Any], row: dict[str, Any], with_pod: bool) -> list[str]:
     """Label names of a row of a whole device in the order in which the identity prints them."""
-    labels = [label for label in identity["labels"] if not label["name"].startswith(OF_CLAIMS)]
+    labels = [label for label in identity["labels"] if not NOT_OF_PODS.match(label["name"])]
     written = [label for label in labels if label["name"] not in OF_INSTANCES]
     names = [label["name"] for label in written if with_pod or not label.get("optional")]
     names += [label["name"] for label in row.get("labels", [])]
@@ -150,6 +150,15 @@ class TestDcgm:
             free, busy = page[family["name"]].samples
             assert free.label_names == row_labels(self.identity, family["rows"][0], with_pod=False)
             assert busy.label_names == row_labels(self.identity, family["rows"][0], with_pod=True)
+
+    def test_texts_of_xids(self) -> None:
+        """Each code has the exporter's text, and there is no other."""
+        text = (GOLDEN.parent / "xid-texts.csv").read_text(encoding="utf-8")
+        rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+        (family,) = (each for each in loaded("dcgm@4.8.2").families if each.name == "DCGM_FI_DEV_XID_ERRORS")
+        message = next(label for label in family.rows[0].labels if label.name == "err_msg")
+        assert dict(message.texts) == {row["xid"]: row["err_msg"] for row in rows}
+        assert message.otherwise == "Unknown Error"
 
     def test_counters_of_type_label(self) -> None:
         """What the list has as labels is a label of every row."""

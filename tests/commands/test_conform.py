@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from fakedev.commands.main import main
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
+from fakedev.exposition.captured import read_page
 from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
@@ -92,3 +95,77 @@ def test_a_percentage_that_is_none(text: str, misuse: Callable[..., str]) -> Non
     """An error of usage, in words."""
     said = misuse(main, "conform", "--against", "x", f"--min={text}")
     assert f"{text!r} is no percentage from 0 to 100" in said
+
+
+def lines_of(capture: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """What is printed of a capture."""
+    main(["conform", "--against", str(capture), *arguments])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_board_that_is_unknown(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Is said to be; the nearest is named, by the page."""
+    capture.write_text(capture.read_text().replace("NVIDIA L40S", "NVIDIA Unheard-of 1"))
+    score, note, *_ = lines_of(capture, capsys)
+    assert score.startswith("dcgm@4.8.3 on l40s-48gb against ")
+    assert note == (
+        "  note: the board 'NVIDIA Unheard-of 1' is in no device type: compared with the nearest, l40s-48gb"
+    )
+    assert not [line for line in lines_of(capture, capsys, "--device", "l40s") if "no device type" in line]
+
+
+def test_rows_only(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a fragment without HELP and TYPE, these do not count; of a page they do."""
+    rows = [line for line in capture.read_text().splitlines(keepends=True) if not line.startswith("#")]
+    capture.write_text("".join(rows[:6]))
+    assert "100.0 % (16 of 16 aspects)" in lines_of(capture, capsys, "--fragment", "--identity", "dcgm@4.8.3")[0]
+    assert "  texts (HELP): 3" in lines_of(capture, capsys, "--identity", "dcgm@4.8.3")
+
+
+def test_boards_that_are_to_be_divided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """MIG is on and there is no instance: no use of the whole board, with profiling fields or without."""
+    page = read_page(sample_page("dcgm@4.8.2", "a100")[1])
+    whole = {name for name in page.families if re.search("_UTIL|REMAP|PCIE_[TR]X", name)}
+    assert len(whole) == 9
+    profiling = {name for name in page.families if "_PROF_" in name}
+    for number, gone in enumerate((whole, whole | profiling)):
+        path = tmp_path / str(number)
+        path.write_text(without(sample_page("dcgm@4.8.2", "a100")[1], gone))
+        (line,) = lines_of(path, capsys, "--identity", "dcgm@4.8.2")
+        assert line.startswith("dcgm@4.8.2 on a100-sxm4-40gb (MIG on, no instance) against")
+        assert ": 100.0 % (" in line
+
+
+def without(page: str, names: set[str]) -> str:
+    """A page without some families."""
+    kept = (line for line in page.splitlines() if line.removeprefix("# HELP ").removeprefix("# TYPE ").partition(" ")[0]
+            .partition("{")[0] not in names)
+    return "".join(f"{line}\n" for line in kept)
+
+
+def test_a_version_that_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The nearest of all is named, with the next ones, and what differs by kind."""
+    path = tmp_path / "page"
+    text = sample_page("dcgm@4.8.2", "h100")[1]
+    path.write_text(text.replace('Hostname="', 'host="').replace("(in MiB)", "(in bytes)").replace(".000000", ".0"))
+    score, note, *rest = lines_of(path, capsys)
+    assert score.startswith("dcgm@")
+    assert note.startswith("  note: the nearest of 11 identities; next: dcgm@")
+    kinds = [line for line in rest if not line.startswith("    ")]
+    assert [kind.partition(":")[0].strip() for kind in kinds] == ["texts (HELP)", "labels", "formats of numbers"]
+
+
+def test_reports(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], misuse: Callable[..., str]) -> None:
+    """As JSON and as HTML, in which texts are escaped; other files are an error of usage, others cannot be written."""
+    capture.write_text(capture.read_text().replace("GPU temperature (in C).", "<script>"))
+    files = [tmp_path / name for name in ("report.json", "report.html")]
+    assert main(["conform", "--against", str(capture), *(f"--report={path}" for path in files)]) == 0
+    best = json.loads(files[0].read_text())["scores"][0]
+    assert (best["page"], list(best["differences"])) == ("dcgm@4.8.3 on l40s-48gb", ["HELP"])
+    assert best["differences"]["HELP"][0]["family"] == "DCGM_FI_DEV_GPU_TEMP"
+    html = files[1].read_text()
+    assert "&lt;script&gt;" in html
+    assert "<script>" not in html
+    assert "does not end in .html or .json" in misuse(main, "conform", "--against", "x", "--report=x.txt")
+    assert main(["conform", "--against", str(capture), f"--report={tmp_path / 'none' / 'x.json'}"]) == 1
+    assert "no such file or folder" in capsys.readouterr().err

@@ -200,7 +200,7 @@ def test_a_record_of_the_demo() -> None:
     assert sorted(first.texts) == [
         "catalog:devices/h100-sxm5-80gb.yaml",
         "catalog:fields/dcgm.yaml",
-        "catalog:identities/dcgm@4.8.2.yaml",
+        "catalog:identities/dcgm.yaml",
         "demo:demo.yaml",
     ]
 

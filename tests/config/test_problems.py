@@ -20,7 +20,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         # shapes and keys
         (
             "- a",
-            ["f.yaml:1: must be a mapping of version, fleet, topology, web, workloads, faults, limits, journal, log, watch, queues, tester, kubernetes, not a list"],
+            ["f.yaml:1: must be a mapping of version, fleet, topology, web, workloads, faults, limits, journal, hpc-jobs, log, watch, queues, tester, kubernetes, not a list"],
         ),
         ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, shard, pools, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
@@ -64,7 +64,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         (pool(nodes="100000", devices_per_node="1024"), ["f.yaml:1: the fleet has 102400000 devices so far: at most 1000000"]),
         (pool(device="rtx4090"), ["f.yaml:1: no device type 'rtx4090': fakedev devices lists all; a file of your own is named by its path"]),
         (pool(device="h10"), ["f.yaml:1: no device type 'h10'; did you mean 'h100'? fakedev devices lists all; a file of your own is named by its path"]),
-        (pool(identity="dcgm@9"), ["f.yaml:1: no identity 'dcgm@9'; did you mean 'dcgm'? fakedev identities lists all; a file of your own is named by its path"]),
+        (pool(identity="dcgm@9"), ["f.yaml:1: no identity 'dcgm@9': the last release that is known is 4.6.0-4.8.3; did you mean 'dcgm'? fakedev identities lists all; a file of your own is named by its path"]),
         (pool(device="none.yaml"), ["f.yaml:1: the device type none.yaml: no such file"]),
         (pool(devices="[{index: 8}]"), ["f.yaml:1: device 8: a node has 8 devices, 0 to 7"]),
         (pool(devices="[{index: 1},\n{index: 1}]"), ["f.yaml:2: device 1 is there twice: put both into one"]),

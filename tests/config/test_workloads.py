@@ -233,3 +233,12 @@ def test_too_many(limits: str, problem: str) -> None:
     assert problems(pool(nodes="2", profile="degrading") + f"\nlimits:\n  {limits}\n") == [
         f"f.yaml:6: {problem}{of_configuration}"
     ]
+
+
+def test_names_of_words() -> None:
+    """The keys may have the names that the ports have in words; a key given by both names is an error."""
+    ours = workload('profile: "9:0:0", metrics: {memory: 1GiB}, limits: {memory: 5GiB}')
+    assert ours == workload('profile: "9:0:0", use: {memory: 1GiB}, limit: {memory: 5GiB}')
+    assert ours.uses
+    (said,) = problems(text('profile: "9:0:0", metrics: {memory: 1GiB}, use: {memory: 1GiB}'))
+    assert said.endswith("'use' is given twice: remove one")

@@ -6,7 +6,13 @@ import csv
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
+from fakedev.exposition.label_cache import LabelCache
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.fleet import Fleet
+from tests.support.configurations import loaded
 from tests.support.documents.field_table import DOCUMENT, FIELDS, REASONS, document, reason
 from tests.support.paths import GOLDEN
 
@@ -16,6 +22,26 @@ TABLE = yaml.safe_load(FIELDS.read_text(encoding="utf-8"))
 def test_the_document() -> None:
     """As tests/support/documents/field_table.py writes it."""
     assert DOCUMENT.read_text(encoding="utf-8") == document()
+
+
+def test_how_many_can_be_shown() -> None:
+    """At least 400 of DCGM's fields; on some board each has rows, but those that need a fault or a fan of its own."""
+    names = [name for name in TABLE["fields"] if not name.startswith("DCGM_EXP_")]
+    assert len(names) >= 400
+    rows = {name: "label" in TABLE["fields"][name] for name in names}
+    counters = "".join(f"  {name}, gauge, X.\n" for name in names if not rows[name])
+    identity = f"name: all\nbased-on: dcgm\ncounters: |\n{counters}"
+    shown: set[str] = set()
+    for device, mig in (("h100", "[]"), ("a100", "[1g.5gb]"), ("t4", "[]")):
+        divided = "" if mig == "[]" else f", mig: {mig}"
+        pools = f"{{name: p, nodes: [n], device: {device}, devices-per-node: 2, identity: all.yaml{divided}}}"
+        text = f"fleet: {{pools: [{pools}]}}\nweb: []\nworkloads: {{listen: []}}\n"
+        configuration = loaded(text, {"all.yaml": identity})
+        fleet = Fleet(configuration.fleet)
+        page = Page(LabelCache(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes)
+        shown |= {family.name for family in text_string_to_metric_families(page.render(fleet.state).decode())}
+    missing = {name for name, is_label in rows.items() if not is_label} - shown
+    assert missing == {"DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_XID_ERRORS"}
 
 
 def test_reasons() -> None:

@@ -39,3 +39,34 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "added    label pci_bus_id\n" in capsys.readouterr().out
     assert main(["diff", "dcgm@3.0", "dcmg"]) == 2
     assert "did you mean 'dcgm'?" in capsys.readouterr().err
+
+
+def test_an_upgrade(capsys: pytest.CaptureFixture[str]) -> None:
+    """By kind: labels of all rows, of links and of one family; HELP; families; conditions."""
+    assert main(["diff", "dcgm@3.3.5", "dcgm@4.4.2"]) == 0
+    captured = capsys.readouterr()
+    groups: dict[str, list[str]] = {}
+    for line in captured.out.splitlines():
+        if line.startswith("  "):
+            groups[list(groups)[-1]].append(line.strip())
+        else:
+            groups[line] = []
+    labels, texts, series, changes = groups.values()
+    assert list(groups) == ["labels:", "HELP:", "families and series:", "types, numbers and conditions:"]
+    assert {
+        "added    label pci_bus_id", "added    label pod_uid, where there is a pod",
+        "added    label err_code on DCGM_FI_DEV_XID_ERRORS",
+        "renamed  label Hostname -> hostname (rows of the level link)",
+    } <= set(labels)  # fmt: skip
+    free = '"Frame buffer memory free (in MB)." -> "Framebuffer memory free (in MiB)."'
+    assert f"changed  HELP of DCGM_FI_DEV_FB_FREE: {free}" in texts
+    assert series == ["added    DCGM_FI_DEV_FB_RESERVED"]
+    assert changes == ["changed  DCGM_FI_DEV_XID_ERRORS: under other conditions"]
+
+
+def test_a_row_of_some_drivers() -> None:
+    """Says of which."""
+    lines = list(identity_differences(loaded("dcgm@3.3.7"), loaded("dcgm@4.0")))
+    assert 'lost     DCGM_FI_DEV_XID_ERRORS{err_code="0",err_msg="Unknown Error"}' in lines
+    added = 'added    DCGM_FI_DEV_XID_ERRORS{err_code="0",err_msg="No Error"}: only where driver_version is from 580.65'
+    assert [line for line in lines if line.startswith(added)]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from fakedev.exposition.fact_changes import CHANGES
 from fakedev.exposition.identity import LabelSpec
 from fakedev.exposition.labels import Labels, Template, escaped, escaped_help
 
@@ -53,7 +54,7 @@ class TestTemplate:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("{index|title}", "{index|title}: 'title' is none of upper, lower, dashed, sha1_6"),
+            ("{index|title}", f"{{index|title}}: 'title' is none of {', '.join(filter(None, CHANGES))}"),
             ("{", "'{' has a brace that is no {fact}"),
             ("{}", "'{}' has a brace that is no {fact}"),
             ("{index|}", "'{index|}' has a brace that is no {fact}"),
@@ -131,3 +132,23 @@ class TestEscaping:
         (labels,) = Labels([LabelSpec("a", "{v}"), LabelSpec("b", "{w}")]).texts({"v": value, "w": "w"})
         (family,) = text_string_to_metric_families(f"x{{{labels}}} 1\n")
         assert family.samples[0].labels == {"a": value, "b": "w"}
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "expected"),
+    [
+        ("{nvml_version?driver_version|nvml}", {"driver_version": "550.163.01"}, "12.550.163.01"),
+        ("{nvml_version?driver_version|nvml}", {"driver_version": "580.95.05"}, "13.580.95.05"),
+        ("{nvml_version?driver_version|nvml}", {"driver_version": "1", "nvml_version": "mine"}, "mine"),
+        ("{driver_version|nvml}", {"driver_version": "none"}, ""),
+        ("{product_name|brand}", {"product_name": "Tesla T4"}, "Tesla"),
+        ("{product_name|brand}", {"product_name": "NVIDIA H100 80GB HBM3"}, "NVIDIA"),
+        ("{product_name|brand}", {}, ""),
+        ("{cuda_version|cuda_number}", {"cuda_version": "12.4"}, "12040"),
+        ("{compute_cap|compute_number}", {"compute_cap": "9.0"}, "589824"),
+        ("{compute_cap|compute_number}", {"compute_cap": "nine"}, ""),
+    ],
+)
+def test_changed_facts(text: str, facts: dict[str, str], expected: str) -> None:
+    """Of another fact, where the one that goes before has no value; nothing of a text that is no version."""
+    assert Template.parse(text).value(facts) == expected

@@ -16,7 +16,13 @@ from fakedev.commands.workload.devices import fields_from_json
 from fakedev.commands.workload.options import WorkloadOptions
 from fakedev.config import names
 from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
+from fakedev.config.identities.choice import (
+    DEFAULT_DEVICE,
+    likely_identities,
+    recognized_device,
+    recognized_instances,
+)
+from fakedev.config.identities.releases import chosen_release, releases_in
 from fakedev.config.listen import parse_listen, parse_per_node
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
@@ -24,6 +30,7 @@ from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Report
 from fakedev.exposition.captured import read_page
 from fakedev.exposition.conformity import compared
+from fakedev.net.fleet.hpc_jobs import jobs_of
 from fakedev.net.http.limits import BadRequest, HttpLimits
 from fakedev.net.http.parser import check_unfinished, end_of_head, parse_head
 from fakedev.sim.entities.roster import Roster
@@ -85,6 +92,8 @@ def answer_of(call: Callable[[], object], declared: tuple[type[Exception], ...])
 
 def _texts() -> Parsers:
     roster = Roster(seeds.small_fleet().fleet.pools)
+    releases = releases_in(Files(environ={}).peek_catalog("identities", "dcgm.yaml"))
+    assert releases is not None
 
     def read(path: str) -> str:
         raise Unreadable(f"no {path[:60]}")
@@ -101,7 +110,8 @@ def _texts() -> Parsers:
         names.inlet_celsius, names.uuid_text, names.pci_address, names.epoch_seconds, names.node_pattern,
         names.token_text, go_flags.parse_boolean, go_flags.parse_integer, go_flags.parse_unsigned,
         go_flags.parse_number, go_flags.parse_seconds, lambda text: resolve(text.split(","), roster),
-        lambda text: resolve([text], roster, "b"),
+        lambda text: resolve([text], roster, "b"), lambda text: chosen_release(text, releases),
+        lambda text: jobs_of(text.encode()),
     ]  # fmt: skip
     return Parsers((ValueError, Refused), *calls)
 
@@ -222,7 +232,8 @@ class Captures:
         def compare() -> str:
             page = read_page(text)
             likely_identities(page.families, self._catalog, Report())
-            recognized_instances(page, recognized_device(page.label_values(), self._catalog), self._catalog)
+            device = recognized_device(page.label_values(), self._catalog) or DEFAULT_DEVICE
+            recognized_instances(page, device, self._catalog)
             result = compared(page, self._page)
             assert 0 <= result.percent <= 100
             assert all("\n" not in str(difference) for difference in result.differences)

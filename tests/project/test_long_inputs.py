@@ -37,6 +37,7 @@ BOUNDED = {
 _MAX_STEPS = 20_000
 #: Functions that make an expression from something else than constants, and what bounds it.
 MADE_ELSEWHERE = {
+    ("fakedev.commands.dropins.dcgm_exporter", "_pod_labels"): "finds expressions in two short names of fakedev's own",
     ("fakedev.sim.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
     ("fakedev.commands.workload.devices", "matched_names"): "the user's own -devregex, with a limit of CPU time",
     ("fakedev.config.catalog", "family"): "a text without wildcards, in our own files",

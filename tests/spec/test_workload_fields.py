@@ -437,3 +437,10 @@ def test_any_json_is_a_workload_or_a_fault(fields: dict[str, object]) -> None:
         assert error.field in WORKLOAD_FIELDS
     else:
         assert workload_from_fields(fields_of_workload(spec)) == spec
+
+
+def test_names_of_words() -> None:
+    """Are good in place of the others; not both."""
+    assert made(use={"memory": "1GiB"}, limit={"memory": 5}) == made(metrics={"memory": "1GiB"}, limits={"memory": 5})
+    with pytest.raises(FieldError, match="use: is the same as metrics: give one of the two"):
+        made(use={"memory": "1GiB"}, metrics={})

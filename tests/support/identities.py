@@ -10,7 +10,8 @@ from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import Identity, LabelSpec
 
-TITLES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("identities"))
+#: All identities, and all releases of exporters with several, by their names with versions.
+TITLES = tuple(name for name in Catalog(Files(environ={}), Report()).identity_names() if "@" in name)
 
 
 @cache

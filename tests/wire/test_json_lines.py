@@ -189,3 +189,16 @@ def test_the_quick_way_reads_as_the_strict_one(inside):
         taken = None
     expected = as_json_has_it(text)
     assert taken == expected or repr(taken) == repr(expected)
+
+
+@pytest.mark.parametrize(("word", "name"), [("use", "metrics"), ("limit", "limits"), ("label", "labels")])
+def test_either_name_of_a_field(word, name):
+    """That of words or that of JSON, in either form; both in one request are refused."""
+    value = {"a": "1"} if name != "limits" else {"a": 1.0}
+    assert parse({**RUN, word: value}) == parse({**RUN, name: value})
+    lines = [f"run x devices=card0 profile=98 {each}=a:1".encode() for each in (word, name)]
+    words = [parse_words(line, WORKLOAD_GRAMMAR) for line in lines]
+    assert words[0] == words[1]
+    assert name in words[0].arguments
+    assert fault({**RUN, word: value, name: value}).text == f"{word}: is the same as {name}: give one of the two"
+    assert parse({**RUN, word: value, name: None}) == parse({**RUN, name: value})

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
+from uuid import NAMESPACE_DNS, uuid5
 
 from fakedev import __version__
 from fakedev.commands.console import write_text
@@ -73,8 +74,14 @@ def _quirk(name: str, option: str, **changes: object) -> dict[str, object]:
     }
 
 
-_PODS: Final = ("container", "namespace", "pod")
+_PODS: Final = ("container", "namespace", "pod", "pod_uid")
+#: The labels of the simulated pods of a GPU, as Kubernetes has them.
+_POD_LABELS: Final = {"app.kubernetes.io/name": "train", "job-name": "train-{}"}
 _QUIRKS: Final = [
+    _quirk(
+        "pod-uid", "--kubernetes-enable-pod-uid", without_labels=["pod_uid"],
+        add_labels=[{"name": "pod_uid", "value": "{pod_uid}", "with": "pod"}],
+    ),
     _quirk("no-pods", "the absence of -k", without_labels=_PODS),
     _quirk("no-hostname", "-n", without_labels=["Hostname", "hostname"]),
     _quirk(
@@ -137,6 +144,10 @@ class DcgmOptions:
             "workloads": {"listen": [], "base": self._base(count)},
             "log": self._log(values),
         }
+        folder = self._flags.value("hpc-job-mapping-dir", values)
+        if folder and not self.is_fake:
+            interval = max(self._milliseconds("collect-interval", values, least=0), _TICK_MILLISECONDS)
+            tree["hpc-jobs"] = {"folder": os.path.abspath(folder), "every": f"{interval}ms"}
         identity = self._fake_identity(values) if self.is_fake else self._dcgm_identity(values)
         return _text(tree), _text(identity)
 
@@ -154,8 +165,7 @@ class DcgmOptions:
 
     def _base(self, count: int) -> list[dict[str, object]]:
         if not self.is_fake:
-            pods = [{"pod": f"train-{index}", "namespace": "ml", "container": "main"} for index in range(count)]
-            return [wave | pod for wave, pod in zip(workloads(["wave"] * count), pods, strict=True)]
+            return [wave | _pod(index) for index, wave in enumerate(workloads(["wave"] * count))]
         one = self._environ.get("METRIC_PROFILE") or "static"
         try:
             return workloads(profiles_of(count, one, self._environ.get("GPU_PROFILES", "")))
@@ -179,21 +189,38 @@ class DcgmOptions:
                 "xids": f"{self._milliseconds('xid-count-window-size', values)}ms",
                 "clock-events": f"{self._milliseconds('clock-events-count-window-size', values)}ms",
             },
-            "known-quirks": _QUIRKS,
+            "known-quirks": [*_QUIRKS, *self._pod_labels(values)],
         }
         asked = {
+            "pod-uid": self._flags.value("kubernetes-enable-pod-uid", values),
+            "pod-labels": self._flags.value("kubernetes-enable-pod-labels", values)
+            and self._flags.value("kubernetes", values),
             "no-pods": not self._flags.value("kubernetes", values),
             "no-hostname": self._flags.value("no-hostname", values),
             "old-namespace": self._flags.value("use-old-namespace", values),
             "dashes": self._flags.value("replace-blanks-in-model-name", values),
         }
         identity["quirks"] = [name for name, is_asked in asked.items() if is_asked]
-        if self._flags.value("kubernetes-virtual-gpus", values):
+        if self._flags.value("kubernetes-virtual-gpus", values) or self._flags.value("hpc-job-mapping-dir", values):
             identity["shared-devices"] = "each"
         collectors = self._flags.value("collectors", values)
         if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
             identity["counters"] = os.path.abspath(collectors)
         return identity
+
+    def _pod_labels(self, values: Values) -> list[dict[str, object]]:
+        """The quirk that shows labels of pods: all, or those in whose names one of the expressions is found."""
+        allowed = self._flags.value("kubernetes-pod-label-allowlist-regex", values)
+        try:
+            expressions = [re.compile(each) for each in allowed.split(",") if each]
+        except re.error as error:
+            raise FlagError(f"--kubernetes-pod-label-allowlist-regex: {error}") from None
+        shown = [name for name in _POD_LABELS if not expressions or any(each.search(name) for each in expressions)]
+        labels = [
+            {"name": name, "value": f"{{{name}}}", "optional": True, "leading": True}
+            for name in sorted(map(sanitized, shown))
+        ]
+        return [_quirk("pod-labels", "--kubernetes-enable-pod-labels", add_labels=labels)]
 
     def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
         milliseconds: int = self._flags.value(name, values)
@@ -221,6 +248,19 @@ class DcgmOptions:
         if not text.isdecimal() or not least <= int(text) <= most:
             raise FlagError(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
         return int(text)
+
+
+def _pod(index: int) -> dict[str, object]:
+    """The simulated pod of a GPU, in the form of the configuration; its labels have the names of pages."""
+    name = f"train-{index}"
+    labels = {sanitized(key): text.format(index) for key, text in _POD_LABELS.items()}
+    uid = str(uuid5(NAMESPACE_DNS, f"{name}.ml"))
+    return {"pod": name, "namespace": "ml", "container": "main", "labels": {"pod_uid": uid, **labels}}
+
+
+def sanitized(label: str) -> str:
+    """The name of a label of Kubernetes as the exporter shows it: what Prometheus does not allow becomes _."""
+    return re.sub("[^a-zA-Z0-9_]", "_", label)
 
 
 def _named(identity: str) -> str:

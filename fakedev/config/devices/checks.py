@@ -83,7 +83,7 @@ def _check_facts(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: R
                 if fact not in someone:
                     at = loaded.label_places.get(fact, place)
                     report.problem(at, _lacks_label(fact, pool, someone))
-            elif not label.optional and fact not in everyone:
+            elif not (label.optional or label.only_with) and fact not in everyone:
                 report.problem(place, _lacks_fact(identity, label, fact, pool))
 
 

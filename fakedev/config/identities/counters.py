@@ -15,6 +15,8 @@ from fakedev.config.identities.keys import COUNTER_FIELDS
 from fakedev.config.schema.nodes import Node, Place, Report
 from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 
+#: Why some fields cannot be shown.
+NOT_SIMULATED: Final = "the simulated state has nothing that this field shows"
 _KINDS: Final = ("gauge", "counter", "label")
 #: How much of a file's text a problem shows.
 _SHOWN: Final = 80
@@ -60,13 +62,20 @@ class Counter:
     place: Place
 
 
-def read_counters(text: str, first: Place, table: FieldTable, report: Report) -> list[Counter]:
+def read_counters(
+    text: str, first: Place, table: FieldTable, report: Report, *, skips_unknown: bool = False
+) -> list[Counter]:
     """The counters of a file's text; problems are reported with their line.
 
     :param first: the place of the text's first line.
+    :param skips_unknown: rows of fields that cannot be shown are left out, each with a note.
     """
     found: dict[str, Counter] = {}
     for place, row in _rows(text, first, report):
+        if skips_unknown and len(row) >= 3 and row[0] not in table.fields:
+            why = NOT_SIMULATED if row[0] in table.others else _unknown(row[0], table)
+            report.note(place, f"left out: {row[0][:_SHOWN]}: {why}")
+            continue
         counter = _counter(place, row, table, report)
         if counter is None:
             continue
@@ -102,7 +111,8 @@ def _counter(place: Place, row: list[str], table: FieldTable, report: Report) ->
     if kind not in _KINDS:
         report.problem(place, f"{name}: the type {kind[:_SHOWN]!r} is none of {', '.join(_KINDS)}")
         return None
-    if (kind == "label") != bool(shown["label"]):
+    # Also a fact that is a number can be a label.
+    if not (shown["label"] or shown["fact"]) if kind == "label" else shown["label"]:
         right = "a label" if shown["label"] else "a gauge or a counter"
         report.problem(place, f"{name}: can only be {right}, not {kind}")
         return None
@@ -111,5 +121,5 @@ def _counter(place: Place, row: list[str], table: FieldTable, report: Report) ->
 
 def _unknown(name: str, table: FieldTable) -> str:
     if name in table.others:
-        return f"{name}: the simulated state has nothing that this field shows: take the row out, or begin it with #"
+        return f"{name}: {NOT_SIMULATED}: take the row out, or begin it with #, or give unknown: skip"
     return f"no field {name[:_SHOWN]!r}" + did_you_mean(name, {*table.fields, *table.others}, "; ")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter as Counted
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from fakedev.config.identities.counters import FieldTable, read_counters
+from fakedev.config.identities.counters import Counter, FieldTable, read_counters
 from fakedev.config.models import LoadedIdentity, Making
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
+from fakedev.exposition.numbers import version_number
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.quantities import quantity_in_file
 
@@ -73,7 +74,7 @@ def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Rep
     """Reports labels given twice on a line, and rows that would be the same series."""
     seen: dict[tuple[str, frozenset[tuple[str, str]]], list[RowSpec]] = {}
     for row in family.rows:
-        names = Counter(label.name for label in (*identity.labels_on(row.level), *row.labels))
+        names = Counted(label.name for label in (*identity.labels_on(row.level), *row.labels))
         for name, times in names.items():
             if times > 1:
                 report.problem(place, f"{family.name}: the label {name!r} is given {times} times on a line: remove one")
@@ -119,6 +120,11 @@ def read_row(
     if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
         report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
     report.tried(values.place_of("fact"), "", Template.parse, fact)
+    per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
+    if values["between"]:
+        report.tried(values.place_of("between"), "between: ", _check_versions, values["between"], fact)
+    if values["else"] is not None and not (quantity and requires):
+        report.problem(values.place_of("else"), "else is for a row of a quantity with requires: give both")
     if values["bits"] and not quantity:
         report.problem(values.place_of("bits"), "bits are those of a quantity")
     if quantity:
@@ -127,7 +133,6 @@ def read_row(
     level = values["level"] or usual_level
     if level not in LEVELS and not _NUMBERED.fullmatch(level):
         report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(LEVELS)}")
-    per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
     for name, key in ((per, "per"), (requires, "requires")):
         if name:
             quantities.setdefault(name, values.place_of(key))
@@ -135,10 +140,23 @@ def read_row(
     constant = 0.0 if values["constant"] is None else float(values["constant"])
     row = RowSpec(
         quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"],
-        values["within"],
+        values["within"], tuple(values["between"]), None if values["else"] is None else float(values["else"]),
     )
     _check_linked(row, values.place_of("quantity"), report)
     return row
+
+
+def _check_versions(versions: Sequence[str], fact: str) -> None:
+    """
+    :raises ValueError: for texts that are no versions, and where there is no fact.
+    """
+    if not fact:
+        raise ValueError("it is about a fact: give one")
+    if len(versions) > 2:
+        raise ValueError("give two versions: the first, and the first that is above")
+    for version in versions:
+        if version_number(version) is None:
+            raise ValueError(f"{version[:40]!r} is no version, as 580.65")
 
 
 def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
@@ -167,7 +185,9 @@ def read_labels(entries: Sequence[Values], where: str, report: Report) -> tuple[
         report.tried(values.place_of("value"), "", Template.parse, template)
         texts = tuple(values["texts"].items())
         labels.append(
-            LabelSpec(name, template, values["optional"], texts, values["otherwise"], values["leading"])
+            LabelSpec(
+                name, template, values["optional"], texts, values["otherwise"], values["leading"], values["with"]
+            )
         )
     _check_names(entries, where, "given", "remove one", report)
     return tuple(labels)
@@ -175,7 +195,7 @@ def read_labels(entries: Sequence[Values], where: str, report: Report) -> tuple[
 
 def _check_names(entries: Sequence[Values], where: str, state: str, remedy: str, report: Report) -> None:
     """Reports names that several entries have, at the first of these."""
-    for name, times in Counter(values["name"] for values in entries).items():
+    for name, times in Counted(values["name"] for values in entries).items():
         if name and times > 1:
             place = next(values.place for values in entries if values["name"] == name)
             report.problem(place, f"{where}: {name!r} is {state} {times} times: {remedy}")
@@ -185,7 +205,8 @@ def making_of(values: Values, base: Making) -> Making:
     """How the families are built: as those of the base, with the values that are written."""
     given = {field for key, field in values.section.fields_of(Making).items() if values.given(key)}
     written = {field: value for field, value in values.fields_of(Making).items() if field in given}
-    return replace(base, **{**written, "windows": {**base.windows, **values["windows"]}})
+    both = {name: {**getattr(base, name), **values[name]} for name in ("windows", "variants")}
+    return replace(base, **{**written, **both})
 
 
 def read_families(
@@ -208,10 +229,12 @@ class Shown:
 
 def shown_by_counters(values: Values, making: Making, library: Library, report: Report) -> Shown | None:
     """The families and labels of an identity's counters; None without, or when they are wrong."""
-    given = values["counters"]
+    given, place = values["counters"], values.place_of("counters")
+    skips_unknown = isinstance(given, Values) and given["unknown"] == "skip"
+    if isinstance(given, Values):
+        given, place = given["file"], given.place_of("file")
     if not given:
         return None
-    place = values.place_of("counters")
     if values.given("families"):
         report.problem(place, "counters replace families: give one of the two")
     table = library.field_table(making.fields, values.place_of("fields"))
@@ -227,11 +250,11 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         return None
     quantities: dict[str, Place] = {}
     families, labels = [], []
-    for counter in read_counters(text, place, table, report):
+    for counter in read_counters(text, place, table, report, skips_unknown=skips_unknown):
         if counter.kind == "label":
-            labels.append(LabelSpec(counter.name, counter.shows["label"]))
+            labels.append(LabelSpec(counter.name, counter.shows["label"] or counter.shows["fact"], skips_unknown))
             continue
-        shown = counter.shows["rows"] or (counter.shows,)
+        shown = _variant(counter, values, making, report) or counter.shows["rows"] or (counter.shows,)
         rows = tuple(read_row(each, {}, report, table.level) for each in shown)
         for row in rows:
             for name in row.needed:
@@ -240,6 +263,16 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
     if not families and not report.sorted_problems():
         report.problem(place, "the counters have no gauge and no counter")
     return Shown(tuple(families), tuple(sorted(labels, key=lambda label: label.name)), quantities)
+
+
+def _variant(counter: Counter, values: Values, making: Making, report: Report) -> Sequence[Values]:
+    """The rows of the variant of a field that an identity names; none without, or for one that the field has not."""
+    name, variants = making.variants.get(counter.name, ""), counter.shows["variants"]
+    if name and name not in variants:
+        hint = did_you_mean(name, variants) or f"there is {', '.join(variants) or 'none'}"
+        report.problem(values.place_of("variants"), f"variants: {counter.name} has no variant {name!r}; {hint}")
+        return ()
+    return variants[name] if name else ()
 
 
 def with_labels(identity: Identity, others: Sequence[str], shown: Shown) -> Identity:

@@ -115,7 +115,12 @@ def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[
 def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tuple[Quirk, ...]:
     """The quirks that can be asked for: those that are written, and those of the base."""
     written = {
-        each["name"]: each.build(Quirk, name=each["name"], labels=read_labels(each["labels"], "labels", report))
+        each["name"]: each.build(
+            Quirk,
+            name=each["name"],
+            labels=read_labels(each["labels"], "labels", report),
+            added=read_labels(each["add-labels"], "add-labels", report),
+        )
         for each in values["known-quirks"]
     }
     of_base = {quirk.name: quirk for quirk in (base.quirks if base else ())}

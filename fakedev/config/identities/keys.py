@@ -6,7 +6,7 @@ from typing import Final
 
 from fakedev.config.devices.keys import Anything
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
 
 LABEL = Section(
@@ -18,6 +18,7 @@ LABEL = Section(
         Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}),
         Key("otherwise", Text(), "Shown for a value that texts have not.", default="", default_words="nothing"),
         Key("leading", Boolean(), "Of a row: it stays in front when the labels are sorted.", default=False),
+        Key("with", Text(), "The label is left out where this fact has no value.", default="", field="only_with"),
     ),
     doc="A label of a row.",
 )
@@ -48,6 +49,16 @@ _FACT: Final = Key(
     "In place of a quantity a text with {facts} in it that is a number, decimal or 0x...; no row where it is none.",
     default="",
 )
+_BETWEEN: Final = Key(
+    "between",
+    ListOf(Text(), 2, words="list of two versions"),
+    "Of a fact that is a version: a row, which shows 0, only where it is at least the first and below the second.",
+    default=(),
+)
+_ELSE: Final = Key(
+    "else", Number(), "What it shows for an entity that does not have the quantity, and has that of requires.",
+    default_words="no row", field="without_it",
+)  # fmt: skip
 _BITS: Final = Key(
     "bits",
     Integer(0, 2**31 - 1),
@@ -62,7 +73,7 @@ _WITHIN: Final = Key(
 )  # fmt: skip
 
 #: What a row shows, beside its quantity; and when there is one.
-_SHOWN: Final = (_CONSTANT, _FACT, _BITS, _PLUS, _PER, _UNIT)
+_SHOWN: Final = (_CONSTANT, _FACT, _BETWEEN, _ELSE, _BITS, _PLUS, _PER, _UNIT)
 _CONDITIONS: Final = (_REQUIRES, _WHERE, _UNLESS, _WITHIN)
 
 ROW = Section(
@@ -114,6 +125,7 @@ QUIRK = Section(
             default={}, field="renamed",
         ),
         Key("without-labels", ListOf(Text()), "Labels that are not there.", default=(), field="without"),
+        Key("add-labels", _LABELS, "Labels of every row that are added.", default=(), field="added"),
     ),
     doc="A known fault of an exporter, shown on request.",
 )  # fmt: skip
@@ -130,6 +142,10 @@ FIELD = Section(
         *_CONDITIONS,
         Key("labels", _LABELS, "Labels of its row, after the identity's.", default=()),
         Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
+        Key(
+            "variants", MapOf(ListOf(ROW, words="list of rows")),
+            "Rows that take their place in the identities that name them.", default={},
+        ),
         Key("format", Choice.of(NumberFormat), "How numbers are written.", default=NumberFormat.INT),
     ),
     doc="What a field of a vendor's library shows.",
@@ -144,6 +160,20 @@ COUNTER_FIELDS = Section(
     ),
     doc="The fields that a counters file may name.",
 )
+
+COUNTERS = Section(
+    "identity.counters",
+    (
+        Key("file", Text(longest=65536), "The path of the counters file, or its rows themselves.", required=True),
+        Key(
+            "unknown", Choice(("error", "skip")),
+            "Rows of fields that are not simulated, and of fields that fakedev does not know: errors, or left out "
+            "with a note.",
+            default="error",
+        ),
+    ),
+    doc="A counters file that may have rows that cannot be shown.",
+)  # fmt: skip
 
 IDENTITY = Section(
     "identity",
@@ -190,6 +220,7 @@ IDENTITY = Section(
         Key("headers", MapOf(Text()), "Headers that it sends with every response.", default={}),
         Key("health", Text(), "The body of /health.", default="", default_words="fakedev's own"),
         Key("health-headers", MapOf(Text()), "Further headers of that.", default={}),
+        Key("answers-post", Boolean(), "Whether its /metrics answers POST as it does GET.", default=False),
         Key("landing", Text(), "Title of its page at /.", default="", default_words="it has none"),
         Key("labels", _LABELS, "Labels of every row.", default=()),
         Key(
@@ -205,11 +236,15 @@ IDENTITY = Section(
         ),
         Key(
             "counters",
-            Text(longest=65536),
+            OneOf((Text(longest=65536), COUNTERS), "text or mapping"),
             "In place of families: the path of a counters file as dcgm-exporter reads them, or its rows themselves.",
             default="",
         ),
         Key("fields", Text(), "Which fields the rows of counters may name.", default="dcgm"),
+        Key(
+            "variants", MapOf(Text()),
+            "Fields of counters that show other rows than usual, by the names of these variants.", default={},
+        ),
         Key(
             "order",
             Choice(("given", "name", "number")),

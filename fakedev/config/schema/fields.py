@@ -17,12 +17,13 @@ def key_of(field: Field, kind: Type | None = None, doc: str = "", **given: Any) 
     :param doc: a sentence; empty for the field's.
     :param given: attributes of the key in place of the field's.
     """
-    attributes: dict[str, Any] = {"unit": field.unit}
+    attributes: dict[str, Any] = {"unit": field.unit, "alias": field.word}
     if field.kind is FieldKind.DURATION:
-        attributes = {"default": 0.0, "default_words": "none" if field.zero else "0"}
+        attributes |= {"unit": "", "default": 0.0, "default_words": "none" if field.zero else "0"}
     elif field.kind is FieldKind.NUMBER or (field.kind is FieldKind.TEXT and field.default):
         attributes["default"] = field.default
-    return Key(field.name, kind or _type_of(field), doc or field.doc, **(attributes | given))
+    doc = (doc or field.doc) + (f" Also called {field.word}." if field.word else "")
+    return Key(field.name, kind or _type_of(field), doc, **(attributes | given))
 
 
 def _type_of(field: Field) -> Type:

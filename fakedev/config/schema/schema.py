@@ -154,6 +154,7 @@ class Key:
     :param default_yaml: the default as it would be written, for lists of sections.
     :param unit: of the number, for the documentation; empty: that of the type.
     :param secret: never printed.
+    :param alias: another name that it may be written with; empty for none.
     :param optional: a section that is None when it is not written, although all its keys have defaults.
     :param field: of the frozen value that holds it; empty: that of its name, as ``grace`` or ``grace_seconds``.
     """
@@ -169,6 +170,7 @@ class Key:
     secret: bool = False
     field: str = ""
     optional: bool = False
+    alias: str = ""
 
     @cached_property
     def has_plain_default(self) -> bool:
@@ -267,6 +269,8 @@ class Section(Type):
             if isinstance(key.plain_default, str | int | float | bool):
                 described["default"] = key.plain_default
             properties[key.name] = described
+            if key.alias:
+                properties[key.alias] = {"description": f"The same as {key.name}."}
         table: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": properties}
         required = [key.name for key in self.keys if key.required]
         if required:
@@ -282,7 +286,8 @@ class Section(Type):
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        return {key.name.casefold() if self.any_case else key.name: key.name for key in self.keys}
+        names = {key.alias: key.name for key in self.keys if key.alias} | {key.name: key.name for key in self.keys}
+        return {written.casefold() if self.any_case else written: name for written, name in names.items()}
 
     def _nodes(self, table: Table, where: str, report: Report) -> dict[str, Node]:
         """The nodes of what is written, by the names of the keys."""

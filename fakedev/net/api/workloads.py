@@ -19,7 +19,7 @@ from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_kinds import KINDS, FaultKind
 from fakedev.spec.web_paths import FAULT, FAULTS, WORKLOAD, WORKLOADS
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.spec.workload_fields import OTHER_NAMES, workload_from_fields
 
 #: Workloads whose rows are noted in one step.
 _ROWS_AT_ONCE: Final = 1000
@@ -57,7 +57,10 @@ class Workloads(ApiCollection):
         # As on the line ports, null is the same as a missing field.
         fields = {name: value for name, value in json_body(body).items() if value is not None}
         workload_id = self._hub.start(workload_from_fields(fields), peer=request.peer_host)
-        return json_response(self._shown(workload_id), 201, [("Location", WORKLOAD.at(ID=workload_id))])
+        shown = self._shown(workload_id)
+        notes = [f"{word} is called {name} here; both are good" for word, name in OTHER_NAMES.items() if word in fields]
+        shown |= {"notes": notes} if notes else {}
+        return json_response(shown, 201, [("Location", WORKLOAD.at(ID=workload_id))])
 
     def _shown(self, word: str) -> dict[str, Any]:
         fleet = self._hub.fleet

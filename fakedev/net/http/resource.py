@@ -33,6 +33,7 @@ class GuardedResource:
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
     :ivar is_guarded: whether also reads need a Host of ours, or the token; changes always do.
+    :ivar post_reads: whether POST changes nothing, so that it needs no more than GET.
     :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.
     :ivar children: by name.
@@ -41,6 +42,7 @@ class GuardedResource:
     allow_head: bool = True
     errors_as_json: bool = False
     is_guarded: bool = False
+    post_reads: bool = False
     is_item: bool = False
     statistics: PageStatistics | None = None
     children: Mapping[bytes, GuardedResource] = MappingProxyType({})
@@ -88,7 +90,7 @@ class GuardedResource:
         if method not in self.allowed_methods():
             allowed = b", ".join(self.allowed_methods()).decode()
             return self.error(405, f"only {allowed} here", headers=(("Allow", allowed),))
-        if method in _CHANGES:
+        if method in _CHANGES and not (self.post_reads and method == b"POST"):
             refusal = request.refusal_of_change()
             if refusal is not None:
                 ask = (("WWW-Authenticate", "Bearer"),) if refusal.status == 401 else ()

@@ -15,7 +15,7 @@ from twisted.internet import address
 
 from fakedev.exposition.identity import Identity
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import GuardedResource, make_tree
+from fakedev.net.http.resource import Answer, GuardedResource, make_tree
 from fakedev.net.http.response import PLAIN, Response
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
@@ -49,15 +49,34 @@ def make_vendor_root(
             tree[START.fixed] = Landing(identity)
         return make_tree(tree)
 
+    answers_post = identity is not None and identity.answers_post
     if per_node is None:
-        return exporter(HostMetricsPage(pages, statistics, selection))
-    return NodeAddresses(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), selection)
+        kind = PostedHostMetricsPage if answers_post else HostMetricsPage
+        return exporter(kind(pages, statistics, selection))
+    of_node = PostedMetricsPage if answers_post else MetricsPage
+    return NodeAddresses(pages, per_node, lambda page: exporter(of_node(page, statistics)), selection)
 
 
 def _common(identities: Collection[Identity]) -> Identity | None:
     """One of the identities, where all have the same pages beside their metrics."""
-    texts = {each: (each.health, each.headers, each.health_headers, each.landing) for each in identities}
+    texts = {
+        each: (each.health, each.headers, each.health_headers, each.landing, each.answers_post) for each in identities
+    }
     return next(iter(texts)) if len(set(texts.values())) == 1 else None
+
+
+class PostedMetricsPage(MetricsPage):
+    """A page of metrics that POST reads too, with any body."""
+
+    post_reads = True
+
+    def post(self, request: GuardedRequest, body: bytes) -> Answer:
+        """The same as GET."""
+        return self.get(request)
+
+
+class PostedHostMetricsPage(PostedMetricsPage, HostMetricsPage):
+    """The page of the node that the Host header names, for GET and POST."""
 
 
 class NodeAddresses(GuardedResource):
@@ -108,13 +127,13 @@ class VendorHealth(GuardedResource):
 
 
 class Landing(GuardedResource):
-    """/ of an exporter: its name, and a link to its metrics."""
+    """/ of an exporter: its name, and links to its metrics and its health."""
 
     def __init__(self, identity: Identity) -> None:
         title = escape(identity.landing)
         html = (
             f"<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{title}</h1>\n"
-            f'<p><a href="./metrics">Metrics</a></p>\n</body>\n</html>\n'
+            f'<p><a href="./metrics">Metrics</a></p>\n<p><a href="./health">Health</a></p>\n</body>\n</html>\n'
         )
         self._response = Response(200, html.encode(), _HTML, identity.headers)
 

@@ -1,7 +1,8 @@
 """The labels of devices that change as a fleet runs: owners (pod, namespace, ...) and values such as the XID.
 
 A device belongs to the containers of its workloads, in the order of their start. An identity that shows only one
-container shows the first, so labels do not change when another workload starts.
+container shows the first, so labels do not change when another workload starts. Workloads that have labels and no pod,
+such as the jobs of a cluster without Kubernetes, add their labels to those of each container.
 """
 
 from __future__ import annotations
@@ -89,9 +90,11 @@ class Attribution:
         #: The owners of each unit by the workload's id, in the order of their start; None if the unit is free.
         self._holders: list[dict[str, Workload] | None] = [None] * roster.parts.unit_count
         self._lingering: dict[int, list[Workload]] = {}
+        #: How many owners without a pod a unit has; units without any are not in it.
+        self._without_pod: dict[int, int] = {}
 
     def add(self, workloads: Iterable[Workload]) -> None:
-        """Workloads start: those with a pod own their devices, and the devices of their tiles."""
+        """Workloads start: those with a pod or labels own their devices, and the devices of their tiles."""
         self._add_owners(self._holds(workloads))
 
     def remove(self, workloads: Iterable[Workload], stale: Collection[int] = ()) -> None:
@@ -113,11 +116,11 @@ class Attribution:
             self._remove_owners([(workload, device) for workload in self._lingering.pop(device)])
 
     def _holds(self, workloads: Iterable[Workload]) -> list[Hold]:
-        with_pod = [each for each in workloads if each.spec.pod]
-        if not with_pod:
+        owning = [each for each in workloads if _is_owner(each)]
+        if not owning:
             return []
-        held = [self._roster.parts.held(each.devices) for each in with_pod]
-        owners = [each for each, units in zip(with_pod, held, strict=True) for _ in range(len(units))]
+        held = [self._roster.parts.held(each.devices) for each in owning]
+        owners = [each for each, units in zip(owning, held, strict=True) for _ in range(len(units))]
         return list(zip(owners, np.concatenate(held).tolist(), strict=True))
 
     def copy_to(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> None:
@@ -129,8 +132,10 @@ class Attribution:
         other._holders = [self._holders[device] if device >= 0 else None for device in moves.old_of.tolist()]
         lingering = ((int(moves.new_of[device]), each) for device, each in self._lingering.items())
         other._lingering = {place: each for place, each in lingering if place >= 0}
+        counts = ((int(moves.new_of[device]), count) for device, count in self._without_pod.items())
+        other._without_pod = {place: count for place, count in counts if place >= 0}
         for workload, devices in chosen:
-            if workload.spec.pod:
+            if _is_owner(workload):
                 had = moves.followed(self._roster.parts.held(devices))
                 now = other._roster.parts.held(workload.devices)
                 left = [(workload, device) for device in np.sort(_without(had, now, len(moves.old_of))).tolist()]
@@ -142,7 +147,10 @@ class Attribution:
         firsts = []
         for workload, device in holds:
             holders = self._holders[device]
-            firsts.append(holders is None)
+            if not workload.spec.pod:
+                known = holders is not None and workload.workload_id in holders
+                self._without_pod[device] = self._without_pod.get(device, 0) + (not known)
+            firsts.append(holders is None or device in self._without_pod)
             if holders is None:
                 self._holders[device] = {workload.workload_id: workload}
             else:
@@ -157,9 +165,12 @@ class Attribution:
         firsts = []
         for device, ids in gone.items():
             holders = self._holders[device] or {}
-            firsts.append(next(iter(holders)) in ids)
+            firsts.append(next(iter(holders)) in ids or device in self._without_pod)
             for workload_id in ids:
-                del holders[workload_id]
+                if not holders.pop(workload_id).spec.pod:
+                    self._without_pod[device] -= 1
+            if not self._without_pod.get(device, 1):
+                del self._without_pod[device]
             self._holders[device] = dict(holders) if len(ids) > 1 and holders else holders or None
         self._changed(list(gone), firsts)
 
@@ -179,20 +190,32 @@ class Attribution:
     def facts(self, device: int) -> dict[str, str]:
         """``pod``, ``namespace``, ``container`` and labels of a device's first owner; empty texts if it is free."""
         holders = self._holders[device]
-        return _facts(next(iter(holders.values()))) if holders else _FREE
+        if not holders:
+            return _FREE
+        return self.all_facts(device)[0] if device in self._without_pod else _facts(next(iter(holders.values())))
 
     def all_facts(self, device: int) -> list[dict[str, str]]:
         """As :meth:`facts`, for each container on a device: each container once, in the order of start.
 
-        Several workloads of a container are one, with the labels of the first.
+        Several workloads of a container are one, with the labels of the first. With workloads that have labels and no
+        pod, for each container and each of their sets of labels.
         """
         holders = self._holders[device]
         if not holders:
             return [_FREE]
         firsts: dict[tuple[str, ...], Workload] = {}
+        others: dict[tuple[tuple[str, str], ...], None] = {}
         for workload in holders.values():
-            firsts.setdefault(_container(workload), workload)
-        return list(map(_facts, firsts.values()))
+            if workload.spec.pod:
+                firsts.setdefault(_container(workload), workload)
+            else:
+                others.setdefault(workload.spec.labels)
+        pods = list(map(_facts, firsts.values())) or [_FREE]
+        if not others:
+            return pods
+        # Where a pod has a label of its own, some are the same.
+        every = [dict(labels) | pod for pod in pods for labels in others]
+        return list({tuple(sorted(each.items())): each for each in every}.values())
 
 
 class DeviceLabels:
@@ -291,6 +314,11 @@ def _without(devices: Positions, others: Positions, count: int) -> Positions:
     is_other = np.zeros(count, dtype=np.bool_)
     is_other[others] = True
     return devices[~is_other[devices]]
+
+
+def _is_owner(workload: Workload) -> bool:
+    """Whether labels of its devices come from a workload."""
+    return bool(workload.spec.pod or workload.spec.labels)
 
 
 def _container(workload: Workload) -> tuple[str, str, str]:

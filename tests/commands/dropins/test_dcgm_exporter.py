@@ -16,6 +16,7 @@ from fakedev.commands.go_flags import FlagError
 from fakedev.config.configuration import Configuration, Logging
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
+from fakedev.exposition.captured import read_page
 from fakedev.exposition.identity import SharedDevices
 from tests.support.application import application
 
@@ -260,3 +261,39 @@ def test_mistakes_end_the_program(
     monkeypatch.setattr(os, "environ", {})
     assert main(["-f", "/nope.csv"]) == 2
     assert "the counters file /nope.csv: no such file" in capsys.readouterr().err
+
+
+def row_of(family: str, *arguments: str) -> dict[str, str]:
+    """The labels of the first row of a family, with pods."""
+    text, made = meant("-k", "-a", "127.0.0.1:9400", *arguments)
+    with application(text, files=Files(environ={}, made=made)) as app:
+        page = read_page(app.get("/metrics").body.decode())
+    return dict(page.families[family].samples[0].labels)
+
+
+def test_uids_and_labels_of_pods() -> None:
+    """As options; names of labels are those that Prometheus allows; an expression is found in the original name."""
+    temperature = "DCGM_FI_DEV_GPU_TEMP"
+    assert not {"pod_uid", "job_name"} & row_of(temperature).keys()
+    assert re.fullmatch(r"[0-9a-f-]{36}", row_of(temperature, "--kubernetes-enable-pod-uid")["pod_uid"])
+    labels = row_of(temperature, "--kubernetes-enable-pod-labels")
+    assert (labels["app_kubernetes_io_name"], labels["job_name"]) == ("train", "train-0")
+    assert list(labels).index("job_name") < list(labels).index("container")
+    some = ("--kubernetes-enable-pod-labels", "--kubernetes-pod-label-allowlist-regex=^job-,^none$")
+    assert {"job_name", "app_kubernetes_io_name"} & row_of(temperature, *some).keys() == {"job_name"}
+    assert "job_name" not in labels_of(configured("--kubernetes-enable-pod-labels"))
+
+
+def test_an_expression_that_is_none() -> None:
+    """An error that names the option."""
+    with pytest.raises(FlagError, match=r"--kubernetes-pod-label-allowlist-regex: .*unterminated"):
+        meant("--kubernetes-pod-label-allowlist-regex=(")
+
+
+def test_a_folder_of_jobs() -> None:
+    """Followed at the interval of collection, with a row for each job."""
+    configuration = configured("--hpc-job-mapping-dir", "/run/jobs", "-c", "10000", NODE_NAME="n")
+    assert configuration.hpc_jobs is not None
+    assert (configuration.hpc_jobs.folder, configuration.hpc_jobs.node) == ("/run/jobs", "n")
+    assert configuration.hpc_jobs.every_seconds == 10
+    assert configuration.identities["gpus"].shared_devices is SharedDevices.EACH

@@ -11,6 +11,7 @@ from fakedev.config.identities.counters import FieldTable
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.exposition.identity import Identity
+from tests.support import configurations
 from tests.support.identities import loaded
 
 IDENTITY = """
@@ -61,7 +62,7 @@ def test_families_and_labels(tmp_path: Path) -> None:
         ("DCGM_FI_PROF_NVLINK_TX_BYTES", "counter", "Sent, headers included."),
     ]
     names = [label.name for label in identity.labels]
-    assert names[7:10] == ["Hostname", "DCGM_FI_DEV_SERIAL", "container"]
+    assert names[7:11] == ["Hostname", "DCGM_FI_DEV_SERIAL", "hpc_job", "container"]
     assert identity.leading_labels == 9
 
 
@@ -94,7 +95,7 @@ def test_a_row_twice_is_noted(tmp_path: Path) -> None:
     ("row", "reason"),
     [
         ("DCGM_FI_DEV_GPU_TEMPS, gauge, x", "no field 'DCGM_FI_DEV_GPU_TEMPS'; did you mean 'DCGM_FI_DEV_GPU_TEMP'?"),
-        ("DCGM_FI_PROF_SM_OCCUPANCY, gauge, x", "the simulated state has nothing that this field shows"),
+        ("DCGM_FI_DEV_BAR1_USED, gauge, x", "the simulated state has nothing that this field shows"),
         ("DCGM_FI_DEV_BAR1_TOTAL, gauge, x", "the simulated state has nothing that this field shows"),
         ("DCGM_FI_DEV_GPU_TEMP, gage, x", "the type 'gage' is none of gauge, counter, label"),
         ("DCGM_FI_DEV_GPU_TEMP, label, x", "can only be a gauge or a counter, not label"),
@@ -169,3 +170,59 @@ def test_based_on_itself_by_a_longer_way(tmp_path: Path) -> None:
     report = Report()
     Catalog(Files(environ={}), report, str(tmp_path)).identity("a.yaml", Place("test"))
     assert "is based on itself" in str(report.sorted_problems()[0])
+
+
+SKIPPING = """\
+name: own
+based-on: dcgm
+counters:
+  unknown: skip
+  file: |
+    DCGM_FI_DEV_GPU_TEMP, gauge, T.
+    DCGM_FI_DEV_BAR1_USED, gauge, B.
+    ZZZ_NEWER_THAN_ALL, gauge, N.
+    DCGM_FI_DEV_OEM_INFOROM_VER, label, I.
+"""
+
+
+def test_rows_that_are_left_out() -> None:
+    """What is not simulated, and what nobody knows, each with a note; a label on devices without its fact."""
+    configuration = configurations.loaded(configurations.pool(device="t4", identity="own.yaml"), {"own.yaml": SKIPPING})
+    identity = configuration.identities["a"]
+    assert [family.name for family in identity.families] == ["DCGM_FI_DEV_GPU_TEMP"]
+    assert [note for note in configuration.notes if ": left out: " in note] == [
+        "/conf/own.yaml:7: left out: DCGM_FI_DEV_BAR1_USED: the simulated state has nothing that this field shows",
+        "/conf/own.yaml:8: left out: ZZZ_NEWER_THAN_ALL: no field 'ZZZ_NEWER_THAN_ALL'",
+    ]
+    assert next(label for label in identity.labels if "INFOROM" in label.name).optional
+
+
+def test_all_rows_that_cannot_be_shown_at_once() -> None:
+    """Without skip they are errors, each with its line; a wrong type is one also with it."""
+    text = configurations.pool(identity="own.yaml")
+    said = configurations.problems(text, {"own.yaml": SKIPPING.replace("skip", "error")})
+    assert [line.partition(": ")[0] for line in said] == ["own.yaml:7", "own.yaml:8"]
+    wrong = SKIPPING.replace("GPU_TEMP, gauge", "GPU_TEMP, gouge")
+    assert [line for line in configurations.problems(text, {"own.yaml": wrong}) if "the type 'gouge'" in line]
+
+
+#: Rows that the guides of cloud vendors have, beside those of the exporter's own files.
+OF_VENDORS = (
+    "DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_PIPE_FP64_ACTIVE",
+    "DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
+    "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", "DCGM_FI_DEV_LOW_UTIL_VIOLATION", "DCGM_FI_DEV_RELIABILITY_VIOLATION",
+    "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_COUNT", "DCGM_FI_DEV_MEM_MAX_OP_TEMP",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["h100", "t4"])
+def test_counters_of_cloud_vendors(device: str) -> None:
+    """All load, on boards with and without NVLink and a sensor of the memory; facts are labels."""
+    rows = [f"{name}, gauge, X." for name in OF_VENDORS]
+    rows += [f"{name}, label, X." for name in ("DCGM_FI_DEV_BRAND", "DCGM_FI_NVML_VERSION", "DCGM_FI_DEV_ECC_CURRENT")]
+    own = "name: own\nbased-on: dcgm\ncounters: |\n" + "".join(f"  {row}\n" for row in rows)
+    configuration = configurations.loaded(configurations.pool(device=device, identity="own.yaml"), {"own.yaml": own})
+    labels = {label.name: label.value for label in configuration.identities["a"].labels}
+    assert len(configuration.identities["a"].families) == len(OF_VENDORS)
+    assert labels["DCGM_FI_DEV_ECC_CURRENT"] == "{ecc_mode}"
+    assert {"DCGM_FI_DEV_BRAND", "DCGM_FI_NVML_VERSION"} <= labels.keys()

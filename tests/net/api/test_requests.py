@@ -66,6 +66,16 @@ def test_post(app: MemoryApplication) -> None:
     assert failed(app.get("/api/v1/workloads/w2"), 404, "unknown-name", "workload") == "no workload 'w2'"
 
 
+def test_post_by_the_names_of_words(app: MemoryApplication) -> None:
+    """The answer says what the fields are called in JSON; without such names it has no notes."""
+    fields = {"name": "a", "devices": "a/0", "profile": "5:0:0", "use": {"memory": "1GiB"}}
+    answer = json.loads(app.ask("POST", "/api/v1/workloads", fields).body)
+    assert answer["notes"] == ["use is called metrics here; both are good"]
+    assert "memory" in answer["metrics"]
+    fields["metrics"] = fields.pop("use")
+    assert "notes" not in json.loads(app.ask("POST", "/api/v1/workloads", fields).body)
+
+
 def test_post_with_everything(app: MemoryApplication) -> None:
     """All fields, in their JSON forms; null is the same as a field that is not given."""
     fields = {

@@ -100,3 +100,17 @@ def test_rendered_without_sockets(tmp_path) -> None:
     pages = {int(path.stem): path.read_text() for path in folder.glob("*.prom")}
     assert sorted(pages) == [0, 5, 10, 15, 20]
     assert pages[0] == pages[5] != pages[10] == pages[15] != pages[20]
+
+
+def test_post_reads_the_metrics_of_dcgm_exporter() -> None:
+    """On an exporter's address, as from any client; an identity that says nothing of it allows only GET and HEAD."""
+    web = 'web: [{listen: "127.0.0.1:9400", serve: exporter}]\nworkloads: {listen: []}\n'
+    text = CONFIGURATION.split("web:", maxsplit=1)[0] + web
+    with application(text) as app:
+        headers = "Host: gpu-7:9400\r\nOrigin: http://elsewhere\r\n"
+        posted = app.ask("POST", "/metrics", b"anything", headers=headers)
+        assert (posted.status, posted.body) == (200, app.get("/metrics").body)
+        assert b'<a href="./metrics">' in app.get("/").body
+        assert b'<a href="./health">' in app.get("/").body
+    with application(text.replace("identity: dcgm", "identity: run-ai")) as app:
+        assert app.ask("POST", "/metrics", {}).headers["allow"] == "GET, HEAD"

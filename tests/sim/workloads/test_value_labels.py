@@ -60,8 +60,8 @@ def test_the_words_of_dcgm_exporter() -> None:
     ]
     pod = 'namespace="ml",pod="train"}'
     assert found == [
-        (f'"main",err_code="63",err_msg="Row remapping recorded",{pod}', 63),
-        (f'"main",err_code="74",err_msg="NVLink error",{pod}', 74),
+        (f'"main",err_code="63",err_msg="ECC page retirement or row remapping recording event",{pod}', 63),
+        (f'"main",err_code="74",err_msg="NVLINK Error",{pod}', 74),
         (f'"main",err_code="999",err_msg="Unknown Error",{pod}', 999),
     ]
 

@@ -27,10 +27,9 @@ REASONS: Final = (
     (r"DIAG_", "DCGM's diagnostics are not simulated"),
     (r"NVLINK", "the state has no such NVLink counter or link"),
     (r"MIG", "they describe GPU instances to programs; they are not metrics"),
-    (r"ECC_.*_(L1|L2|REG|TEX|CBU|SHM|SRM)$|THRESHOLD_SRM", "only errors of the board's memory are counted"),
-    (r"BANKS_REMAP|UNREPAIRABLE", "the rows that remain for remapping are not counted"),
-    (r"PROF_", "the state has no such pipe, engine, occupancy or cache"),
-    (r"VIOLATION|SYNC_BOOST", "no such cause lowers the clock"),
+    (r"BANKS_REMAP", "how many banks a board has is not known"),
+    (r"PROF_", "the state has no such pipe, cache or link between chips"),
+    (r"VIOLATION|SYNC_BOOST", "base clocks, and boards that boost together, are not simulated"),
     (r"APP_|AUTOBOOST|SUPPORTED_CLOCKS|MAX_VIDEO", "application clocks, and lists of clocks, are not simulated"),
     (r"BAR1|AFFINITY|TOPOLOGY|PCI_|PCIE_COUNT|COUNT$|VISIBLE", "a board knows only the PCIe link of its host"),
     (r".*", "a setting, version or list that no quantity or fact of a board contains"),
@@ -68,6 +67,10 @@ def _row(name: str, field: dict[str, Any]) -> str:
     return f"| {field['number']} | `{name}` | {alias} | {_shows(field)} |"
 
 
+def _code(name: str) -> str:
+    return f"`{name.removeprefix('DCGM_FI_')}`"
+
+
 def document() -> str:
     """The whole document."""
     fields, others = _table()
@@ -78,25 +81,29 @@ def document() -> str:
         "",
         f"This page lists the DCGM fields that a [counters file]({_COUNTERS}) can show. Of the",
         f"{len(own) + len(others)} fields of DCGM 4.5.3 these are {len(own)}, which the simulated state can express.",
-        "Any other field is an error that names the line of the counters file.",
+        "Any other field is an error that names the line of the counters file, or with `unknown: skip` left out with a",
+        "note. Where nothing of a kind can happen in the simulation, as errors of data on links, a field is always 0.",
         "[identities.md](identities.md#quantities) describes the quantities.",
         "",
         "| number | field | also called | shows |",
         "|---|---|---|---|",
         *(_row(name, field) for name, field in sorted(own.items(), key=lambda each: each[1]["number"])),
         "",
-        "A label of a fact that no device type has (for example `nvml_version`) needs a pool that gives it:",
-        "`labels: {nvml_version: 12.550.163.01}`.",
+        "`{a?b|nvml}` is the fact `a` where a pool gives it (`labels: {nvml_version: 12.550.163.01}`), else made of",
+        "`b`: the version of NVML of the driver's, the brand of the board's name, numbers of versions of CUDA.",
+        "A label of a fact that no device type has needs a pool that gives it.",
         "",
         "## Fields that cannot be shown",
         "",
-        "| fields | reason | example |",
+        "Without `DCGM_FI_` in front:",
+        "",
+        "| number | reason | fields |",
         "|---|---|---|",
     ]
     by_reason: dict[str, list[str]] = {why: [] for _, why in REASONS}
     for name in others:
         by_reason[reason(name)].append(name)
-    lines += [f"| {len(names)} | {why} | `{names[0]}` |" for why, names in by_reason.items() if names]
+    lines += [f"| {len(names)} | {why} | {', '.join(map(_code, names))} |" for why, names in by_reason.items() if names]
     return "\n".join(lines) + "\n"
 
 
