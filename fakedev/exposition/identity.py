@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from fakedev.exposition.page_levels import COUNT, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.fleet import MetricName
 
@@ -34,6 +35,12 @@ UNITS: Final[dict[str, float]] = {
 }
 #: Levels that are all devices if none has parts.
 _DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
+#: Levels with quantities of their own.
+_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES))
+#: A device that has this has a number of processes.
+_MEMORY: Final = "memory_used_bytes"
+#: Levels that may have no entity at a time, though devices have the quantities.
+_AT_TIMES: Final = frozenset(("part", "xid", PROCESS))
 #: Levels that are empty then.
 _NO_DEVICES: Final = frozenset(("part", "tile", "tiled"))
 
@@ -207,8 +214,14 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows and family.rows[0].is_plain and family.rows[0].state_level not in LINK_QUANTITIES
+            if family.rows and family.rows[0].is_plain and family.rows[0].state_level not in _NOT_OF_DEVICES
         }
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether it shows processes, or their number."""
+        rows = [row for family in self.families for row in family.rows]
+        return any(row.level == PROCESS or COUNT in row.named for row in rows)
 
     @property
     def title(self) -> str:
@@ -216,8 +229,12 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families all of whose rows are conditional."""
-        return [family.name for family in self.families if all(row.is_conditional for row in family.rows)]
+        """Families all of whose rows are conditional, or of levels that need not have an entity."""
+        return [
+            family.name
+            for family in self.families
+            if all(row.is_conditional or row.state_level in _AT_TIMES for row in family.rows)
+        ]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:
         """Families that no entity has if only these quantities exist."""
@@ -232,7 +249,9 @@ def _can_exist(row: RowSpec, quantities: Collection[str]) -> bool:
     """Whether devices with these quantities, or their links, can have a row."""
     if row.state_level in LINK_QUANTITIES:
         return "links_up" in quantities
-    return set(row.needed) <= set(quantities)
+    if row.state_level in PAGE_QUANTITIES:
+        return True
+    return {_MEMORY if name == COUNT else name for name in row.needed} <= set(quantities)
 
 
 def without_parts(identity: Identity) -> Identity:

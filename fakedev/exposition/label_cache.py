@@ -16,7 +16,9 @@ from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec
 from fakedev.exposition.labels import Labels, Template
 from fakedev.exposition.lines import GroupTexts, Labelled, RowKinds
 from fakedev.exposition.numbers import number_of
+from fakedev.exposition.page_levels import PAGE, PAGE_QUANTITIES
 from fakedev.exposition.sources import Source
+from fakedev.sim.entities.state import State
 from fakedev.sim.tallies.tallies import XID_LEVEL
 
 Group = TypeVar("Group")
@@ -49,7 +51,12 @@ class LabelCache(Generic[Group]):
             level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
             for level, kinds in own.items()
         }
+        self._has_page_levels = identity.has_processes or not PAGE_QUANTITIES.keys().isdisjoint(own)
         self._cached: dict[Group, tuple[object, GroupTexts]] = {}
+
+    def completed(self, state: State) -> State:
+        """A state with the levels of pages, if the identity shows them."""
+        return self._source.completed(state) if self._has_page_levels else state
 
     def families(self, openmetrics: bool) -> list[Family]:
         """The families of the identity in order, as OpenMetrics or as text 0.0.4."""
@@ -60,7 +67,8 @@ class LabelCache(Generic[Group]):
 
     def _kinds_of(self, family: FamilySpec) -> RowKinds:
         numbers = tuple([self._kinds[row.level, row.labels, row.fact] for row in family.rows])
-        return RowKinds(numbers, len({row.level for row in family.rows}) == 1)
+        levels = {row.level for row in family.rows}
+        return RowKinds(numbers, len(levels) == 1, levels == {PAGE})
 
     def texts(self, group: Group) -> GroupTexts:
         """The current label texts of a group: the same object as long as no label changes."""
@@ -95,7 +103,7 @@ class LabelCache(Generic[Group]):
         positions = np.array([position for position, _ in entities], dtype=np.int64)
         labels = [self._labels[level].texts(facts) for _, facts in entities]
         owners = None
-        if level == XID_LEVEL:
+        if level.partition("/")[0] == XID_LEVEL:
             owners = np.array([int(facts["index"]) for _, facts in entities], dtype=np.int64)
         for number, shown in enumerate(self._shown[level]):
             texts = tuple([_before_number(each[number]) for each in labels])

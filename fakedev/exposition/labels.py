@@ -11,8 +11,18 @@ from typing import Final
 from fakedev.exposition.identity import LabelSpec
 
 _FIELD: Final = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+def _only_number(text: str) -> str:
+    """The number in a text that has exactly one, as ``200`` of ``H200``; else an empty text."""
+    numbers = _NUMBER.findall(text)
+    return numbers[0] if len(numbers) == 1 else ""
+
+
 _CHANGES: Final[dict[str, Callable[[str], str]]] = {
     "": str, "upper": str.upper, "lower": str.lower, "dashed": lambda text: text.replace(" ", "-"),
+    "number": _only_number,
     "sha1_6": lambda text: sha1(text.encode(), usedforsecurity=False).hexdigest()[:6],
 }  # fmt: skip
 

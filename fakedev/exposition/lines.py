@@ -39,10 +39,12 @@ class RowKinds(NamedTuple):
 
     :ivar numbers: the number of each row's kind.
     :ivar are_of_one_level: whether all rows have the same entities.
+    :ivar are_of_page: whether a page has them once, not for each group.
     """
 
     numbers: tuple[int, ...]
     are_of_one_level: bool
+    are_of_page: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
+from fakedev.exposition.page_levels import NODE
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.naming import device_facts
 from fakedev.sim.entities.roster import Roster
@@ -42,20 +43,27 @@ def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Pla
     nodes = sum(len(pool.nodes) for pool in pools)
     if nodes < 2:
         return
-    used = facts_shown(identity.labels)
     own = {name for pool in pools for node in pool.nodes for name in node.facts}
     types = [source for pool in pools for source in (pool.device_type.facts, pool.facts)]
     devices = [device.facts for pool in pools for device in pool.devices.values()]
     fixed = {name for source in (*types, *devices) for name in source}
-    if used & ((set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)):
-        return
-    if len({pool.name for pool in pools}) == nodes and "pool" in used:
-        return
-    report.problem(
-        place,
-        f"{identity.title} has no label that distinguishes its {nodes} nodes: their series would be the same on "
-        "/metrics; give it a label with {node}",
-    )
+    distinguishing = (set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)
+    if len({pool.name for pool in pools}) == nodes:
+        distinguishing.add("pool")
+    of_nodes = {
+        (*identity.labels_on(NODE), *row.labels)
+        for family in identity.families
+        for row in family.rows
+        if row.level == NODE
+    }
+    for labels in (identity.labels, *sorted(of_nodes, key=str)):
+        if not facts_shown(labels) & distinguishing:
+            report.problem(
+                place,
+                f"{identity.title} has no label that distinguishes its {nodes} nodes: their series would be the same "
+                "on /metrics; give it a label with {node}",
+            )
+            return
 
 
 def facts_shown(labels: Iterable[LabelSpec]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
+from fakedev.exposition.page_levels import PAGE, PAGE_QUANTITIES
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.quantities import quantity_in_file
 
@@ -23,8 +24,8 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
-    "device", "held", "xid", "peer", "part", "unit", "repeated", "whole", "tile", "tiled", "single", "node", "link",
-    "port", "switch", "workload",
+    "device", "held", "xid", "xid/device", "peer", "part", "unit", "repeated", "whole", "tile", "tiled", "single",
+    "link", "port", "switch", *PAGE_QUANTITIES,
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
@@ -71,6 +72,10 @@ def checked_label(name: str) -> str:
 
 def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Report) -> None:
     """Reports labels given twice on a line, and rows that would be the same series."""
+    levels = {row.level for row in family.rows}
+    if PAGE in levels and len(levels) > 1:
+        others = ", ".join(sorted(levels - {PAGE}))
+        report.problem(place, f"{family.name}: rows of the level page stand alone: put those of {others} elsewhere")
     seen: dict[tuple[str, frozenset[tuple[str, str]]], list[RowSpec]] = {}
     for row in family.rows:
         names = Counter(label.name for label in (*identity.labels_on(row.level), *row.labels))
@@ -142,8 +147,8 @@ def read_row(
 
 
 def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
-    """Reports quantities that links and switches have not."""
-    known = LINK_QUANTITIES.get(row.state_level, ())
+    """Reports quantities that links and switches, or pages and processes, have not."""
+    known = {**LINK_QUANTITIES, **PAGE_QUANTITIES}.get(row.state_level, ())
     for name in row.named if known else ():
         if name not in known:
             hint = did_you_mean(name, known) or f"there is {', '.join(known)}"

@@ -1,0 +1,95 @@
+"""What the built-in identities show of faults, work and divided boards: the rows that alert rules read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from fakedev.commands.sample_page import sample_page
+
+#: The sample page has two boards: the first is idle, the second works.
+IDLE, BUSY = "*/0", "*/1"
+
+
+class Sample:
+    """A sample page, by the rows of its families."""
+
+    def __init__(self, identity: str, device: str, *faults: dict[str, object], instances: Sequence[str] = ()) -> None:
+        self._page = sample_page(identity, device, instances, faults)[1]
+
+    def has(self, family: str) -> bool:
+        """Whether the page has a family."""
+        return f"# TYPE {family} " in self._page
+
+    def rows(self, family: str, *labels: str) -> list[float]:
+        """The numbers of a family's rows that have some labels, in their order.
+
+        :param labels: as ``name="value"``.
+        """
+        lines = re.findall(rf"^{family}(?:\{{.*\}})? .*$", self._page, re.MULTILINE)
+        return [float(line.split()[-1]) for line in lines if all(label in line for label in labels)]
+
+
+class TestNvidiaGpuExporter:
+    """nvidia-gpu-exporter@1 and @1-nvml."""
+
+    @pytest.mark.parametrize(
+        ("fault", "actions"),
+        [
+            ({}, [0, 0]),
+            ({"kind": "hang", "devices": BUSY, "start": "1m"}, [0, 1]),
+            ({"kind": "ecc-double", "devices": IDLE, "start": "1m", "count": 1}, [4, 0]),
+        ],
+    )
+    def test_recovery_action(self, fault: dict[str, object], actions: list[float]) -> None:
+        """A board that hangs wants a reset; one with a row to remap, to be drained and reset."""
+        page = Sample("nvidia-gpu-exporter@1", "h100", *([fault] if fault else []))
+        assert page.rows("nvidia_smi_gpu_recovery_action") == actions
+
+    def test_places_of_errors(self) -> None:
+        """Where a row has been remapped, the counts of banks are left out: which bank it was is not simulated."""
+        fault = {"kind": "ecc-double", "devices": IDLE, "start": "1m", "count": 1}
+        page = Sample("nvidia-gpu-exporter@1", "h100", fault)
+        assert page.rows("nvidia_smi_remapped_rows_uncorrectable") == [1, 0]
+        assert page.rows("nvidia_smi_remapped_rows_histogram_max") == [2560]
+        assert page.rows("nvidia_smi_ecc_errors_uncorrected_aggregate_sram_l2") == [0, 0]
+
+    def test_pages_or_rows(self) -> None:
+        """Boards before Ampere retire pages; no board of these has a fan of its own."""
+        for device, pages, rows in (("t4", True, False), ("h100", False, True)):
+            page = Sample("nvidia-gpu-exporter@1", device)
+            assert page.has("nvidia_smi_retired_pages_pending") == pages
+            assert page.has("nvidia_smi_remapped_rows_pending") == rows
+            assert not page.has("nvidia_smi_fan_speed_ratio")
+
+    def test_a_divided_board(self) -> None:
+        """It has no usage and no counts of remapped rows, but the mode; NVML shows its instances."""
+        page = Sample("nvidia-gpu-exporter@1-nvml", "h200", instances=("1g.18gb", "3g.71gb"))
+        assert not page.has("nvidia_smi_remapped_rows_correctable")
+        assert not page.has("nvidia_smi_utilization_gpu_ratio")
+        assert page.rows("nvidia_smi_remapped_rows_histogram_max") == [3072, 3072]
+        assert page.rows("nvidia_smi_mig_mode_current") == [1, 1]
+        assert page.rows("nvidia_smi_mig_info", 'profile="3g.71gb"') == [1, 1]
+        assert len(page.rows("nvidia_smi_mig_memory_used_bytes", 'gpu_instance_id="7"')) == 2
+
+    def test_collections(self) -> None:
+        """The page says once how it was collected; the backends in different words."""
+        smi, nvml = Sample("nvidia-gpu-exporter@1", "h100"), Sample("nvidia-gpu-exporter@1-nvml", "h100")
+        for page in (smi, nvml):
+            assert page.rows("nvidia_smi_last_collect_success") == [1]
+            assert page.rows("nvidia_smi_last_collect_success_timestamp_seconds") == [1_700_000_120]
+            assert page.rows("nvidia_smi_compute_apps") == [0, 1]
+        assert (smi.has("nvidia_smi_command_exit_code"), smi.has("nvidia_smi_nvml_return_code")) == (True, False)
+        assert (nvml.has("nvidia_smi_command_exit_code"), nvml.has("nvidia_smi_nvml_return_code")) == (False, True)
+
+    @pytest.mark.parametrize("instances", [(), ("1g.10gb", "1g.10gb")])
+    def test_xids(self, instances: Sequence[str]) -> None:
+        """Counted by code, with the wall time of the last one, once for each board, also for a lost one."""
+        errors = [{"kind": "xid", "code": 13, "devices": BUSY, "start": start} for start in ("10s", "90s")]
+        lost = {"kind": "xid", "code": 79, "devices": IDLE, "start": "1m"}
+        page = Sample("nvidia-gpu-exporter@1-nvml", "h100", *errors, lost, instances=instances)
+        assert page.rows("nvidia_smi_xid_errors_total") == [1, 2]
+        assert page.rows("nvidia_smi_xid_last_timestamp_seconds", 'xid="79"') == [1_700_000_061]
+        assert page.rows("nvidia_smi_xid_last_timestamp_seconds", 'xid="13"') == [1_700_000_091]
