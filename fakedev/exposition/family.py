@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 from weakref import ref
 
@@ -34,10 +35,12 @@ class Family:
         self.name = spec.name.encode()
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self.kinds = kinds
-        self._rows = spec.rows
-        self._levels = tuple(row.state_level for row in spec.rows)
-        self._units = tuple(UNITS[row.unit] for row in spec.rows)
-        self._needed = tuple(frozenset(row.needed) for row in spec.rows)
+        # Rows that differ in their labels only, as those of the dies of a board, are handled as one.
+        self._are_alike = len({replace(row, labels=()) for row in spec.rows}) == 1
+        self._rows = spec.rows[:1] if self._are_alike else spec.rows
+        self._levels = tuple(row.state_level for row in self._rows)
+        self._units = tuple(UNITS[row.unit] for row in self._rows)
+        self._needed = tuple(frozenset(row.needed) for row in self._rows)
         self.number = spec.number
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
         self._state: ref[State] | None = None
@@ -47,6 +50,7 @@ class Family:
         """The lines whose entities have their rows in a state."""
         if self._state is None or self._state() is not state:
             self._state, self._doubtful = ref(state), self._find_doubtful_rows(state)
+        rows = None if self._are_alike else lines.rows
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, can_be_there in self._doubtful:
             if not can_be_there:
@@ -54,7 +58,7 @@ class Family:
             else:
                 row = self._rows[number]
                 level = state.levels[self._levels[number]]
-                where = slice(None) if lines.rows is None else lines.rows == number
+                where = slice(None) if rows is None else rows == number
                 is_there = _is_there(level, row, self._needed[number], lines.positions[where])
                 if row.fact and lines.numbers is not None:
                     is_there = is_there & ~np.isnan(lines.numbers[where])
@@ -65,7 +69,7 @@ class Family:
             return NO_LINES
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         for number, is_there in found:
-            chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
+            chosen[slice(None) if rows is None else rows == number] = is_there
         return lines if chosen.all() else lines.only(chosen)
 
     def _find_doubtful_rows(self, state: State) -> list[tuple[int, bool]]:
@@ -81,7 +85,7 @@ class Family:
 
     def values(self, lines: Lines, state: State) -> Floats:
         """The numbers of lines, in the units of their rows, shape (N,); all lines must be present."""
-        if lines.rows is None:
+        if lines.rows is None or self._are_alike:
             return self._shown(0, state, lines.positions, lines.numbers)
         values = np.empty(len(lines.rows))
         for number in np.unique(lines.rows).tolist():

@@ -6,12 +6,12 @@ Labels are templates over facts: ``nvidia{index}``, ``GPU-{uuid}``, ``0000{pci_a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from fakedev.exposition.page_levels import COUNT, PAGE_QUANTITIES, PROCESS
+from fakedev.exposition.page_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.fleet import MetricName
 
@@ -32,13 +32,13 @@ UNITS: Final[dict[str, float]] = {
     "mW": 1000.0,
     "ns": 1e9,
     "Hz": 1e6,
+    "ms": 1000.0,
+    "32B": 1.0 / 32,
 }
 #: Levels that are all devices if none has parts.
 _DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
 #: Levels with quantities of their own.
 _NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES))
-#: A device that has this has a number of processes.
-_MEMORY: Final = "memory_used_bytes"
 #: Levels that may have no entity at a time, though devices have the quantities.
 _AT_TIMES: Final = frozenset(("part", "xid", PROCESS))
 #: Levels that are empty then.
@@ -103,6 +103,8 @@ class RowSpec:
     :param fact: a template of the number if ``quantity`` is empty; an entity whose text is no number has no row.
     :param bits: show 1 if the quantity, a mask, has any of these bits, else 0; 0 shows the quantity itself.
     :param within: the name of the identity's window over which its tallies are counted; empty for none.
+    :param only: the name of a fact, and its values with which an entity may have the row; empty: with any value.
+    :param excepted: the same, and its values with which an entity has no row. The rows of a family have the same two.
     """
 
     quantity: str
@@ -118,6 +120,19 @@ class RowSpec:
     fact: str = ""
     bits: int = 0
     within: str = ""
+    only: tuple[str, ...] = ()
+    excepted: tuple[str, ...] = ()
+
+    @property
+    def is_of_some(self) -> bool:
+        """Whether it depends on a fact who may have it."""
+        return bool(self.only or self.excepted)
+
+    def is_of(self, facts: Mapping[str, str]) -> bool:
+        """Whether an entity with some facts may have it."""
+        if self.excepted and facts.get(self.excepted[0], "") in self.excepted[1:]:
+            return False
+        return not self.only or facts.get(self.only[0], "") in self.only[1:]
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -229,11 +244,11 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families all of whose rows are conditional, or of levels that need not have an entity."""
+        """Families all of whose rows are conditional, of some devices only, or of levels that may be empty."""
         return [
             family.name
             for family in self.families
-            if all(row.is_conditional or row.state_level in _AT_TIMES for row in family.rows)
+            if all(row.is_conditional or row.is_of_some or row.state_level in _AT_TIMES for row in family.rows)
         ]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:
@@ -251,7 +266,7 @@ def _can_exist(row: RowSpec, quantities: Collection[str]) -> bool:
         return "links_up" in quantities
     if row.state_level in PAGE_QUANTITIES:
         return True
-    return {_MEMORY if name == COUNT else name for name in row.needed} <= set(quantities)
+    return {FOLLOW_FROM.get(name, name) for name in row.needed} <= set(quantities)
 
 
 def without_parts(identity: Identity) -> Identity:

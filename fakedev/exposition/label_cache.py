@@ -12,11 +12,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from fakedev.exposition.family import Family
-from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
 from fakedev.exposition.labels import Labels, Template
 from fakedev.exposition.lines import GroupTexts, Labelled, RowKinds
 from fakedev.exposition.numbers import number_of
-from fakedev.exposition.page_levels import PAGE, PAGE_QUANTITIES
+from fakedev.exposition.page_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES
 from fakedev.exposition.sources import Source
 from fakedev.sim.entities.state import State
 from fakedev.sim.tallies.tallies import XID_LEVEL
@@ -38,20 +38,21 @@ class LabelCache(Generic[Group]):
         if previous is not None and previous.identity == identity:
             self._before = previous._cached
             self._families = previous._families
-        rows = [(row.level, row.labels, row.fact) for family in identity.families for row in family.rows]
-        #: The number of each kind of row: its level, its own labels and the fact that it shows.
+        rows = [_kind_of(row) for family in identity.families for row in family.rows]
+        #: The number of each kind of row: its level, its own labels, the fact that it shows, and who may have it.
         self._kinds = {kind: number for number, kind in enumerate(dict.fromkeys(rows))}
         own: dict[str, list[tuple[LabelSpec, ...]]] = {}
-        #: For each kind of row of a level the fact that it shows; None where it shows a quantity.
-        self._shown: dict[str, list[Template | None]] = {}
-        for level, labels, fact in self._kinds:
-            own.setdefault(level, []).append(labels)
-            self._shown.setdefault(level, []).append(Template.parse(fact) if fact else None)
+        #: For each kind of row of a level the fact that it shows, None where it shows a quantity; and who may have it.
+        self._shown: dict[str, list[tuple[Template | None, RowSpec]]] = {}
+        for row in self._kinds:
+            own.setdefault(row.level, []).append(row.labels)
+            self._shown.setdefault(row.level, []).append((Template.parse(row.fact) if row.fact else None, row))
         self._labels = {
             level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
             for level, kinds in own.items()
         }
-        self._has_page_levels = identity.has_processes or not PAGE_QUANTITIES.keys().isdisjoint(own)
+        named = {name for family in identity.families for row in family.rows for name in row.named}
+        self._has_page_levels = bool(PAGE_QUANTITIES.keys() & own.keys() or FOLLOW_FROM.keys() & named)
         self._cached: dict[Group, tuple[object, GroupTexts]] = {}
 
     def completed(self, state: State) -> State:
@@ -66,7 +67,7 @@ class LabelCache(Generic[Group]):
         return self._families[openmetrics]
 
     def _kinds_of(self, family: FamilySpec) -> RowKinds:
-        numbers = tuple([self._kinds[row.level, row.labels, row.fact] for row in family.rows])
+        numbers = tuple([self._kinds[_kind_of(row)] for row in family.rows])
         levels = {row.level for row in family.rows}
         return RowKinds(numbers, len(levels) == 1, levels == {PAGE})
 
@@ -78,7 +79,7 @@ class LabelCache(Generic[Group]):
             self._cached[group] = cached
             return cached[1]
         of_level = {level: self._of_level(level, group) for level in self._labels}
-        texts = [next(of_level[level]) for level, _, _ in self._kinds]
+        texts = [next(of_level[kind.level]) for kind in self._kinds]
         self._cached[group] = version, texts
         return texts
 
@@ -89,7 +90,7 @@ class LabelCache(Generic[Group]):
         if previous is None or cached is None:
             return None
         version, texts = cached
-        shifts = [previous.shift(level) for level, _, _ in self._kinds]
+        shifts = [previous.shift(kind.level) for kind in self._kinds]
         carried = [
             replace(each, positions=each.positions + by)
             for each, by in zip(texts, shifts, strict=True)
@@ -99,16 +100,22 @@ class LabelCache(Generic[Group]):
 
     def _of_level(self, level: str, group: Group) -> Iterator[Labelled]:
         """The entities of a level with their texts, for each of its kinds of rows."""
-        entities = list(self._source.entities(level, group))
-        positions = np.array([position for position, _ in entities], dtype=np.int64)
-        labels = [self._labels[level].texts(facts) for _, facts in entities]
-        owners = None
-        if level.partition("/")[0] == XID_LEVEL:
-            owners = np.array([int(facts["index"]) for _, facts in entities], dtype=np.int64)
-        for number, shown in enumerate(self._shown[level]):
-            texts = tuple([_before_number(each[number]) for each in labels])
-            numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts in entities])
+        every = list(self._source.entities(level, group))
+        labelled = [(*entity, self._labels[level].texts(entity[1])) for entity in every]
+        for number, (shown, row) in enumerate(self._shown[level]):
+            entities = [entity for entity in labelled if row.is_of(entity[1])] if row.is_of_some else labelled
+            positions = np.array([position for position, _, _ in entities], dtype=np.int64)
+            texts = tuple([_before_number(labels[number]) for _, _, labels in entities])
+            numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts, _ in entities])
+            owners = None
+            if level.partition("/")[0] == XID_LEVEL:
+                owners = np.array([int(facts["index"]) for _, facts, _ in entities], dtype=np.int64)
             yield Labelled(positions, texts, numbers, owners)
+
+
+def _kind_of(row: RowSpec) -> RowSpec:
+    """What a row has in common with others of its kind: its level, labels and fact, and who may have it."""
+    return RowSpec("", "same", row.labels, row.level, fact=row.fact, only=row.only, excepted=row.excepted)
 
 
 def _before_number(labels: str) -> bytes:

@@ -25,9 +25,13 @@ PAGE: Final = "page"
 PROCESS: Final = "process"
 #: The processes of a device that pages list, beginning with the oldest.
 MAX_PROCESSES: Final = 64
-#: The number of processes, a quantity of devices.
-COUNT: Final = "process_count"
 _MEMORY: Final = "memory_used_bytes"
+_CREATED: Final = "created_seconds"
+#: Quantities of devices that only pages have: the number of processes, and how long the counters have counted.
+COUNT: Final = "process_count"
+UPTIME: Final = "uptime_seconds"
+#: Devices have them if they have these.
+FOLLOW_FROM: Final[Mapping[str, str]] = {COUNT: _MEMORY, UPTIME: _CREATED}
 #: Drivers tell the memory of a process in whole MiB.
 _MIB: Final = 1048576.0
 #: Quantities of these levels.
@@ -61,9 +65,14 @@ class PageLevels:
         """
         if self._made is None or self._made[0] is not state:
             one = Level(1, {"wall_seconds": np.array([state.wall_seconds])}, {})
-            levels = {**state.levels, NODE: one, PAGE: one}
+            devices = state.levels[DEVICE]
+            arrays, present = overlaid(devices.arrays), overlaid(devices.present)
+            if _CREATED in devices.arrays:
+                now = self._fleet.spec.epoch_seconds + state.seconds
+                arrays[UPTIME], present[UPTIME] = now - devices.arrays[_CREATED], devices.mask(_CREATED)
+            levels = {**state.levels, NODE: one, PAGE: one, DEVICE: Level(devices.count, arrays, present)}
             if has_processes:
-                levels |= self._with_processes(state.levels[DEVICE])
+                levels |= self._with_processes(levels[DEVICE])
             self._made = state, replace(state, levels=levels)
         return self._made[1]
 

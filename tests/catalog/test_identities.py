@@ -56,7 +56,7 @@ def test_rows(identity: Identity) -> None:
             assert {name for name in row.named if tally_of(name) is None} <= set(KNOWN_QUANTITIES), family.name
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
-            assert row.level in LEVELS
+            assert row.level in LEVELS or row.state_level == "link"
         for row, other in combinations(family.rows, 2):
             assert row.excludes(other) or row.labels != other.labels, family.name
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from fakedev.commands.sample_page import sample_page
+from tests.support.identities import loaded
+from tests.support.paths import GOLDEN
+
+needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference texts are not at hand ({GOLDEN})")
 
 #: The sample page has two boards: the first is idle, the second works.
 IDLE, BUSY = "*/0", "*/1"
@@ -93,3 +99,71 @@ class TestNvidiaGpuExporter:
         assert page.rows("nvidia_smi_xid_errors_total") == [1, 2]
         assert page.rows("nvidia_smi_xid_last_timestamp_seconds", 'xid="79"') == [1_700_000_061]
         assert page.rows("nvidia_smi_xid_last_timestamp_seconds", 'xid="13"') == [1_700_000_091]
+
+
+#: A board of the generation before MI300X.
+MI250X = """
+name: mi250x
+facts: {product_name: MI250X, vendor: AMD, pci_device_id: "0x7408", driver_version: "6.12.12", architecture: cdna2,
+        memory_type: HBM, card_model: "102-D65201"}
+memory: {total: 128GiB, reserved: 0MiB, page: 2MiB}
+ranges: {usage_ratio: [0, 1], memory_used_bytes: [0MiB, 100GiB], core_frequency_mhz: [500, 1700],
+         power_watts: [90, 560], temperature_celsius: [35, 60], pcie_tx_bytes_per_second: [0, 1000],
+         pcie_rx_bytes_per_second: [0, 1000]}
+"""
+
+
+class TestAmd:
+    """amd-device-metrics@1."""
+
+    @needs_golden
+    def test_families_are_those_of_the_platform(self, tmp_path: Path) -> None:
+        """On MI3xx and MI2xx just those that AMD's matrix names, but for those that are not covered."""
+        (tmp_path / "mi250x.yaml").write_text(MI250X)
+        text = (GOLDEN / "amd-device-metrics-exporter.platforms.csv").read_text(encoding="utf-8")
+        matrix = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+        known = {row["name"] for row in matrix}
+        identity = loaded("amd-device-metrics@1")
+        left_out = {name for text in identity.not_covered for name in text.partition(": ")[0].split(", ")}
+        for column, device, boards in (("MI3xx", "mi300x", 132), ("MI2xx", f"{tmp_path}/mi250x.yaml", 103)):
+            page = Sample("amd-device-metrics@1", device)
+            has = {family.name for family in identity.families if page.has(family.name)}
+            wanted = {row["name"] for row in matrix if row[column] == row["baremetal"] == "1"}
+            assert len(wanted) == boards
+            assert has & known <= wanted
+            if device == "mi300x":
+                assert wanted - has - left_out == set()
+
+    def test_activity(self) -> None:
+        """What dashboards use: for each die the share of the board."""
+        page = Sample("amd-device-metrics@1", "mi300x")
+        assert page.rows("gpu_gfx_busy_instantaneous", 'gpu_id="1"') == [100] * 8
+        assert page.rows("gpu_gfx_busy_instantaneous", 'gpu_id="0"') == [0] * 8
+        assert page.rows("gpu_nodes_total") == [2]
+
+    def test_violations(self) -> None:
+        """A power limit: the accumulator of PPT counts the milliseconds, and its share is that of the last tick."""
+        cap = {"kind": "power-cap", "watts": 400, "devices": BUSY, "start": "1m"}
+        page = Sample("amd-device-metrics@1", "mi300x", cap)
+        idle, busy = page.rows("gpu_violation_ppt_residency_accumulated")
+        assert idle == 0
+        assert 50_000 < busy <= 60_000
+        assert page.rows("gpu_violation_current_accumulated_counter") == [120_000, 120_000]
+        assert page.rows("gpu_violation_ppt_residency_percentage") == [0, 100]
+        assert page.rows("gpu_violation_low_utilization_percentage", 'xcc_index="3"') == [100, 0]
+        assert page.rows("gpu_violation_gfx_clock_below_host_limit_total_percentage", 'xcc_index="3"') == [100, 100]
+
+    def test_a_link_that_repeats(self) -> None:
+        """A board repeats what the other end has refused."""
+        page = Sample("amd-device-metrics@1", "mi300x", {"kind": "pcie-replays", "devices": IDLE, "start": "1m"})
+        replays = page.rows("pcie_replay_count")
+        assert replays[0] > 0
+        assert page.rows("pcie_nack_received_count") == replays
+        assert page.rows("pcie_recovery_count") == [0]
+
+    def test_health(self) -> None:
+        """An error that could not be corrected makes a board unhealthy; it is counted in its block and in the total."""
+        page = Sample("amd-device-metrics@1", "mi300x", {"kind": "ecc-double", "devices": IDLE, "count": 1})
+        assert page.rows("gpu_health") == [0, 1]
+        for block, count in (("total", 1), ("umc", 1), ("gfx", 0), ("bif", 0)):
+            assert page.rows(f"gpu_ecc_uncorrect_{block}") == [count, 0]

@@ -82,7 +82,7 @@ def has_row(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -
     is_left_out = row.where and not any(value_of(level, name, device) for name in row.where)
     is_left_out = is_left_out or any(value_of(level, name, device) for name in row.unless)
     is_left_out = is_left_out or (bool(row.fact) and math.isnan(fact_of(row, facts)))
-    return all(level.has(name, device) for name in row.needed) and not is_left_out
+    return row.is_of(facts) and all(level.has(name, device) for name in row.needed) and not is_left_out
 
 
 def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> float:
@@ -93,7 +93,7 @@ def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> 
         return row.constant
     value = sum(value_of(level, name, device) for name in (row.quantity, *row.plus))
     if row.bits:
-        return float(int(value) & row.bits != 0)
+        return float(int(value) & row.bits != 0) * UNITS[row.unit]
     return value / (value_of(level, row.per, device) if row.per else 1.0) * UNITS[row.unit]
 
 
@@ -175,7 +175,10 @@ class TestEveryDevice:
         fleet, identity = every_device(title)
         of_pods = tuple(f"{family.name}{{" for family in identity.families if family.rows[0].level == "held")
         shows_pods = any("{pod}" in label.value for label in identity.labels_on("device"))
-        every = [line for line in page_of(fleet, identity).splitlines() if not line.startswith("#")]
+        of_no_device = tuple(family.name for family in identity.families if family.rows[0].level in ("node", "page"))
+        every = [
+            line for line in page_of(fleet, identity).splitlines() if not line.startswith(("#", *of_no_device))
+        ]
         assert all('"train-0"' in line for line in every if line.startswith(of_pods))
         rows = [line for line in every if not line.startswith(of_pods)]
         with_pod = [line for line in rows if '"train-0"' in line]

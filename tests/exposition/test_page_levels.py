@@ -35,6 +35,9 @@ families:
       - {level: page, constant: 2, labels: [{name: mode, value: b}]}
   - {name: gpus, level: node, type: gauge, help: "GPUs.", fact: "{device_count}", format: go}
   - {name: model, type: gauge, help: "Model.", fact: "{product_name|number}", format: go}
+  - {name: dies, type: gauge, help: "Dies.", quantity: usage_ratio, format: go, numbered: {die: 2}}
+  - {name: new, type: gauge, help: "New.", constant: 1, format: go, except: {architecture: [turing]}}
+  - {name: old, type: gauge, help: "Old.", constant: 1, format: go, only: {architecture: [turing, volta]}}
   - {name: used, type: gauge, help: "Used.", quantity: memory_used_bytes, format: go}
   - {name: processes, type: gauge, help: "Processes.", quantity: process_count, format: go}
   - name: process_used
@@ -94,6 +97,20 @@ def test_the_only_number_in_a_text(tmp_path: Path, device: str, number: str | No
     """A text with none or several has no number, and its device no row."""
     found = Own(tmp_path, f"nodes: [n], device: {device}, devices-per-node: 1").lines("model")
     assert found == ([] if number is None else [f'model{{gpu="n/0"}}{number}'])
+
+
+def test_numbered_rows(tmp_path: Path) -> None:
+    """A row for each of several alike things, with the value of the device."""
+    own = Own(tmp_path, "nodes: [n], device: h200, devices-per-node: 2")
+    assert own.lines("dies") == [f'dies{{gpu="n/{gpu}",die="{die}"}} 0' for gpu in (0, 1) for die in (0, 1)]
+
+
+@pytest.mark.parametrize(("device", "has"), [("t4", "old"), ("v100", "both"), ("h200", "new")])
+def test_families_of_some_devices(tmp_path: Path, device: str, has: str) -> None:
+    """By a fact of the device."""
+    own = Own(tmp_path, f"nodes: [n], device: {device}, devices-per-node: 1")
+    assert bool(own.lines("old")) == (has in ("old", "both"))
+    assert bool(own.lines("new")) == (has in ("new", "both"))
 
 
 class TestProcesses:
@@ -178,6 +195,9 @@ class TestProcesses:
             "up: rows of the level page stand alone: put those of device elsewhere",
         ),
         ("quantity: wall_seconds", "quantity: power_watts", "the level page has no quantity 'power_watts'"),
+        ("only: {architecture: [turing, volta]}", "only: {a: [A], b: [B]}", "old: only: give one fact, not a, b"),
+        ("numbered: {die: 2}", "numbered: {die: 65}", "numbered.die: 65 is not within 1 to 64"),
+        ("numbered: {die: 2}", "numbered: {1die: 2}", "'1die' is no label name"),
         ('[{name: host, value: "{node}"}]', "[]", "has no label that distinguishes its 2 nodes"),
     ],
 )

@@ -99,16 +99,36 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
         report.tried(values.place_of("name"), "", checked_metric, name)
     if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
         report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
-    rows = tuple(read_row(row, quantities, report) for row in values["rows"])
+    rows = [each for row in values["rows"] for each in numbered_rows(row, quantities, report)]
     if not rows and (values["quantity"] or values["fact"] or values["constant"] is not None):
-        rows = (read_row(values, quantities, report),)
+        rows = numbered_rows(values, quantities, report)
+    only, excepted = (_texts_of_a_fact(values, key, name, report) for key in ("only", "except"))
     return FamilySpec(
         name=name,
         kind=values["type"] or "gauge",
         help=values["help"] or "",
         number=values["format"] or NumberFormat.GO,
-        rows=rows,
+        rows=tuple(replace(row, only=only, excepted=excepted) for row in rows),
     )
+
+
+def _texts_of_a_fact(values: Values, key: str, name: str, report: Report) -> tuple[str, ...]:
+    """The fact by which devices have a family or not, and its texts; empty where that depends on none."""
+    facts = values[key].items()
+    if len(facts) > 1:
+        report.problem(values.place_of(key), f"{name}: {key}: give one fact, not {', '.join(values[key])}")
+    return next(((fact, *texts) for fact, texts in facts), ())
+
+
+def numbered_rows(values: Values, quantities: dict[str, Place], report: Report) -> list[RowSpec]:
+    """A row, or in its place the rows of the things that it numbers."""
+    row = read_row(values, quantities, report)
+    rows = [row]
+    for label, count in values["numbered"].items():
+        report.tried(values.place_of("numbered"), "", checked_label, label)
+        own = [LabelSpec(label, str(number)) for number in range(count)]
+        rows = [replace(each, labels=(*each.labels, number)) for each in rows for number in own]
+    return rows
 
 
 def read_row(
