@@ -20,9 +20,14 @@ def _only_number(text: str) -> str:
     return numbers[0] if len(numbers) == 1 else ""
 
 
+def _next(text: str) -> str:
+    """The number after a whole number, for exporters that count from 1; other texts stay."""
+    return str(int(text) + 1) if text.isdecimal() else text
+
+
 _CHANGES: Final[dict[str, Callable[[str], str]]] = {
     "": str, "upper": str.upper, "lower": str.lower, "dashed": lambda text: text.replace(" ", "-"),
-    "number": _only_number,
+    "number": _only_number, "next": _next, "hex4": lambda text: text.lower().removeprefix("0x").zfill(4),
     "sha1_6": lambda text: sha1(text.encode(), usedforsecurity=False).hexdigest()[:6],
 }  # fmt: skip
 

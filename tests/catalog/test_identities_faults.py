@@ -167,3 +167,28 @@ class TestAmd:
         assert page.rows("gpu_health") == [0, 1]
         for block, count in (("total", 1), ("umc", 1), ("gfx", 0), ("bif", 0)):
             assert page.rows(f"gpu_ecc_uncorrect_{block}") == [count, 0]
+
+
+class TestXpumd:
+    """xpumd@2."""
+
+    def test_throttling(self) -> None:
+        """A reason has rows while it holds and afterwards, and the board is not ok."""
+        page = Sample("xpumd@2", "flex-170", {"kind": "power-cap", "watts": 100, "devices": BUSY, "start": "1m"})
+        assert page.rows("hw_frequency_throttle_status", 'reason="ave_pwr_cap"') == [1]
+        assert page.rows("hw_status", 'hw_type="frequency"', 'hw_state="ok"') == [1, 0]
+        assert page.rows("hw_status", 'hw_state="throttled"') == [1]
+        over = {"kind": "power-cap", "watts": 100, "devices": BUSY, "start": "10s", "duration": "30s"}
+        page = Sample("xpumd@2", "flex-170", over)
+        assert page.rows("hw_frequency_throttle_status", 'reason="ave_pwr_cap"') == [0]
+        assert page.rows("hw_status", 'hw_type="frequency"', 'hw_state="ok"') == [1, 1]
+        assert page.rows("hw_status", 'hw_state="throttled"') == [0]
+
+    def test_health(self) -> None:
+        """A board that hangs needs a reset; errors of memory are counted."""
+        hang = {"kind": "hang", "devices": IDLE, "start": "1m"}
+        page = Sample("xpumd@2", "max-1550", hang, {"kind": "ecc-double", "devices": BUSY, "count": 2})
+        assert page.rows("hw_status", 'hw_state="reset_needed"') == [1, 0]
+        assert page.rows("hw_status", 'hw_type="gpu"', 'hw_state="ok"') == [0, 1]
+        assert page.rows("hw_errors_total", 'error_category="memory_errors"') == [0, 2]
+        assert page.rows("hw_gpu_info", 'pci_device_id="0bd5"', 'com_intel_subdevice_count="2"') == [1, 1]

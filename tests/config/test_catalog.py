@@ -186,7 +186,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
         ("name: gpu", "name: __gpu", "id.yaml:3: '__gpu' is no label name: letters, digits and _ only, no digit and no __ first"),
         ("name: host", "name: gpu", "id.yaml:3: labels: 'gpu' is given 2 times: remove one"),
         ("{index}", "{index", "id.yaml:3: '{index' has a brace that is no {fact}"),
-        ("{product_name|upper}", "{product_name|title}", "id.yaml:11: {product_name|title}: 'title' is none of upper, lower, dashed, number, sha1_6"),
+        ("{product_name|upper}", "{product_name|title}", "id.yaml:11: {product_name|title}: 'title' is none of upper, lower, dashed, number, next, hex4, sha1_6"),
         ("name: acme_warp", "name: acme_power", "id.yaml:5: families: 'acme_power' is there 2 times: put its rows into one"),
         ("quantity: power,", "", "id.yaml:5: acme_power: give either quantity, or constant, or fact, or rows"),
         ("level: part, labels: [{name: kind, value: x}]", 'labels: [{name: kind, value: "{product_name|upper}"}]', "id.yaml:6: acme_warp: two rows have the same labels: give them a label that differs"),

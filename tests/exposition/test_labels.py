@@ -53,7 +53,7 @@ class TestTemplate:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("{index|title}", "{index|title}: 'title' is none of upper, lower, dashed, number, sha1_6"),
+            ("{index|title}", "{index|title}: 'title' is none of upper, lower, dashed, number, next, hex4, sha1_6"),
             ("{", "'{' has a brace that is no {fact}"),
             ("{}", "'{}' has a brace that is no {fact}"),
             ("{index|}", "'{index|}' has a brace that is no {fact}"),
