@@ -38,7 +38,7 @@ UNITS: Final[dict[str, float]] = {
 #: Levels that are all devices if none has parts.
 _DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
 #: Levels with quantities of their own.
-_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES))
+_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES, PROCESS))
 #: Levels that may have no entity at a time, though devices have the quantities.
 _AT_TIMES: Final = frozenset(("part", "xid", PROCESS))
 #: Levels that are empty then.

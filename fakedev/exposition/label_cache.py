@@ -16,7 +16,7 @@ from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
 from fakedev.exposition.labels import Labels, Template
 from fakedev.exposition.lines import GroupTexts, Labelled, RowKinds
 from fakedev.exposition.numbers import number_of
-from fakedev.exposition.page_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES
+from fakedev.exposition.page_levels import FOLLOW_FROM, PAGE, PAGE_QUANTITIES, PROCESS
 from fakedev.exposition.sources import Source
 from fakedev.sim.entities.state import State
 from fakedev.sim.tallies.tallies import XID_LEVEL
@@ -52,7 +52,7 @@ class LabelCache(Generic[Group]):
             for level, kinds in own.items()
         }
         named = {name for family in identity.families for row in family.rows for name in row.named}
-        self._has_page_levels = bool(PAGE_QUANTITIES.keys() & own.keys() or FOLLOW_FROM.keys() & named)
+        self._has_page_levels = bool({*PAGE_QUANTITIES, PROCESS} & own.keys() or FOLLOW_FROM.keys() & named)
         self._cached: dict[Group, tuple[object, GroupTexts]] = {}
 
     def completed(self, state: State) -> State:

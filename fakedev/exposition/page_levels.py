@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.sim.entities.roster import RosterNode
-from fakedev.sim.entities.state import Level, Positions, State, overlaid
+from fakedev.sim.entities.state import LazyArrays, Level, Positions, State, overlaid
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.levels import DEVICE
 from fakedev.sim.workloads.workload import Workload
 
+Number = TypeVar("Number", bound=np.generic)
 #: One entity for each node of a page, and one for the whole page.
 NODE: Final = "node"
 PAGE: Final = "page"
-#: A workload on a device of which it has a share: one process, with the memory that it holds there.
+#: A workload on a device of which it has a share: one process. It has the device's quantities, but its memory is what
+#: it holds there, and it was created at its start.
 PROCESS: Final = "process"
 #: The processes of a device that pages list, beginning with the oldest.
 MAX_PROCESSES: Final = 64
@@ -34,10 +37,8 @@ UPTIME: Final = "uptime_seconds"
 FOLLOW_FROM: Final[Mapping[str, str]] = {COUNT: _MEMORY, UPTIME: _CREATED}
 #: Drivers tell the memory of a process in whole MiB.
 _MIB: Final = 1048576.0
-#: Quantities of these levels.
-PAGE_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
-    NODE: ("wall_seconds",), PAGE: ("wall_seconds",), PROCESS: (_MEMORY,),
-}  # fmt: skip
+#: All quantities of levels that have none of devices.
+PAGE_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {NODE: ("wall_seconds",), PAGE: ("wall_seconds",)}
 #: The numbers of processes: those of Linux, without the lowest.
 _FIRST_PID: Final = 1000
 _LAST_PID: Final = 4_194_303
@@ -54,7 +55,8 @@ class PageLevels:
         self._workloads: Positions = np.zeros(0, dtype=np.int64)
         self._devices: Positions = np.zeros(0, dtype=np.int64)
         self._process_of_pair: Positions = np.zeros(0, dtype=np.int64)
-        #: The place of each process among those of its device.
+        #: The start of each process in simulated seconds, and its place among those of its device.
+        self._starts = np.zeros(0)
         self._places: Positions = np.zeros(0, dtype=np.int64)
         self._made: tuple[State, State] | None = None
 
@@ -83,16 +85,18 @@ class PageLevels:
             self._process_of_pair, self._fleet.workloads.shares().of(_MEMORY), minlength=len(self._devices)
         )
         listed = (self._places < MAX_PROCESSES) & (self._devices < devices.count)
-        memory = np.zeros(devices.count * MAX_PROCESSES)
-        memory[self._devices[listed] * MAX_PROCESSES + self._places[listed]] = np.floor(held[listed] / _MIB) * _MIB
-        present = devices.present.get(_MEMORY)
-        of_processes = {} if present is None else {_MEMORY: np.repeat(present, MAX_PROCESSES)}
+        places = self._devices[listed] * MAX_PROCESSES + self._places[listed]
+        memory, created = np.zeros((2, devices.count * MAX_PROCESSES))
+        memory[places] = np.floor(held[listed] / _MIB) * _MIB
+        created[places] = self._fleet.spec.epoch_seconds + self._starts[listed]
+        of_processes = overlaid(_repeated(devices.arrays))
+        of_processes.update({_MEMORY: memory, _CREATED: created})
         arrays, masks = overlaid(devices.arrays), overlaid(devices.present)
         arrays[COUNT] = np.bincount(self._devices, minlength=devices.count)[: devices.count].astype(np.float64)
         masks[COUNT] = devices.mask(_MEMORY)
         return {
             DEVICE: Level(devices.count, arrays, masks),
-            PROCESS: Level(len(memory), {_MEMORY: memory}, of_processes),
+            PROCESS: Level(len(memory), of_processes, _repeated(devices.present)),
         }
 
     def _follow(self) -> None:
@@ -113,20 +117,22 @@ class PageLevels:
         self._process_of_pair = np.empty(len(order), dtype=np.int64)
         self._process_of_pair[order] = np.cumsum(begins) - 1
         self._devices, self._workloads = by_device[begins], of_workload[begins]
+        starts = [workload.start_seconds or 0.0 for workload in self._running]
+        self._starts = np.array(starts)[self._workloads] if starts else np.zeros(0)
         self._places = np.arange(len(self._devices)) - np.searchsorted(self._devices, self._devices)
 
     def processes(self, node: RosterNode) -> list[tuple[int, int, dict[str, str]]]:
         """The processes on a node's devices: position in the level, index of the device, and own facts of each."""
         found: list[tuple[int, int, dict[str, str]]] = []
-        used: set[tuple[int, int]] = set()
+        used: set[int] = set()
         for process in self._of_node(node):
             place, index = int(self._places[process]), int(self._devices[process]) - node.first
             workload = self._running[int(self._workloads[process])]
             if place < MAX_PROCESSES:
                 pid = _pid(workload.workload_id, index)
-                while (index, pid) in used:
+                while pid in used:
                     pid += 1
-                used.add((index, pid))
+                used.add(pid)
                 position = (node.first + index) * MAX_PROCESSES + place
                 found.append((position, index, {"pid": str(pid), "process": workload.spec.name}))
         return found
@@ -142,6 +148,11 @@ class PageLevels:
         self._follow()
         first, last = np.searchsorted(self._devices, (node.first, node.first + len(node.devices))).tolist()
         return range(first, last)
+
+
+def _repeated(of_devices: Mapping[str, NDArray[Number]]) -> LazyArrays[NDArray[Number]]:
+    """Arrays of devices, each value for all places of processes of its device."""
+    return LazyArrays(of_devices, lambda name: np.repeat(of_devices[name], MAX_PROCESSES))
 
 
 def _pid(workload_id: str, index: int) -> int:

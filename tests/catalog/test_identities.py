@@ -13,7 +13,7 @@ from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import UNITS, Identity
 from fakedev.exposition.labels import Template
-from fakedev.exposition.page_levels import PAGE_QUANTITIES
+from fakedev.exposition.page_levels import PAGE_QUANTITIES, PROCESS
 from fakedev.spec.quantities import KNOWN_QUANTITIES
 from fakedev.spec.tallies import tally_of
 from tests.support.identities import TITLES, loaded
@@ -27,7 +27,8 @@ FACTS = {
 }  # fmt: skip
 #: Levels of rows of the catalog.
 LEVELS = {
-    "device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link", "xid/device", *PAGE_QUANTITIES,
+    "device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link", "xid/device", PROCESS,
+    *PAGE_QUANTITIES,
 }  # fmt: skip
 #: Facts that only entities of some levels have.
 OF_LEVELS = {"tile", "link", "port", "switch", "mig_id", "mig_profile", "part_uuid"}

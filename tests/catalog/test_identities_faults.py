@@ -169,6 +169,28 @@ class TestAmd:
             assert page.rows(f"gpu_ecc_uncorrect_{block}") == [count, 0]
 
 
+class TestNeuron:
+    """neuron@1: a runtime for each workload on a device."""
+
+    def test_runtimes(self) -> None:
+        """They have rows while they run, for the core that they have."""
+        page = Sample("neuron@1", "h100")
+        assert page.rows("neuroncore_utilization_ratio", 'neuroncore="1"') == [1]
+        assert len(page.rows("neuroncore_utilization_ratio")) == 1
+        assert page.rows("neuron_runtime_memory_used_bytes", 'memory_location="neuron_device"') == [19818 * 2**20]
+        assert page.rows("neuron_hardware_info", 'neuron_device_count="2"') == [1]
+        assert page.rows("instance_info", 'instance_id="node-1"') == [1]
+        assert not page.has("system_vcpu_count")
+
+    def test_errors(self) -> None:
+        """Work that runs has had none; an error of its device ends it, and is counted there."""
+        page = Sample("neuron@1", "h100")
+        assert page.rows("execution_errors_total") == [0] * 6
+        page = Sample("neuron@1", "h100", {"kind": "ecc-double", "devices": BUSY, "start": "1m", "count": 2})
+        assert not page.has("execution_errors_total")
+        assert page.rows("hardware_ecc_events_total", 'event_type="mem_ecc_uncorrected"') == [0, 2]
+
+
 class TestXpumd:
     """xpumd@2."""
 

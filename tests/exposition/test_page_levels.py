@@ -167,6 +167,29 @@ class TestProcesses:
         assert [re.findall('name="(.)"', line) for line in own.lines("process_used")] == [["b"]]
         assert own.lines("processes") == ['processes{gpu="n/1"} 1']
 
+    def test_their_device(self, tmp_path: Path) -> None:
+        """Their other quantities are those of their device; they were created when they began."""
+        of = IDENTITY + """
+  - name: process_watts
+    type: gauge
+    help: "Power of the device of a process."
+    format: go
+    rows: [{level: process, quantity: power_watts, labels: [{name: pid, value: "{pid}"}]}]
+  - name: process_created
+    type: gauge
+    help: "Start of a process."
+    format: go-whole
+    rows: [{level: process, quantity: created_seconds, labels: [{name: pid, value: "{pid}"}]}]
+  - {name: watts, type: gauge, help: "Power.", quantity: power_watts, format: go}
+"""
+        own = Own(tmp_path, of=of)
+        advance(own.fleet, 5)
+        start(own.fleet, "n/1", "40:0:0", name="a")
+        advance(own.fleet, 3)
+        (watts,) = [line.split()[-1] for line in own.lines("watts") if "n/1" in line]
+        assert [line.split()[-1] for line in own.lines("process_watts")] == [watts]
+        assert [line.split()[-1] for line in own.lines("process_created")] == ["1.700000005e+09"]
+
     def test_on_a_page_that_holds(self, tmp_path: Path) -> None:
         """The page of an earlier tick has the present processes, with the memory that they hold now."""
         own = Own(tmp_path)
@@ -196,6 +219,7 @@ class TestProcesses:
         ),
         ("quantity: wall_seconds", "quantity: power_watts", "the level page has no quantity 'power_watts'"),
         ("only: {architecture: [turing, volta]}", "only: {a: [A], b: [B]}", "old: only: give one fact, not a, b"),
+        ("{pid}", "{serial}", "processes of a device would have the same series: own has no label"),
         ("numbered: {die: 2}", "numbered: {die: 65}", "numbered.die: 65 is not within 1 to 64"),
         ("numbered: {die: 2}", "numbered: {1die: 2}", "'1die' is no label name"),
         ('[{name: host, value: "{node}"}]', "[]", "has no label that distinguishes its 2 nodes"),

@@ -13,7 +13,7 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
-from fakedev.exposition.page_levels import NODE
+from fakedev.exposition.page_levels import NODE, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.naming import device_facts
 from fakedev.sim.entities.roster import Roster
@@ -26,6 +26,8 @@ _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.
 _OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "tiled", "single", "held")
+#: Levels of rows that no device has.
+_OF_OTHERS: Final = (*PAGE_QUANTITIES, PROCESS)
 #: Levels of rows that each instance of a divided device has.
 _OF_INSTANCES: Final = ("part", "unit", "repeated", "xid")
 
@@ -110,7 +112,7 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
     has = frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
     rows = [(family.name, row) for family in loaded.identity.families for row in family.rows]
-    shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile")]
+    shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile", PROCESS)]
     missing = [(family, quantity) for family, named in shown for quantity in named if quantity not in has]
     for family, quantity in dict.fromkeys(missing):
         at = loaded.quantity_places.get(quantity, place)
@@ -125,12 +127,22 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
 
 
 def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:
-    """Reports when two devices of a node would have the same labels."""
+    """Reports when two devices of a node would have the same labels, or two processes of a device."""
+    for family in identity.families:
+        for row in family.rows:
+            if row.level == PROCESS and "pid" not in facts_shown((*identity.labels_on(PROCESS), *row.labels)):
+                report.problem(
+                    place,
+                    f"{family.name}: processes of a device would have the same series: {identity.title} has no label "
+                    "that distinguishes them; give it a label with {pid}",
+                )
+                return
     if pool.devices_per_node < 2:
         return
     for node in _distinct_nodes(pool)[:1]:
         every = [device_facts(0, pool, node, index) for index in range(pool.devices_per_node)]
-        own = dict.fromkeys(row.labels for family in identity.families for row in family.rows)
+        rows = [row for family in identity.families for row in family.rows if row.level not in _OF_OTHERS]
+        own = dict.fromkeys(row.labels for row in rows)
         for labels in [(*identity.labels, *each) for each in own]:
             same = _first_same(labels, every)
             if same is not None:

@@ -15,7 +15,7 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
-from fakedev.exposition.page_levels import PAGE, PAGE_QUANTITIES
+from fakedev.exposition.page_levels import PAGE, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.quantities import quantity_in_file
 
@@ -25,7 +25,7 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
     "device", "held", "xid", "xid/device", "peer", "part", "unit", "repeated", "whole", "tile", "tiled", "single",
-    "link", "port", "switch", *PAGE_QUANTITIES,
+    "link", "port", "switch", PROCESS, *PAGE_QUANTITIES,
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
@@ -167,7 +167,7 @@ def read_row(
 
 
 def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
-    """Reports quantities that links and switches, or pages and processes, have not."""
+    """Reports quantities that links and switches, or pages and nodes, have not."""
     known = {**LINK_QUANTITIES, **PAGE_QUANTITIES}.get(row.state_level, ())
     for name in row.named if known else ():
         if name not in known:
