@@ -128,6 +128,18 @@ def profile_types(activities: tuple[Section, ...], first: str) -> tuple[Type, ..
     return ListOf(entries, 1, words="list of activities"), Text(f"{first}:fluctuation:seconds,...", longest=65_536)
 
 
+#: Intensities: one for all activities, or one each.
+INTENSITY = OneOf(
+    (
+        Number(0, 100),
+        Text("percent:fluctuation,..."),
+        ListOf(OneOf((Number(0, 100), ListOf(Number(0, 100), words="list of percent, fluctuation"))), 1,
+               words="list of percents"),
+    ),
+    "percent, percent:fluctuation,... or list of percents",
+)  # fmt: skip
+
+
 class Point(NamedTuple):
     """A line of a series."""
 

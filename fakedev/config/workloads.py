@@ -9,6 +9,7 @@ from fakedev.config.catalog import Catalog, Fields
 from fakedev.config.faults import BROUGHT, DEVICE_WORDS
 from fakedev.config.profile_keys import (
     ACTIVITY,
+    INTENSITY,
     METRIC_ACTIVITY,
     REPEAT,
     SCHEDULE,
@@ -200,6 +201,7 @@ BASE = Section(
             default={},
         ),
         key_of(_FIELDS["repeat"], REPEAT, default=None, default_words="from the file or schedule, else 0"),
+        key_of(_FIELDS["intensity"], INTENSITY, default_words="100, or that of a profile by name"),
         *(
             key_of(_FIELDS[name])
             for name in (

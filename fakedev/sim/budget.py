@@ -54,8 +54,9 @@ def cost_of_workload(
     texts = (*texts, *(text for label in spec.labels for text in label))
     profiles = (spec.activities, *(use.activities for use in spec.uses))
     draws = sum(_draws(each, tick_seconds) for each in profiles) if device_count else 0
+    of_intensity = profile_bytes(spec.activities) if spec.intensities else 0
     own = Cost(
-        EACH_BYTES + sum(map(_text_bytes, texts)),
+        EACH_BYTES + sum(map(_text_bytes, texts)) + of_intensity,
         device_count * (1 + len(spec.uses)) + DRAW_DEVICES * draws,
         profiles=profiles,
     )

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 from fakedev.spec.device_types import DeviceType, PartSpec
 from fakedev.spec.fault import FaultSpec
@@ -14,7 +14,7 @@ from fakedev.spec.kubernetes import InCluster
 from fakedev.spec.limits import Limits
 from fakedev.spec.shards import Shard
 from fakedev.spec.tallies import Tally
-from fakedev.spec.value_functions import Function, Value, highest
+from fakedev.spec.value_functions import Function, Value, highest, scaled
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
 FOREVER = 1e300
@@ -191,6 +191,13 @@ class MetricUse:
         object.__setattr__(self, "activities", Activities.of(self.activities))
 
 
+class Intensity(NamedTuple):
+    """How much of the engines a workload uses while it runs a kernel, percent; stays within percent +/- fluctuation."""
+
+    percent: float
+    fluctuation: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     """A workload of a request or of the configuration.
@@ -206,6 +213,7 @@ class WorkloadSpec:
     :param limits: (metric as named in the request, value): a value above it ends the workload.
     :param run_time_limit_seconds: simulated seconds after which it ends with code 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it ends with code 0; 0 for none.
+    :param intensities: one for each activity, or one for all; none: 100 % always.
     :param faults: on its devices while it runs, each as
         :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
     :param labels: further facts of its devices while its pod has them, by name, as ``dra_claim_name``; a fact that a
@@ -230,9 +238,23 @@ class WorkloadSpec:
     measured_capability: float = 0.0
     faults: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     labels: tuple[tuple[str, str], ...] = ()
+    intensities: tuple[Intensity, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activities", Activities.of(self.activities))
+
+    @property
+    def intense_activities(self) -> Activities:
+        """The activities with loads times intensities as values: how busy engines, memory and power are."""
+        each_own = self.intensities if len(self.intensities) > 1 else self.intensities * len(self.activities)
+        return Activities(
+            Activity(
+                scaled(each.value, own.percent / 100.0),
+                (each.fluctuation * own.percent + highest(each.value) * own.fluctuation) / 100.0,
+                each.seconds,
+            )
+            for each, own in zip(self.activities, each_own, strict=True)
+        )
 
 
 @dataclass(frozen=True)

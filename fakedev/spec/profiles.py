@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fakedev.spec.fleet import FOREVER, Activities, Activity, MetricUse
+from fakedev.spec.fleet import FOREVER, Activities, Activity, Intensity, MetricUse
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
 from fakedev.spec.units import LOAD, SHARE, TRAFFIC, Unit, format_number, parse_duration, parse_seconds
 from fakedev.spec.value_functions import (
@@ -160,6 +160,50 @@ def uses_from(value: object) -> tuple[MetricUse, ...]:
             raise ValueError(f"{metric_word(use.metric)} is given twice")
         uses[use.metric] = use
     return tuple(uses.values())
+
+
+def intensities_from(value: object, activities: Activities) -> tuple[Intensity, ...]:
+    """The intensities of some activities: a number, or ``percent:fluctuation,...`` as a text or as lists.
+
+    Either one for all, or one for each; none where all are 100 %.
+
+    :raises ValueError: with the number of the wrong intensity.
+    """
+    if value is None or (number := number_of(value)) is not None:
+        entries: Sequence[object] = [] if value is None else [number]
+    elif isinstance(value, str):
+        entries = value.split(",")
+    elif isinstance(value, list | tuple) and value:
+        entries = value
+    else:
+        raise ValueError("must be percent, as 45 or 45:5, or a list with one for each activity")
+    found = tuple(_intensity(position, entry) for position, entry in enumerate(entries, 1))
+    if len(found) > 1 and len(found) != len(activities):
+        raise ValueError(
+            f"has {len(found)} values, and the profile has {len(activities)} activities: give one for all, or one each"
+        )
+    return () if set(found) <= {Intensity(100.0)} else found
+
+
+def _intensity(position: int, entry: object) -> Intensity:
+    if isinstance(entry, str):
+        words: Sequence[object] = [LOAD.parse(word) for word in entry.split(":")]
+    else:
+        words = entry if isinstance(entry, list | tuple) else [entry]
+    numbers = [number for word in words if (number := number_of(word)) is not None and math.isfinite(number)]
+    if len(numbers) != len(words) or not 1 <= len(numbers) <= len(Intensity._fields):
+        raise ValueError(f"value {position}: must be percent, as 45, or percent:fluctuation, as 45:5")
+    found = Intensity(*numbers)
+    if not 0 < found.percent <= LOAD.most:
+        raise ValueError(f"value {position}: {found.percent:g} is not over 0 and at most 100")
+    if not 0 <= found.fluctuation <= min(found.percent, LOAD.most - found.percent):
+        raise ValueError(f"value {position}: {found.percent:g} +/- {found.fluctuation:g} is not within 0 to 100")
+    return found
+
+
+def format_intensities(intensities: Iterable[Intensity]) -> str:
+    """Intensities as :func:`intensities_from` reads them, to the last digit; empty for none."""
+    return ",".join(":".join(map(format_number, each if each.fluctuation else each[:1])) for each in intensities)
 
 
 def use_word(use: MetricUse) -> str:

@@ -15,7 +15,16 @@ from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.fields import Field, FieldKind, read_text
 from fakedev.spec.fleet import Activities, WorkloadSpec
 from fakedev.spec.named_profiles import with_profile
-from fakedev.spec.profiles import format_profile, number_of, profile_from, use_profile, use_word, uses_from
+from fakedev.spec.profiles import (
+    format_intensities,
+    format_profile,
+    intensities_from,
+    number_of,
+    profile_from,
+    use_profile,
+    use_word,
+    uses_from,
+)
 from fakedev.spec.quantities import is_in_bytes
 from fakedev.spec.units import parse_size
 
@@ -49,6 +58,12 @@ WORKLOAD_FIELDS: Final[Mapping[str, Field]] = {
             "time|work", default="time", choices=("time", "work"),
         ),
         Field("kind", f"kind of work: {_KINDS}", "KIND", default="compute"),
+        Field(
+            "intensity",
+            "how much of the engines its kernels use: load is the time with a kernel, load x intensity is how busy "
+            "engines, memory and power are; one for all activities, or one each", "PERCENT:FLUCTUATION,...",
+            FieldKind.SERIES,
+        ),
         Field("node", "node of the device words that name none", "NODE"),
         Field("pod", "pod shown on its devices"),
         Field("namespace", "namespace of the pod"),
@@ -108,9 +123,11 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
     plain: dict[str, Any] = {field.spec_name: field.read(fields) for field in _PLAIN}
     if not plain["name"]:
         raise FieldError("name", "a workload needs a name")
+    activities = Activities(_read(profile_from, fields, "profile"))
     return WorkloadSpec(
         devices=_devices(fields.get("devices")),
-        activities=Activities(_read(profile_from, fields, "profile")),
+        activities=activities,
+        intensities=_read(lambda value: intensities_from(value, activities), fields, "intensity"),
         is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",
         labels=_labels(fields.get("labels")),
         limits=_limits(fields.get("limits")),
@@ -126,6 +143,7 @@ def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
         "devices": list(spec.devices),
         "profile": format_profile(spec.activities),
         "seconds-of": "work" if spec.is_work else "time",
+        "intensity": format_intensities(spec.intensities),
         "labels": dict(spec.labels),
         "limits": dict(spec.limits),
         "metrics": {use_word(use): use_profile(use) for use in spec.uses},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.spec.errors import FieldError
-from fakedev.spec.fleet import FOREVER, Activity, MetricUse, WorkloadSpec
+from fakedev.spec.fleet import FOREVER, Activity, Intensity, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import ASKABLE, WITHOUT_SHARES
 from fakedev.spec.value_functions import Function
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload, workload_from_fields
@@ -38,7 +38,7 @@ class TestTaken:
         assert set(WORKLOAD_FIELDS) == {
             "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
             "labels", "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
-            "faults",
+            "faults", "intensity",
         }  # fmt: skip
         spec = made(
             devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3,
@@ -46,6 +46,7 @@ class TestTaken:
             namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
             metrics={"memory": "40GiB", "fabric-tx?": "30%:5%:60"}, measured_frequency=1755, measured_capability=1.5,
             faults=[{"kind": "hang", "every": 60}], labels={"dra_claim_name": "one", "team/name": "ml: 1"},
+            intensity="20,45:5",
         )  # fmt: skip
         assert spec == WorkloadSpec(
             "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3,
@@ -56,7 +57,24 @@ class TestTaken:
                 MetricUse("fabric_tx_bytes_per_second", (Activity(30, 5, 60),), True, is_optional=True),
             ),
             1755, 1.5, ({"kind": "hang", "every": 60},), (("dra_claim_name", "one"), ("team/name", "ml: 1")),
+            (Intensity(20), Intensity(45, 5)),
         )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("intensity", "expected"),
+        [
+            (45, [(45, 0)]),
+            ("45:5", [(45, 5)]),
+            ("45, 100:0", [(45, 0), (100, 0)]),
+            ([[45, 5], 30], [(45, 5), (30, 0)]),
+            (["45:5", "30"], [(45, 5), (30, 0)]),
+            ([100, 100.0], []),
+            (None, []),
+        ],
+    )
+    def test_ways_to_write_an_intensity(self, intensity: object, expected: list[tuple[float, float]]) -> None:
+        """One for all activities, or one for each; 100 % is the default."""
+        assert list(made(profile="40:2:5,60:0:0", intensity=intensity).intensities) == expected
 
     @pytest.mark.parametrize(
         "profile",
@@ -254,6 +272,15 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("metrics", {5: 5}, "metrics: 5 is no name of a metric"),
         ("measured-frequency", -1, "measured-frequency: must be a number from 0 to 1e9, 0 for not measured"),
         ("measured-capability", "x", "measured-capability: must be a number from 0 to 1e9, 0 for not measured"),
+        ("intensity", 0, "intensity: value 1: 0 is not over 0 and at most 100"),
+        ("intensity", "101", "intensity: value 1: 101 is not over 0 and at most 100"),
+        ("intensity", "45:56", "intensity: value 1: 45 +/- 56 is not within 0 to 100"),
+        ("intensity", "45:5:9", "intensity: value 1: must be percent, as 45, or percent:fluctuation, as 45:5"),
+        ("intensity", [[]], "intensity: value 1: must be percent, as 45, or percent:fluctuation, as 45:5"),
+        ("intensity", [True], "intensity: value 1: must be percent, as 45, or percent:fluctuation, as 45:5"),
+        ("intensity", [45, 30], "intensity: has 2 values, and the profile has 1 activities: give one for all, or one "
+                                "each"),
+        ("intensity", {}, "intensity: must be percent, as 45 or 45:5, or a list with one for each activity"),
         ("profil", "98:1:0", "profil: is not a field of a workload; did you mean profile?"),
         ("colour", "red", "colour: is not a field of a workload"),
     ],
@@ -278,6 +305,9 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0
 WORDS = TEXTS.map(str.strip).filter(bool)
 LABELS = st.from_regex("[A-Za-z0-9_][A-Za-z0-9_./-]{0,316}", fullmatch=True).filter(
     lambda name: name not in ("pod", "namespace", "container")
+)
+INTENSITIES = st.floats(1, 99).flatmap(
+    lambda percent: st.builds(Intensity, st.just(percent), st.floats(0, min(percent, 100 - percent)))
 )
 
 
@@ -333,6 +363,7 @@ def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
         uses=tuple({use.metric: use for use in draw(st.lists(metric_uses(), max_size=3))}.values()),
         measured_frequency_mhz=draw(st.floats(0, 1e9)),
         measured_capability=draw(st.floats(0, 1e9)),
+        intensities=tuple(draw(INTENSITIES) for _ in range(draw(st.sampled_from((0, 1, len(activities)))))),
         labels=tuple(draw(st.dictionaries(LABELS, TEXTS, max_size=3)).items()),
     )
 

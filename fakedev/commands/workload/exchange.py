@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
-from fakedev.spec.profiles import use_profile, use_word
+from fakedev.spec.profiles import format_intensities, use_profile, use_word
 from fakedev.spec.value_functions import Function, Value
 from fakedev.wire.auth import is_plain_ok
 
@@ -42,6 +42,7 @@ def run_message(workload: WorkloadSpec) -> bytes:
         "devices": list(workload.devices),
         "seconds-of": "work" if workload.is_work else "",
         "kind": "" if workload.kind == "compute" else workload.kind,
+        "intensity": format_intensities(workload.intensities),
         "node": workload.node,
         "pod": workload.pod,
         "namespace": workload.namespace,
@@ -89,6 +90,7 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
         "scaling": workload.measured_frequency_mhz or workload.measured_capability,
         "seconds of work": workload.is_work,
         "kind of work": workload.kind != "compute",
+        "intensity": workload.intensities,
         "node": workload.node,
         "pod": workload.pod or workload.namespace or workload.container,
         "labels": workload.labels,

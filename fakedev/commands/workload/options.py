@@ -124,6 +124,7 @@ class WorkloadOptions:
         }
         for field in (fields["seconds-of"], fields["kind"]):
             self._plain[field.name] = flags.text(field.name, str(field.default), field.help, field.shown)
+        self._intensity = flags.text("intensity", "", fields["intensity"].help, fields["intensity"].shown)
         for field in (fields["measured-frequency"], fields["measured-capability"]):
             self._plain[field.name] = flags.number(field.name, 0.0, field.help)
         self._devices = flags.text(
@@ -181,6 +182,7 @@ class WorkloadOptions:
     def _from_options(self, values: Values) -> dict[str, object]:
         fields: dict[str, object] = {name: values[flag] for name, flag in self._plain.items()}
         fields |= {"limits": dict(values[self._limits]), "metrics": _once(values[self._uses])}
+        fields["intensity"] = values[self._intensity] or None
         for name, flag in self._where.items():
             fields[name] = values[flag] if values.given(flag) else self._environ.get(_VARIABLES[name], "")
         return fields

@@ -25,7 +25,9 @@ _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)/([smhd])", re.ASCII)
 _COUNT: Final = Integer(1, MAX_DEVICES_PER_NODE)
 _LASTS: Final = Duration(0.001, 1e8)
 #: Keys that are the same as in workloads.base.
-_SHARED: Final = ("profile", "metrics", "kind", "seconds-of", "measured-frequency", "measured-capability", "limits")
+_SHARED: Final = (
+    "profile", "intensity", "metrics", "kind", "seconds-of", "measured-frequency", "measured-capability", "limits",
+)  # fmt: skip
 
 
 def _rate(text: str) -> float:

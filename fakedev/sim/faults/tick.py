@@ -6,6 +6,7 @@ Lasting effects become the conditions of the devices; the others concern only th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -176,9 +177,9 @@ class FaultTick:
                 asked[name] = asked.get(name, 0.0) + self._arrays[name]
         idled = self.where("idled")
         if idled is None:
-            return Demand(demand.loads, demand.held, asked)
+            return replace(demand, asked=asked)
         idled = self._parts.spread(idled)
-        loads = {kind: np.where(idled, 0.0, load) for kind, load in demand.loads.items()}
         for name in set(asked) - set(ERROR_COUNTERS):
             asked[name] = np.where(idled, 0.0, asked[name])
-        return Demand(loads, demand.held, asked)
+        working = replace(demand, asked=asked, contexts=demand.contexts & ~idled)
+        return working.with_loads(lambda load: np.where(idled, 0.0, load))

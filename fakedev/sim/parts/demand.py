@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -100,7 +101,7 @@ def demand_within(demand: Demand, parts: Parts, capacity: Capacity) -> Demand:
         """What the loads on each part leave of a quantity, shape (P,)."""
         left = capacity.most(name)[begin:]
         left = left - capacity.idle[name][begin:] if name in capacity.idle else left
-        for kind, load in demand.loads.items():
+        for kind, load in (demand.loads if name == "usage_ratio" else demand.activity).items():
             brought = capacity.brought(kind).get(name)
             left = left if brought is None else left - load[begin:] * brought[begin:]
         return np.maximum(left, 0.0)
@@ -112,14 +113,14 @@ def demand_within(demand: Demand, parts: Parts, capacity: Capacity) -> Demand:
             amount = np.minimum(amount, time)
             time = time - amount
         asked[name] = np.concatenate((demand.asked[name][:begin], amount))
-    return Demand(demand.loads, demand.held, asked)
+    return replace(demand, asked=asked)
 
 
 def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: Floats) -> Demand:
     """The demand on each device by the work on it and on its parts.
 
     A load on a part counts with its compute share; bytes and numbers add up. A device with parts uses the memory that
-    its parts use.
+    its parts use, and has a context if one of them has.
 
     :param demand: on all units.
     :param used_bytes: memory that the parts use, shape (P,).
@@ -127,7 +128,6 @@ def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: 
     """
     if not parts.count:
         return demand
-    loads = {kind: np.minimum(parts.folded(each, parts.compute_share), 1.0) for kind, each in demand.loads.items()}
     asked = {
         name: parts.folded(each, parts.compute_share if name.endswith("_ratio") else 1.0)
         for name, each in demand.asked.items()
@@ -137,14 +137,17 @@ def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: 
     own = demand.asked[_MEMORY][:count] if _MEMORY in demand.asked else np.zeros(count)
     used = np.bincount(parts.owners, weights=used_bytes, minlength=count)
     asked[_MEMORY] = np.where(parts.is_whole, own, used - idle_bytes)
-    return Demand(loads, demand.held[:count], asked)
+    folded = demand.with_loads(lambda load: np.minimum(parts.folded(load, parts.compute_share), 1.0))
+    contexts = parts.folded(demand.contexts.astype(np.float64)) > 0
+    return replace(folded, held=demand.held[:count], asked=asked, contexts=contexts)
 
 
 def part_demand(demand: Demand, parts: Parts) -> Demand:
     """The demand on the parts, shape (P,), without errors, which their devices count."""
     begin = parts.device_count
-    return Demand(
-        {kind: each[begin:] for kind, each in demand.loads.items()},
-        demand.held[begin:],
-        {name: each[begin:] for name, each in demand.asked.items() if name not in ERROR_COUNTERS},
+    return replace(
+        demand.with_loads(lambda load: load[begin:]),
+        held=demand.held[begin:],
+        asked={name: each[begin:] for name, each in demand.asked.items() if name not in ERROR_COUNTERS},
+        contexts=demand.contexts[begin:],
     )

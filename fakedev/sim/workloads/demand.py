@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Self
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
 
+_AS_LOADS: Final[Mapping[str, Floats]] = MappingProxyType({})
+_NO_CONTEXTS: Final[Mask] = np.zeros(0, dtype=np.bool_)
+
 
 @dataclass(frozen=True)
 class Demand:
     """Sums over all workloads, for D devices.
 
-    :ivar loads: by kind of work, shares of 1, each of shape (D,); all kinds together at most 1 on a device.
+    :ivar loads: the time with a kernel, by kind of work, shares of 1, each of shape (D,); all kinds together at most 1
+        on a device.
     :ivar held: the memory of workloads that do not state how much they need, a share of 1, shape (D,).
     :ivar asked: by quantity, the demand of that quantity's activities beside the plain load, in its unit, each of shape
         (D,); for counters the increment in this tick. Not limited to what the device has.
+    :ivar activity: how busy the engines are: load x intensity, by kind of work, each of shape (D,), reduced as the
+        loads are. The same mapping as ``loads`` (the default) if all intensities are 100 %.
+    :ivar contexts: devices on which a workload runs, whatever its load, shape (D,); by default none.
     """
 
     loads: Mapping[str, Floats]
     held: Floats
     asked: Mapping[str, Floats] = field(default_factory=dict)
+    activity: Mapping[str, Floats] = field(default_factory=lambda: _AS_LOADS)
+    contexts: Mask = field(default_factory=lambda: _NO_CONTEXTS)
+
+    def __post_init__(self) -> None:
+        if self.activity is _AS_LOADS:
+            object.__setattr__(self, "activity", self.loads)
+        if self.contexts is _NO_CONTEXTS:
+            object.__setattr__(self, "contexts", np.zeros(len(self.held), dtype=np.bool_))
+
+    def with_loads(self, change: Callable[[Floats], Floats]) -> Self:
+        """The demand with changed loads and activity: ``change`` makes the new array of a kind from the old one."""
+        loads = {kind: change(load) for kind, load in self.loads.items()}
+        if self.activity is self.loads:
+            return replace(self, loads=loads, activity=loads)
+        return replace(self, loads=loads, activity={kind: change(busy) for kind, busy in self.activity.items()})
 
 
 @dataclass(frozen=True)

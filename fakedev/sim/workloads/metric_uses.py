@@ -19,6 +19,10 @@ from fakedev.spec.fleet import Activities, Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
 from fakedev.spec.value_functions import scaled
 
+#: In place of a metric: load x intensity, with the draws of the load.
+INTENSE: Final = "load"
+#: Values that a faster device needs less of.
+_EASED: Final = ENGINES | {INTENSE}
 #: Means are rounded to this, as shares of the profile's highest value.
 _DECIMALS: Final = 8
 #: Sums of decimal fractions differ from a whole number by less than this.
@@ -54,12 +58,17 @@ class MetricUses(Rows):
     carried: Floats = column("pair")
     counted: Floats = column("pair")
 
+    def __len__(self) -> int:
+        return len(self.workload)
+
     @classmethod
     def of(cls, uses: Sequence[tuple[int, MetricUse]]) -> MetricUses:
         """The uses of some workloads, without devices.
 
         :param uses: (position of the workload, its use of the metric).
         """
+        if not uses:
+            return cls()
         by_highest = {use.activities: _by_highest(use.activities, use.activities.highest) for _, use in uses}
         peaks = [use.activities.highest for _, use in uses]
         profiles = Profiles.of([by_highest[use.activities] for _, use in uses])
@@ -137,11 +146,11 @@ class MetricUses(Rows):
         mean, fluctuation = self.profiles.means(begin[of], end[of], stretch[of], drawn, _DECIMALS)
         if metric in RATES:
             mean, fluctuation = (each * np.where(self.is_share, 1.0, speed[of]) for each in (mean, fluctuation))
-        elif metric in ENGINES:
+        elif metric in _EASED:
             mean, fluctuation = (each * np.where(self.is_traffic, speed[of], ease[of]) for each in (mean, fluctuation))
         share = np.repeat(mean, self.pair_counts) + np.repeat(fluctuation, self.pair_counts) * noise[self.pair]
         amount = np.maximum(share, 0.0) * self.unit
-        if metric in ENGINES:
+        if metric in _EASED:
             amount = np.minimum(amount, 1.0)
         if metric in COUNTED:
             total = self.carried + amount * seconds

@@ -13,6 +13,7 @@ from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.workloads.demand import Capacity, Demand
+from fakedev.sim.workloads.metric_uses import INTENSE
 from fakedev.sim.workloads.noise import first_noise, next_noise
 from fakedev.sim.workloads.schedule import drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
@@ -40,6 +41,7 @@ class Workloads:
         self.by_id: dict[str, Workload] = {}
         self._by_name: dict[str, dict[str, None]] = {}
         self._held: Floats | None = None
+        self._contexts: Mask | None = None
         ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(ones, ones)
         self.changes = 0
@@ -64,7 +66,7 @@ class Workloads:
     def change(self, started: list[Workload], ended: set[str], tick: int, now_seconds: float) -> None:
         """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on."""
         self.changes += 1
-        self._held = None
+        self._held = self._contexts = None
         if ended:
             stays = [workload_id not in ended for workload_id in self.table.ids.tolist()]
             self.table = self.table.kept(np.array(stays, dtype=np.bool_))
@@ -88,7 +90,7 @@ class Workloads:
         :param tick: the last tick that was done.
         """
         self.changes += 1
-        self._held = None
+        self._held = self._contexts = None
         self._device_keys, self._capacity, self._count = device_keys, capacity, capacity.count
         ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(*(moves.carried(crowd, ones) for crowd in self._crowds))
@@ -157,7 +159,7 @@ class Workloads:
             done = np.minimum(table.done + stretch * part, table.work)
             begin, end = np.where(table.is_work, table.done, begin), np.where(table.is_work, done, end)
             table.done = np.where(table.is_work, done, 0.0)
-        drawn = drawn_integrals(table.profiles, self._seed, table.keys, "load", begin, end)
+        drawn = drawn_integrals(table.profiles, self._seed, table.keys, INTENSE, begin, end)
         load, fluctuation = table.profiles.means(begin, end, stretch, drawn)
         load, fluctuation = load * table.ease, fluctuation * table.ease
         noisy, noise = table.noisy, table.noise.copy()
@@ -181,8 +183,14 @@ class Workloads:
                 metric, self._seed, table.keys, begin, end, stretch, table.speed, table.ease, table.noise, counted
             )
             asked[metric] = table.sums.by_use(metric, amount, self._count)
-        loads = self._by_kind(share)
-        return Demand(loads, self._held_share(loads, held), asked)
+        if len(table.intense):
+            table.intense.ask(
+                INTENSE, self._seed, table.keys, begin, end, stretch, table.speed, table.ease, table.noise, seconds
+            )
+        loads, activity = self._by_kind(share)
+        if self._contexts is None:
+            self._contexts = np.bincount(table.device, minlength=self._count) > 0
+        return Demand(loads, self._held_share(loads, held), asked, activity, self._contexts)
 
     @property
     def count_work(self) -> bool:
@@ -196,15 +204,24 @@ class Workloads:
         paces = np.array([pace.get(kind, np.ones(self._count)) for kind in kinds])
         return np.minimum.reduceat(paces[rows, table.device], table.firsts) * table.speed
 
-    def _by_kind(self, share: Floats) -> dict[str, Floats]:
+    def _by_kind(self, share: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Loads and activity by kind of work; the same mapping twice if all intensities are 100 %."""
         table, count = self.table, self._count
         kinds = table.kind_rows[0]
-        loads = np.maximum(table.sums.by_kind(share, count) / 100.0, 0.0)
+
+        def sums(values: Floats) -> Floats:
+            return np.maximum(table.sums.by_kind(values, count) / 100.0, 0.0)
+
+        loads = sums(share)
         # Summed row by row, so that the last digit does not depend on the other kinds in use.
         total = np.zeros(count)
         for row in loads:
             total = total + row
-        return dict(zip(kinds, loads / np.maximum(total, 1.0), strict=True))
+        most = np.maximum(total, 1.0)
+        shown = dict(zip(kinds, loads / most, strict=True))
+        if not len(table.intense):
+            return shown, shown
+        return shown, dict(zip(kinds, sums(table.busy(share)) / most, strict=True))
 
     def _hold(self) -> Floats:
         """The memory that workloads hold while they run, as shares of 1; kept until workloads change."""

@@ -49,6 +49,10 @@ class WorkShares:
         share = np.maximum(table.before if before else table.share, 0.0) / 100.0
         #: The load of each pair, reduced to the room of its device, as a share of 1: shape (P,).
         self.parts = share / crowds.load[table.device]
+        #: Load x intensity, likewise.
+        self._busy = self.parts
+        if len(table.intense):
+            self._busy = table.busy(100.0 * share, before=before) / 100.0 / crowds.load[table.device]
 
     def of(self, quantity: str, pairs: Positions | slice = _ALL) -> Floats:
         """The amount of a quantity (one of BROUGHT) of some pairs, in their order: by default of all, shape (P,)."""
@@ -56,7 +60,10 @@ class WorkShares:
         if quantity == _MEMORY_RATIO:
             total = self._capacity.memory_total_bytes[table.device[pairs]]
             return np.divide(self.of(MEMORY, pairs), total, out=np.zeros(len(total)), where=total > 0)
-        brought = self._held_memory(pairs) if quantity == MEMORY else self.parts[pairs] * self._by_load(quantity, pairs)
+        if quantity == MEMORY:
+            brought = self._held_memory(pairs)
+        else:
+            brought = (self.parts if quantity == _USAGE else self._busy)[pairs] * self._by_load(quantity, pairs)
         uses = table.uses.get(quantity)
         if uses is not None:
             last = uses.before if self._is_before else uses.amount

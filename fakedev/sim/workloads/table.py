@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.sim.workloads.demand import Capacity
-from fakedev.sim.workloads.metric_uses import MetricUses
+from fakedev.sim.workloads.metric_uses import INTENSE, MetricUses
 from fakedev.sim.workloads.noise import first_noise
 from fakedev.sim.workloads.schedule import Profiles
 from fakedev.sim.workloads.sums import DeviceSums
 from fakedev.sim.workloads.workload import Limit, Workload
-from fakedev.spec.fleet import MetricUse, WorkloadSpec
+from fakedev.spec.fleet import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
 from fakedev.spec.shards import entity_key
 
@@ -100,11 +100,13 @@ class Table(Rows):
     :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
     :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
     :ivar uses: the demand for single metrics, by quantity.
+    :ivar intense: load x intensity of the workloads whose intensity is not 100 %, as shares of 1.
     """
 
     profiles: Profiles = field(default_factory=Profiles)
     uses: Mapping[str, MetricUses] = field(default_factory=dict)
     limits: LimitRows = field(default_factory=LimitRows)
+    intense: MetricUses = field(default_factory=MetricUses)
     ids: Texts = column("workload", object)
     kinds: Texts = column("workload", object)
     keys: Keys = column("workload", np.uint64)
@@ -145,6 +147,7 @@ class Table(Rows):
             self.profiles.kept(keep),
             {metric: each for metric, each in uses.items() if len(each.workload)},
             self.limits.kept(keep),
+            self.intense.kept(keep, pairs),
             **self._kept(workload=keep, pair=pairs),
         )
 
@@ -155,7 +158,8 @@ class Table(Rows):
             mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
             uses[metric] = mine.joined(others, len(self), len(self.device))
         limits = self.limits.joined(other.limits, len(self))
-        return Table(self.profiles.joined(other.profiles), uses, limits, **self._joined(other))
+        intense = self.intense.joined(other.intense, len(self), len(self.device))
+        return Table(self.profiles.joined(other.profiles), uses, limits, intense, **self._joined(other))
 
     def with_history(self, old: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
         """These rows, as at the start of the workloads, with the history of the old rows of the same workloads.
@@ -176,7 +180,8 @@ class Table(Rows):
         noise = columns.pop("noise").copy()
         noise[added] = first_noise(seed, self.pair_keys[added], tick)
         columns |= {name: getattr(old, name) for name in ("start", "done", "load", "is_fresh")}
-        return replace(self, uses=uses, noise=noise, **columns)
+        intense = self.intense.with_history(old.intense, was, len(old.device))
+        return replace(self, uses=uses, intense=intense, noise=noise, **columns)
 
     def _former_pairs(self, old: Table, new_of: Positions, count: int) -> Positions:
         """The old position of each pair, -1 for a new pair: shape (P,)."""
@@ -202,6 +207,18 @@ class Table(Rows):
         """The workload of each pair, shape (P,)."""
         return np.repeat(np.arange(len(self)), self.pair_counts)
 
+    def busy(self, share: Floats, *, before: bool = False) -> Floats:
+        """Load x intensity of each pair, percent, at most its load: shape (P,).
+
+        :param share: the loads, of the last tick or of the tick before it.
+        """
+        intense = self.intense
+        if not len(intense):
+            return share
+        busy, last = share.copy(), intense.before if before else intense.amount
+        busy[intense.pair] = np.minimum(100.0 * last, share[intense.pair])
+        return busy
+
     @cached_property
     def sums(self) -> DeviceSums:
         """Sums over the pairs of each device."""
@@ -212,7 +229,7 @@ class Table(Rows):
     def noisy(self) -> Positions | slice:
         """The pairs of workloads whose load or metrics fluctuate: only their noise is seen."""
         fluctuates = self.profiles.fluctuates.copy()
-        for uses in self.uses.values():
+        for uses in (*self.uses.values(), self.intense):
             fluctuates[uses.workload[uses.profiles.fluctuates]] = True
         return slice(None) if fluctuates.all() else np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
 
@@ -236,6 +253,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         Profiles.of([spec.activities for spec in specs]),
         {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
         LimitRows.of([workload.limits for workload in started]),
+        MetricUses.of(_intense(specs)),
         ids=np.array([workload.workload_id for workload in started], dtype=object),
         kinds=np.array([spec.kind for spec in specs], dtype=object),
         keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
@@ -282,6 +300,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
             )
             for metric, uses in rows.uses.items()
         },
+        intense=rows.intense.on_devices(firsts, counts, np.ones(len(devices))),
         speed=np.where(rows.is_work, speed, 1.0),
         ease=np.where(rows.is_work, 1.0, 1.0 / speed),
         pair_counts=counts,
@@ -333,6 +352,19 @@ def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]
     for place, spec in enumerate(specs):
         for use in spec.uses:
             found.setdefault(use.metric, []).append((place, use))
+    return found
+
+
+def _intense(specs: Sequence[WorkloadSpec]) -> list[tuple[int, MetricUse]]:
+    """Load x intensity of the workloads whose intensity is not 100 %, as :func:`_uses`, in percent."""
+    known: dict[tuple[Activities, tuple[Intensity, ...]], MetricUse] = {}
+    found = []
+    for place, spec in enumerate(specs):
+        if spec.intensities:
+            key = spec.activities, spec.intensities
+            if key not in known:
+                known[key] = MetricUse(INTENSE, spec.intense_activities, is_share=True)
+            found.append((place, known[key]))
     return found
 
 
