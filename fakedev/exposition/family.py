@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from enum import Enum, auto
 from typing import Final
 from weakref import ref
 
@@ -18,6 +19,14 @@ from fakedev.sim.entities.state import Level, State
 
 #: The lowest number without a mask of 64 bits.
 _TOO_LARGE: Final = 2.0**63
+
+
+class _Doubt(Enum):
+    """Why some entities may not have a row."""
+
+    NONE_HAS_IT = auto()
+    QUANTITIES = auto()
+    FACT = auto()  # it may be no number
 
 
 class Family:
@@ -44,7 +53,7 @@ class Family:
         self.number = spec.number
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
         self._state: ref[State] | None = None
-        self._doubtful: Sequence[tuple[int, bool]] = ()
+        self._doubtful: Sequence[tuple[int, _Doubt]] = ()
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their rows in a state."""
@@ -52,12 +61,14 @@ class Family:
             self._state, self._doubtful = ref(state), self._find_doubtful_rows(state)
         rows = None if self._are_alike else lines.rows
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
-        for number, can_be_there in self._doubtful:
-            if not can_be_there:
+        for number, doubt in self._doubtful:
+            if doubt is _Doubt.NONE_HAS_IT:
                 found.append((number, False))
             else:
                 row = self._rows[number]
                 level = state.levels[self._levels[number]]
+                if doubt is _Doubt.FACT and lines.are_numbers and lines.end <= level.count:
+                    continue
                 where = slice(None) if rows is None else rows == number
                 is_there = _is_there(level, row, self._needed[number], lines.positions[where])
                 if row.fact and lines.numbers is not None:
@@ -72,15 +83,17 @@ class Family:
             chosen[slice(None) if rows is None else rows == number] = is_there
         return lines if chosen.all() else lines.only(chosen)
 
-    def _find_doubtful_rows(self, state: State) -> list[tuple[int, bool]]:
-        """The numbers of rows that some entities do not have in a state, and whether any can have it."""
-        rows: list[tuple[int, bool]] = []
+    def _find_doubtful_rows(self, state: State) -> list[tuple[int, _Doubt]]:
+        """The numbers of rows that some entities may not have in a state, and why."""
+        rows: list[tuple[int, _Doubt]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
             level = state.levels.get(self._levels[number])
             if level is None or not needed <= level.arrays.keys():
-                rows.append((number, False))
-            elif row.is_conditional or needed & level.present.keys():
-                rows.append((number, True))
+                rows.append((number, _Doubt.NONE_HAS_IT))
+            elif row.where or row.unless or needed & level.present.keys():
+                rows.append((number, _Doubt.QUANTITIES))
+            elif row.fact:
+                rows.append((number, _Doubt.FACT))
         return rows
 
     def values(self, lines: Lines, state: State) -> Floats:

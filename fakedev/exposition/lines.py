@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from typing import Final, NamedTuple
 
@@ -62,6 +63,16 @@ class Lines:
     positions: NDArray[np.int64]
     rows: NDArray[np.int64] | None = None
     numbers: Floats | None = None
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether each line shows a fact that is a number."""
+        return self.numbers is not None and not np.isnan(self.numbers).any()
+
+    @cached_property
+    def end(self) -> int:
+        """The first index that is larger than that of each line."""
+        return int(self.positions.max(initial=-1)) + 1
 
     @classmethod
     def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:
