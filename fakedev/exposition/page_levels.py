@@ -129,7 +129,7 @@ class PageLevels:
             place, index = int(self._places[process]), int(self._devices[process]) - node.first
             workload = self._running[int(self._workloads[process])]
             if place < MAX_PROCESSES:
-                pid = _pid(workload.workload_id, index)
+                pid = _pid(workload.key, index)
                 while pid in used:
                     pid += 1
                 used.add(pid)
@@ -155,7 +155,7 @@ def _repeated(of_devices: Mapping[str, NDArray[Number]]) -> LazyArrays[NDArray[N
     return LazyArrays(of_devices, lambda name: np.repeat(of_devices[name], MAX_PROCESSES))
 
 
-def _pid(workload_id: str, index: int) -> int:
-    """The number of a workload's process on a device of a node: always the same one."""
-    digest = blake2b(f"{workload_id}\0{index}".encode(), digest_size=8).digest()
+def _pid(key: str, index: int) -> int:
+    """The number of a process, of a workload with a key, on a device of a node: always the same one, in all shards."""
+    digest = blake2b(f"{key}\0{index}".encode(), digest_size=8).digest()
     return _FIRST_PID + int.from_bytes(digest, "big") % (_LAST_PID - MAX_PROCESSES - _FIRST_PID)

@@ -98,8 +98,8 @@ class _Device:
         if value("throttled_hardware"):
             return f"hardware slowdown {self.since('throttled_hardware')}, temperature {celsius:.1f}"
         if value("throttled_thermal"):
-            return (f"thermal throttling {self.since('throttled_thermal')}, temperature {celsius:.1f} (throttled from "
-                    f"{dynamics.slowdown_celsius:g} on, until it is under {dynamics.resume_celsius:g})")  # fmt: skip
+            return (f"thermal throttling {self.since('throttled_thermal')}, temperature {celsius:.1f} (held at "
+                    f"{dynamics.slowdown_celsius:g} or little more)")  # fmt: skip
         if value("throttled_power"):
             return f"held by the power limit of {value('power_limit_watts'):g} W {self.since('throttled_power')}"
         if value("throttled_idle"):

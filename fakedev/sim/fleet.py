@@ -94,7 +94,7 @@ class Fleet:
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links))
+        levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links), 0)
         #: Counts that exporters keep of what the devices report.
         self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
         self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0, self.due_seconds(0))
@@ -168,7 +168,7 @@ class Fleet:
                 self._labels.attribution.release(self.faults.stale())
         if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
             self._relations.update_conditions(faults, links)
-        levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links)
+        levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links, self.state.tick + 1)
         over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.intake.end(over)
         self.intake.apply_changes(self.state.tick, end)

@@ -45,6 +45,7 @@ def next_levels(
     tick_seconds: float,
     faults: FaultTick | None,
     links: LinkHistory,
+    tick: int,
 ) -> Levels:
     """The levels of a tick.
 
@@ -52,16 +53,18 @@ def next_levels(
     :param demand: of the workloads, on all units in this tick.
     :param faults: the effects of faults in this tick; None: there are none.
     :param links: the history of the links, with this tick.
+    :param tick: its number.
     """
     relations, of_parts, parts = compiled.relations, compiled.part_relations, compiled.roster.parts
     of_devices = None if faults is None else faults.of_devices()
     before = None if past is None else past[DEVICE]
+    demand = compiled.capacity.with_usage(demand)
     if of_parts is None:
-        return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices), _NO_PARTS, links)
+        return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices, tick), _NO_PARTS, links)
     demand = of_parts.demand_within(demand)
     used_bytes = of_parts.used_bytes(demand)
     folded = device_demand(demand, parts, used_bytes, of_parts.idle_memory_bytes)
-    devices = relations.device_level(folded, before, tick_seconds, of_devices)
+    devices = relations.device_level(folded, before, tick_seconds, of_devices, tick)
     past_parts = None if past is None else Before(past[PART], past[DEVICE])
     shown = of_parts.level(demand, used_bytes, devices, past_parts, tick_seconds, faults)
     return _all(parts, devices, shown, links)

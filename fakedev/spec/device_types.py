@@ -127,6 +127,11 @@ class WorkKind:
     usage: float = setting("The usage that the board reports.", default=1.0)
     plain: float = setting("Share of the ranges of engines, memory bandwidth and links that it uses.", default=0.0)
     tensor: float = setting("Further share of the tensor pipes.", default=0.0)
+    sm: float = setting("Share of the multiprocessors that have work; at least that of any pipe.", default=0.9)
+    occupancy: float = setting("Share of the places for warps that are taken; at most that of SMs.", default=0.3)
+    fp64: float = setting("Share of the FP64 pipes.", default=0.0)
+    fp32: float = setting("Share of the FP32 pipes.", default=0.0)
+    fp16: float = setting("Share of the FP16 pipes.", default=0.0)
     copy: float = setting("Further share of the copy engines.", default=0.0)
     encoder: float = setting("Further share of the media encoders.", default=0.0)
     decoder: float = setting("Further share of the media decoders.", default=0.0)
@@ -144,15 +149,27 @@ class WorkKind:
 
 #: The kinds of work of every board with dynamics; doc/simulation.md has the sources.
 WORK_KINDS: Mapping[str, WorkKind] = {
-    "compute": WorkKind(plain=1.0),
-    "tensor": WorkKind(tensor=0.93, memory=0.35, fabric=0.1, power=1.25),
-    "memory": WorkKind(tensor=0.02, memory=0.92, read=0.5, power=0.73, power_exponent=0.5, clock_sensitivity=0.1),
-    "transfer": WorkKind(usage=0.1, copy=0.8, memory=0.05, read=0.5, transfer=0.8, power=0.12, clock_sensitivity=0.0),
-    "exchange": WorkKind(memory=0.3, read=0.5, fabric=0.8, power=0.4, clock_sensitivity=0.1),
-    "encode": WorkKind(usage=0.1, encoder=1.0, memory=0.05, power=0.15, clock_sensitivity=0.5),
-    "decode": WorkKind(usage=0.05, decoder=1.0, memory=0.05, read=0.33, power=0.1, clock_sensitivity=0.5),
-    "render": WorkKind(render=1.0, memory=0.3, power=0.9),
-}
+    "compute": WorkKind(plain=1.0, sm=0.95, occupancy=0.45, fp64=0.02, fp32=0.35, fp16=0.02),
+    "tensor": WorkKind(
+        tensor=0.93, sm=0.97, occupancy=0.2, fp32=0.05, fp16=0.02, memory=0.35, fabric=0.1, power=1.4
+    ),
+    "memory": WorkKind(
+        tensor=0.02, sm=0.85, occupancy=0.6, fp32=0.08, fp16=0.01, memory=0.92, read=0.5, power=0.35,
+        clock_sensitivity=0.1,
+    ),
+    "transfer": WorkKind(
+        usage=0.1, sm=0.02, occupancy=0.01, copy=0.8, memory=0.05, read=0.5, transfer=0.8, power=0.12,
+        clock_sensitivity=0.0,
+    ),
+    "exchange": WorkKind(
+        sm=0.15, occupancy=0.05, fp32=0.02, memory=0.3, read=0.5, fabric=0.8, power=0.25, clock_sensitivity=0.1
+    ),
+    "encode": WorkKind(usage=0.1, sm=0.05, occupancy=0.02, encoder=1.0, memory=0.05, power=0.15, clock_sensitivity=0.5),
+    "decode": WorkKind(
+        usage=0.05, sm=0.02, occupancy=0.01, decoder=1.0, memory=0.05, read=0.33, power=0.1, clock_sensitivity=0.5
+    ),
+    "render": WorkKind(sm=0.85, occupancy=0.4, fp32=0.4, render=1.0, memory=0.3, power=0.9),
+}  # fmt: skip
 
 
 #: Relations that a board's type can switch off, and what is then.
@@ -173,6 +190,7 @@ class Dynamics:
     """How a board's clocks, power and temperatures affect each other, within the ranges of its type.
 
     :param power_limit_seconds: as all time constants it may be 0: at once.
+    :param matrix_clock_mhz: as memory_bound_watts None: the kind of work gives the power.
     :param inlet_celsius: None: the temperature at no power, on the line through the ranges of power and temperature.
     :param memory_bytes_per_second: 0: unknown.
     :param idle_performance_state: None: the board has none.
@@ -188,22 +206,39 @@ class Dynamics:
         "Time constant with which the power cap lowers clocks; lags may be 0.", "seconds", 0.3
     )
     clocked_power_share: float = setting(
-        "Share of the dynamic power that raised clocks use without work.", default=0.06
+        "Share of the dynamic power that raised clocks use without work, as while a process holds a context.",
+        default=0.06,
     )
     clock_power_exponent: float = setting(
         "The power of work is proportional to the clock to this power; 1 or more.", default=2.5
     )
     hang_power_share: float = setting(
-        "Power of a board that hangs, as a share of plain full load.", default=0.15
+        "Power of a board that hangs, as a share of plain full load.", default=0.06
     )
+    matrix_clock_mhz: float | None = setting(
+        "The measured clock at which dense matrix work meets the power limit; it gives the power of tensor work.",
+        "MHz", None,
+    )
+    memory_bound_watts: float | None = setting(
+        "The measured power of the board while memory-bound work keeps its memory busy.", "watts", None
+    )
+    power_noise: float = setting("The largest fluctuation of the power from tick to tick, as a share.", default=0.0)
+    power_step_watts: float = setting("The resolution of the power sensor; 0: any number.", "watts", 0.0)
     clock_step_mhz: float = setting("Throttled clocks are a whole number of these.", "MHz", 15.0)
     clock_fall_seconds: float = setting("From the highest clock to idle when work ends.", "seconds", 3.0)
     thermal_seconds: float = setting("Time constant of the temperature.", "seconds", 25.0)
     memory_thermal_seconds: float = setting("Time constant of the memory temperature.", "seconds", 40.0)
     fan_seconds: float = setting("Time constant of the fan.", "seconds", 10.0)
     inlet_celsius: float | None = setting("The inlet temperature at which the ranges hold.", _CELSIUS, None)
-    slowdown_celsius: float = setting("From here up heat lowers the clock.", _CELSIUS, 89.0)
-    resume_celsius: float = setting("Below this the clock rises again.", _CELSIUS, 86.0)
+    inlet_spread_celsius: float = setting(
+        "The largest difference that the slot makes to the inlet temperature, and again the place in the room.",
+        _CELSIUS, 0.0,
+    )
+    inlet_drift_celsius: float = setting("How far the room is from its mean temperature over the day.", _CELSIUS, 0.0)
+    slowdown_celsius: float = setting(
+        "The clock is lowered so that the core gets hardly warmer than this.", _CELSIUS, 89.0
+    )
+    resume_celsius: float = setting("Below this a hardware slowdown ends.", _CELSIUS, 86.0)
     hardware_slowdown_celsius: float = setting("From here up the clock is halved at once.", _CELSIUS, math.inf)
     shutdown_celsius: float = setting("From here up the board shuts down.", _CELSIUS, math.inf)
     pcie_bytes_per_second: float = setting("Capacity of the PCIe link, each way.", _BANDWIDTH, 0.0)

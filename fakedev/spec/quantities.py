@@ -13,6 +13,12 @@ from typing import Final
 KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "usage_ratio": "share of the time in which the compute engines work, 0 to 1",
     "tensor_active_ratio": "share of cycles in which the tensor pipes are active, 0 to 1",
+    "engine_active_ratio": "share of the time in which any graphics or compute engine works, 0 to 1",
+    "sm_active_ratio": "share of cycles in which a multiprocessor has work, mean of all, 0 to 1",
+    "sm_occupancy_ratio": "share of the places for warps that are taken, mean of all multiprocessors, 0 to 1",
+    "fp64_active_ratio": "share of cycles in which the FP64 pipes are active, 0 to 1",
+    "fp32_active_ratio": "share of cycles in which the FP32 pipes are active, 0 to 1",
+    "fp16_active_ratio": "share of cycles in which the FP16 pipes are active, 0 to 1",
     "copy_active_ratio": "share of the time in which the copy engines work, 0 to 1",
     "encoder_active_ratio": "share of the time in which the media encoders work, 0 to 1",
     "decoder_active_ratio": "share of the time in which the media decoders work, 0 to 1",
@@ -20,6 +26,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "jpeg_active_ratio": "share of the time in which the JPEG engines work, 0 to 1",
     "ofa_active_ratio": "share of the time in which the optical flow engines work, 0 to 1",
     "memory_bandwidth_ratio": "share of the memory's bandwidth in use, 0 to 1",
+    "memory_usage_ratio": "share of the time in which the memory is read or written, 0 to 1",
     "memory_read_bytes_per_second": "traffic from the board's memory",
     "memory_write_bytes_per_second": "traffic to the board's memory",
     "memory_read_bytes": "integral of the traffic from the board's memory",
@@ -114,6 +121,9 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "wall_seconds": "of a page or node: wall time of the tick that is shown, in seconds since 1970",
     "created_seconds": "wall time at which the counters began, in seconds since 1970",
 }
+
+#: Of a demand: the usage of kernels that move data which workloads request; no quantity of a device.
+IMPLIED_USAGE: Final = "implied_usage_ratio"
 
 #: Counts of errors: every device has them, with 0 until a fault raises them.
 ERROR_COUNTERS: Final[tuple[str, ...]] = (

@@ -26,12 +26,15 @@ DYNAMICS = {
     "pcie-bytes-per-second", "memory-bytes-per-second",
 }  # fmt: skip
 DYNAMICS_COLUMNS = (
-    "power-limit-watts", "clocked-power-share", "clock-step-mhz", "inlet-celsius", "resume-celsius",
-    "slowdown-celsius", "hardware-slowdown-celsius", "shutdown-celsius", "pcie-bytes-per-second",
-    "fabric-bytes-per-second", "memory-bytes-per-second", "idle-performance-state", "spread",
+    "power-limit-watts", "clocked-power-share", "matrix-clock-mhz", "memory-bound-watts", "clock-power-exponent",
+    "clock-step-mhz", "thermal-seconds", "inlet-celsius", "resume-celsius", "slowdown-celsius",
+    "hardware-slowdown-celsius", "shutdown-celsius", "pcie-bytes-per-second", "fabric-bytes-per-second",
+    "memory-bytes-per-second", "idle-performance-state", "spread",
 )  # fmt: skip
+#: Keys of dynamics that are the same for all types that have them.
+ALIKE = {"power-noise": 0.01, "power-step-watts": 0.001, "inlet-spread-celsius": 1.5, "inlet-drift-celsius": 1}
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
-SOURCE = re.compile(r"\[(?:C|S|P|D|F|V|X|M)\]|derived|chosen|by definition|not known")
+SOURCE = re.compile(r"\[(?:C|S|P|L|D|F|V|X|M)\]|derived|chosen|guess|by definition|not known")
 
 #: What the facts that this project was built on say of the boards: PCI device, memory in MiB.
 BOARDS = {
@@ -160,18 +163,26 @@ class TestDevices:
         """What differs from board to board is given, the limits are over what plain full load reaches."""
         dynamics, ranges = device["dynamics"], device["ranges"]
         assert set(dynamics) - {"work"} >= DYNAMICS
-        assert set(dynamics) - {"work"} <= set(DYNAMICS_COLUMNS)
+        assert set(dynamics) - {"work", *ALIKE} <= set(DYNAMICS_COLUMNS)
+        assert all(dynamics.get(key, value) == value for key, value in ALIKE.items())
         assert dynamics["power-limit-watts"] >= ranges["power_watts"][1]
         assert dynamics["resume-celsius"] > ranges["temperature_celsius"][1]
-        heat = [dynamics[key] for key in DYNAMICS_COLUMNS[4:8] if key in dynamics]
+        heat = [dynamics[key] for key in DYNAMICS_COLUMNS[8:12] if key in dynamics]
         assert heat == sorted(set(heat))
 
     def test_inlet(self, device: dict[str, Any]) -> None:
-        """The inlet is where the line of power and temperature ends at 0 W, of which a measured one is not far."""
+        """At no power a board would be as warm as its air."""
         low, high = device["ranges"]["power_watts"]
         cold, warm = device["ranges"]["temperature_celsius"]
         line = cold - (warm - cold) / (high - low) * low
         assert device["dynamics"]["inlet-celsius"] == pytest.approx(line, abs=0.1)
+
+    def test_time_constant(self, device: dict[str, Any]) -> None:
+        """Thermal resistance times 0.56 J/K per watt of the power limit."""
+        low, high = device["ranges"]["power_watts"]
+        cold, warm = device["ranges"]["temperature_celsius"]
+        seconds = (warm - cold) / (high - low) * 0.56 * device["dynamics"]["power-limit-watts"]
+        assert device["dynamics"]["thermal-seconds"] == pytest.approx(seconds, rel=0.05)
 
     def test_links(self, device: dict[str, Any]) -> None:
         """A board has traffic to other boards, and counts their errors, when it has links, and not else."""

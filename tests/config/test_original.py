@@ -155,7 +155,7 @@ LIMITS: dict[str, Any] = DEVICE["MetricLimits"]
         ({"id": IDENTITY | {"DeviceLabelMap": {"addr": "a b"}}}, "id.json:3: 'a b' is no label name: letters, digits and _ only, no digit and no __ first"),
         ({"id": IDENTITY | {"DeviceLabelMap": {"addr": "x", "file": "x"}}}, "id.json:4: two labels are mapped to 'x': give them names that differ"),
         ({"id": IDENTITY | {"MetricMap": {"frequency": "f", "temperature": "t"}}}, "id.json:9: MetricMap: dev of pool a has no 'temperature_celsius'; it has "
-            "core_frequency_max_mhz, core_frequency_mhz, core_frequency_min_mhz, created_seconds, energy_joules, fan, memory_free_bytes, memory_reserved_bytes, memory_total_bytes, memory_usable_bytes, memory_used_bytes, memory_used_ratio, power_watts, usage_ratio"),
+            "core_frequency_max_mhz, core_frequency_mhz, core_frequency_min_mhz, created_seconds, energy_joules, engine_active_ratio, fan, memory_free_bytes, memory_reserved_bytes, memory_total_bytes, memory_usable_bytes, memory_used_bytes, memory_used_ratio, power_watts, usage_ratio"),
         ({"id": IDENTITY | {"MetricMap": {"frequency": "f g"}}}, "id.json:8: MetricMap.frequency: 'f g' is no metric name: letters, digits, _ and : only, no digit first"),
         ({"id": IDENTITY | {"MetricMap": {}}}, "id.json:7: MetricMap names no metric: give it at least one"),
         ({"id": IDENTITY | {"MetricLabels": {"powr": {"a": "b"}}}}, "id.json:14: MetricLabels.powr: the metric is not in MetricMap; did you mean 'power'?"),
@@ -256,6 +256,6 @@ class TestRelations:
     def test_relations_that_are_configured(self) -> None:
         """The pool's: work raises the clock in full, power tells the kinds apart, heat lags, memory is held."""
         found = self.after_a_minute(dynamics="{power-limit-watts: 300, thermal-seconds: 60}")
-        watts = 50 + 200 * (0.06 + 0.94 * (0.3 + 0.73 * 0.3**0.5))
+        watts = 50 + 200 * (0.06 + 0.94 * (0.3 + 0.35 * 0.3))
         celsius = 30 + 50 * (watts - 50) / 200 * (1 - math.exp(-1))
         assert found == [1300, pytest.approx(watts, abs=1e-3), pytest.approx(celsius, abs=1e-3), 600]

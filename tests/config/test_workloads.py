@@ -188,7 +188,7 @@ def test_limits_of_a_device_type() -> None:
     [
         ("{temprature: 55}", ["dev.yaml:5: limits: mine has no 'temprature'; did you mean 'temperature_celsius'?"]),
         ("{power_wats: 55}", ["dev.yaml:5: limits: mine has no 'power_wats'; did you mean 'power_watts'?"]),
-        ("{tensor: 0.5}", ["dev.yaml:5: limits: mine has no 'tensor'"]),
+        ("{tensor: 0.5}", ["dev.yaml:5: limits: mine has no 'tensor'; did you mean 'engine_active_ratio'?"]),
         ("{power: 5, power_watts: 6}", ["dev.yaml:5: limits: power_watts is there twice: remove one"]),
         ("{power: hot}", ["dev.yaml:5: limits.power: 'hot' is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"]),
     ],

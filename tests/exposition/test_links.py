@@ -111,7 +111,7 @@ class TestDcgm:
         assert sum(sent) == pytest.approx(fleet.fabric_rx_bytes.sum() / 1024, abs=4)
         assert sent[0] / sent[3] == pytest.approx(5 / 4)
         warm = [number for _, number in lines_of(fleet, page, "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT")]
-        assert warm == [58] * 4
+        assert warm == [46] * 4
 
     def test_what_exporters_make_of_it(self) -> None:
         """Series that are missing, or no numbers, of a board are so of its links; switches are well."""
@@ -123,7 +123,7 @@ class TestDcgm:
         advance(fleet, 1)
         assert [str(number) for _, number in lines_of(fleet, page, field)] == ["nan"]
         assert len(lines_of(fleet, page, "DCGM_FI_DEV_NVLINK_GET_STATE")) == 18
-        assert [number for _, number in lines_of(fleet, page, switch)] == [58] * 4
+        assert [number for _, number in lines_of(fleet, page, switch)] == [46] * 4
 
     def test_lost(self) -> None:
         """A GPU that is lost has no lines of links; the switch sees its ports off."""

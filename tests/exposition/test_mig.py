@@ -74,7 +74,7 @@ def test_instances_in_place_of_their_gpu(version: str) -> None:
         )  # fmt: skip
     assert set(found) > OF_WHOLE_BOARDS
     busy = [float(line.number) for line in found["DCGM_FI_PROF_GR_ENGINE_ACTIVE"]]
-    assert busy == [0, 1, 0, 0, 0]
+    assert busy == [0, 0.9956, 0, 0, 0]
     power = [float(line.number) for line in found["DCGM_FI_DEV_POWER_USAGE"]]
     assert power[0] == power[1] > power[2] > 0
     used, free = ([int(float(line.number)) for line in found[f"DCGM_FI_DEV_FB_{each}"]] for each in ("USED", "FREE"))

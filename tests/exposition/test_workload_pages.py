@@ -115,7 +115,7 @@ def test_engines_are_means_of_the_devices() -> None:
     """Not sums: one workload on eight boards has their tensor pipes as busy as each of them shows."""
     text = "fleet: {pools: [{name: p, nodes: [a], device: h100, devices-per-node: 8, identity: dcgm}]}\nweb: []"
     fleet = Fleet(load(None, Files(environ={}), text=text + "\nworkloads: {listen: []}").fleet)
-    start(fleet, "a/*", "100:0:0", kind="tensor")
+    start(fleet, "a/*", "40:0:0", kind="tensor")
     advance(fleet, 2)
     found = rows(WorkloadSeries(fleet).render())
     assert found["engine_active_ratio", "w1", "tensor"] == pytest.approx(float(fleet.tensor_active_ratio[0]), abs=0.02)

@@ -13,7 +13,7 @@ from fakedev.sim.boards.clocks import PEAK_SHARE
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.devices.relations import INTEGRALS
 from fakedev.sim.entities.state import Level
-from fakedev.spec.device_types import DeviceType, Dynamics
+from fakedev.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 #: Reason to its bits of NVIDIA's mask, whatever more of them tell about it.
@@ -131,7 +131,7 @@ def _check_power(after: Level, number: int, device_type: DeviceType, dynamics: D
         float(after.arrays[name][number]) for name in ("power_watts", "power_limit_watts", "core_frequency_mean_mhz")
     )
     mhz, watts = device_type.ranges["core_frequency_mhz"], device_type.ranges["power_watts"]
-    assert power >= watts.low * (1 - dynamics.spread) - _NEAR
+    assert power >= watts.low * (1 - dynamics.spread) * (1 - dynamics.power_noise) - _NEAR
     if power <= limit + _REGULATED or "power-limit" in dynamics.without:
         return
     # What the work draws at the idle clock; the spread of the board is not known here, so the most of it.
@@ -154,11 +154,21 @@ def _check_heat(
     at = dynamics.inlet_celsius
     if at is None:
         at = core.low - (core.high - core.low) / (watts.high - watts.low) * watts.low
+    power = float(after.arrays["power_watts"][number])
+    band = device_type.ranges.get("memory_bandwidth_ratio", Range(0, 0))
+    traffic = 0.0
+    if "memory_bandwidth_ratio" in after.arrays:
+        used = float(after.arrays["memory_bandwidth_ratio"][number])
+        traffic = max(used - band.low, 0.0) / ((band.high - band.low) or 1.0)
     for name in ("temperature_celsius", "memory_temperature_celsius"):
         if name in device_type.ranges:
             span = device_type.ranges[name]
-            share = (after.arrays["power_watts"][number] - watts.low) / (watts.high - watts.low)
-            rise = (span.low - at + (span.high - span.low) * share) * factor
-            levels = [inlet + rise * (1 + sign * dynamics.spread) for sign in (-1, 1)]
+            shares = [(power - watts.low) / (watts.high - watts.low)]
+            if name.startswith("memory"):
+                # In part by the power of the board, in part by the traffic; both differ between boards.
+                shares = [0.5 * shares[0] + 0.5 * traffic * (1 + sign * dynamics.spread) + sign * dynamics.spread
+                          for sign in (-1, 1)]  # fmt: skip
+            rises = [(span.low - at + (span.high - span.low) * share) * factor for share in shares]
+            levels = [inlet + rise * (1 + sign * dynamics.spread) for rise in rises for sign in (-1, 1)]
             ends = [float(before.arrays[name][number]), *levels]
             assert min(ends) - _NEAR <= after.arrays[name][number] <= max(ends) + _NEAR, name

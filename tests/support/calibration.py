@@ -22,51 +22,74 @@ _BEGIN, _END = "<!-- calibration: begin -->\n", "<!-- calibration: end -->\n"
 #: Ten minutes: many time constants of every lag.
 SETTLED_SECONDS = 600
 #: How near a point has to be: a share of the power, and kelvins.
-POWER_TOLERANCE, HEAT_TOLERANCE = 0.05, 2.0
+POWER_TOLERANCE, HEAT_TOLERANCE = 0.1, 4.0
 
 
 class Point(NamedTuple):
     """A board as a published measurement showed it, and the work that imitates what it was doing.
 
-    :param work: (kind, load in percent).
-    :param inlet_celsius: as assumed: no source tells it. None: that of the type, at which its line of power and
-        temperature ends at 0 W.
+    :param work: (kind, load in percent); a load of 0: a process that holds a context.
+    :param power_watts: as all measured values None where the source does not tell it.
+    :param inlet_celsius: as assumed: no source tells it. None: that of the type.
     :param is_wanted: whether the board has to show this; others are there to see how far off it is.
     """
 
     board: str
     what: str
     work: tuple[tuple[str, float], ...]
-    power_watts: float
-    temperature_celsius: float
-    memory_temperature_celsius: float | None
-    core_frequency_mhz: float
     source: str
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    memory_temperature_celsius: float | None = None
+    core_frequency_mhz: float | None = None
     memory_power_watts: float | None = None
     inlet_celsius: float | None = None
     is_wanted: bool = True
 
 
-CAPTURE = "nvidia-smi -q of one board"
-COMPUTE = (("compute", 100),)
+CAPTURE, TABLES = "nvidia-smi -q of one board", "nvidia-smi tables in public issues"
+SWEEP = "a DCGM sweep of one board"
+#: How near a clock has to be that was computed from a throughput, in steps of 15 MHz; as a share.
+CLOCK_TOLERANCE = 0.01
+COMPUTE, TENSOR, CONTEXT = (("compute", 100),), (("tensor", 100),), (("compute", 0),)
 #: What a board shows, in the columns of the table.
 SHOWN = (
     "power_watts", "memory_power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
 )  # fmt: skip
+_WITH_TENSOR = (("compute", 82), ("tensor", 6))
 POINTS = (
-    Point("h100", "idle", (), 69.85, 41, 48, 345, CAPTURE, 43.2),
-    Point("h100", "100 % usage, 11 % memory", COMPUTE, 629.45, 59, 55, 1980, CAPTURE, 85.8),
-    Point("h200", "idle", (), 77.67, 28, 32, 345, CAPTURE, 46.6),
-    Point("h200", "100 % usage, 7 % memory", COMPUTE, 627.3, 52, 41, 1980, CAPTURE, 97.7),
-    Point("l40s", "100 % usage, 9 % memory", COMPUTE, 183, 64, None, 2520, CAPTURE),
-    Point("l40s", "9 % usage, PCIe at 2 GB/s", (("compute", 8), ("transfer", 8)), 110, 54, None, 2520, CAPTURE),
-    Point("a100", "idle", (), 52, 22, 22, 210, "nvidia-smi -q"),
-    Point("l40s", "idle, in colder air", (), 34, 32, None, 210, "nvidia-smi", inlet_celsius=27.3),
-    Point("a100", "idle, another board", (), 46, 29, 28, 210, "dcgm-exporter", None, 23.7, is_wanted=False),
+    Point("h100", "idle", (), TABLES, 70, 30, None, 345),
+    Point("h100", "idle, another board", (), CAPTURE, 69.85, 41, 48, 345, 43.2, is_wanted=False),
+    Point("h100", "context, 0 % usage", CONTEXT, "tables of an H800, H100s: 109 to 137 W", 115),
+    Point("h100", "100 % usage, 11 % memory", COMPUTE, CAPTURE, 629.45, 59, 55, 1980, 85.8, 31.3),
+    Point("h100", "dense bf16 GEMM, 792 TFLOP/s", TENSOR, "MAMF finder", 700, None, None, 1580),
+    Point("h100", "a hung collective, 100 % usage", (("hung", 100),), "a table in a public issue", 152),
+    Point("h200", "idle", (), CAPTURE, 77.67, 28, 32, 345, 46.6),
+    Point("h200", "100 % usage, 7 % memory", COMPUTE, CAPTURE, 627.3, 52, 41, 1980, 97.7),
+    Point("h200", "dense bf16 GEMM, 788 TFLOP/s", TENSOR, "MAMF finder", 700, None, None, 1570),
+    Point("h200", "LLM decode, the most", (("memory", 100),), "arXiv 2605.11999", 300),
+    Point("h200", "SM 60 %, DRAM 24 %", (("compute", 63),), SWEEP, 456, 50, inlet_celsius=30),
+    Point("h200", "SM 84 %, DRAM 27 %, tensor 17 %", _WITH_TENSOR, SWEEP, 611, 56, inlet_celsius=30),
+    Point("h200", "SM 3.6 %, DRAM 1.8 %", (("compute", 3.8),), SWEEP, 135),
+    Point("a100", "idle", (), "nvidia-smi -q", 52, 22, 22, 210, inlet_celsius=16.1),
+    Point("a100", "idle, another board", (), "dcgm-exporter", 46, 29, 28, 210),
+    Point("a100", "one busy MIG slice of seven", (("compute", 100 / 7),), "that board", 116, 37, 39, 1410),
+    Point("a100", "dense bf16 GEMM, 268 TFLOP/s", TENSOR, "MAMF finder", 400, None, None, 1300),
+    Point("l40s", "idle", (), "nvidia-smi", 24, None, None, 210),
+    Point("l40s", "idle, another board", (), "nvidia-smi", 34, 32, None, 210, is_wanted=False),
+    Point("l40s", "context, 0 % usage", CONTEXT, "arXiv 2605.23918: 66 W more", 90),
+    Point("l40s", "100 % usage, 9 % memory", COMPUTE, CAPTURE, 183, 64, None, 2520, inlet_celsius=38.9),
     Point(
-        "a100", "one busy MIG slice of seven", (("tensor", 100 / 7),), 116, 37, 39, 1410, "that board", None, 23.7,
-        is_wanted=False,
+        "l40s", "9 % usage, PCIe at 2 GB/s", (("compute", 8), ("transfer", 8)), CAPTURE, 110, 54, None, 2520,
+        inlet_celsius=38.9,
     ),
+    Point("t4", "idle", (), "six captures, 8 to 9 W", 8.5, None, None, 300),
+    Point("t4", "context, 0 % usage", CONTEXT, "captures", 26.5, None, None, 1590),
+    Point("t4", "BERT inference", TENSOR, "mlcommons v0.5, discussion 20", 70, None, None, 900),
+    Point("v100", "idle", (), "captures, 34 to 41 W", 37.5, None, None, 135),
+    Point("v100", "context, 0 % usage", CONTEXT, "a table in a public issue", 53),
+    Point("v100", "100 % usage, spinning", (("hung", 100),), "that board", 66),
+    Point("mi300x", "dense bf16 GEMM, 782 TFLOP/s", TENSOR, "MAMF finder", 750, None, None, 1360),
 )  # fmt: skip
 
 
@@ -77,16 +100,30 @@ def catalog_type(name: str) -> DeviceType:
     return load(None, Files(environ={}), text=text).fleet.pools[0].device_type
 
 
+def steady_type(name: str) -> DeviceType:
+    """A device type of the catalog whose power does not fluctuate, in air that does not drift."""
+    found = catalog_type(name)
+    assert found.dynamics is not None
+    return replace(found, dynamics=replace(found.dynamics, power_noise=0.0, inlet_drift_celsius=0.0))
+
+
+def mean_type(name: str) -> DeviceType:
+    """As :func:`steady_type`, with boards that are all alike."""
+    found = steady_type(name)
+    assert found.dynamics is not None
+    return replace(found, dynamics=replace(found.dynamics, spread=0.0, inlet_spread_celsius=0.0))
+
+
 def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
     """A fleet of one board, the mean one of its type, after ten minutes of a point's work."""
-    found = catalog_type(point.board)
-    assert found.dynamics is not None
-    mean = replace(found, dynamics=replace(found.dynamics, spread=0.0))
-    pool = pool_of(device_type=mean, devices_per_node=1, inlet_celsius=point.inlet_celsius)
+    pool = pool_of(device_type=mean_type(point.board), devices_per_node=1, inlet_celsius=point.inlet_celsius)
     fleet = make_fleet(pool, tick_seconds=tick_seconds)
     advance(fleet, 1)
     for kind, percent in point.work:
-        start(fleet, profile=f"{percent}:0:0", kind=kind)
+        if kind == "hung":
+            start(fleet, profile="0:0:0", metrics={"hung": "1:0:0"})
+        else:
+            start(fleet, profile=f"{percent}:0:0", kind=kind)
     advance(fleet, round(SETTLED_SECONDS / tick_seconds))
     return fleet
 
@@ -105,6 +142,7 @@ def table() -> str:
             measured = getattr(point, quantity)
             cells.append("" if measured is None else f"{measured:g} → {round(float(getattr(fleet, quantity)[0]), 2):g}")
         work = ", ".join(f"{kind} {percent:.3g} %" for kind, percent in point.work) or "no work"
+        work = {"compute 0 %": "a context", "hung 100 %": "a hang"}.get(work, work)
         inlet = f"{float(fleet.inlet_temperature_celsius[0]):g}"
         verdict = "calibrated" if point.is_wanted else "for comparison"
         lines.append(f"| {' | '.join([point.board, point.what, work, inlet, point.source, *cells, verdict])} |")

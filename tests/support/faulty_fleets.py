@@ -9,13 +9,13 @@ from fakedev.sim.events import ClearFault, InjectFault
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import PoolSpec
-from tests.support.calibration import catalog_type
+from tests.support.calibration import steady_type
 from tests.support.fleets import advance, make_fleet, pool_of, start
 
 
 def boards_of(name: str, nodes: int = 1, devices: int = 2) -> PoolSpec:
-    """A pool of nodes ``dgx-0``, ... with boards of the catalog."""
-    return pool_of(nodes=nodes, devices_per_node=devices, device_type=catalog_type(name))
+    """A pool of nodes ``dgx-0``, ... with boards of the catalog, whose power does not fluctuate."""
+    return pool_of(nodes=nodes, devices_per_node=devices, device_type=steady_type(name))
 
 
 def busy(ticks: int = 60, name: str = "h100", **more: Any) -> Fleet:

@@ -14,10 +14,6 @@ from fakedev.sim.boards.heat_and_power import Fitting
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
 
-#: Share of the highest clock that the thermal throttle takes or returns per second, and per kelvin over the limit.
-_THERMAL_RATE: Final = 0.02
-#: Share of the highest clock that the power limit returns per second.
-_POWER_RATE: Final = 0.1
 #: How far the power passes its limit before a fast limiter acts at once, as a share of the limit: chosen.
 PEAK_SHARE: Final = 0.2
 #: Tolerance of rounding in MHz: a clock does not stay just above idle.
@@ -35,24 +31,15 @@ _BITS: Final = {
 _LOCKED, _BY_HEAT, _BY_BRAKE = 0x2, 0x40, 0x80
 
 
-def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, seconds: float) -> Floats:
-    """The share of the highest clock that the thermal throttle allows, from the temperature of the tick before."""
-    if before is None:
-        return np.ones(boards.count)
-    was = before["thermal_clock_ratio"]
-    over = before["temperature_celsius"] - boards.slowdown
-    if over.max() < 0 and was.min() == 1.0:
-        return was
-    taken = np.where(over >= 0, -_THERMAL_RATE * (1.0 + np.maximum(over, 0.0)), 0.0)
-    given = np.where(before["temperature_celsius"] < boards.resume, _THERMAL_RATE, 0.0)
-    return np.clip(was + (taken + given) * seconds, boards.min_ratio, 1.0)
-
-
 def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
-    """The share of the highest clock that the hardware allows: less over its limit or with a brake."""
+    """The share of the highest clock that the hardware allows: less with a brake, or over its limit of heat.
+
+    A slowdown by heat lasts until the core has cooled down to where the driver's own throttle ends.
+    """
     slowed = np.zeros(boards.count, np.bool_)
-    if before is not None:
-        slowed = before["temperature_celsius"] >= boards.hardware_slowdown
+    if before is not None and ((celsius := before["temperature_celsius"]) >= boards.hardware_from).any():
+        was_slowed = (before["throttle_reasons"].astype(np.int64) & _BY_HEAT) > 0
+        slowed = (celsius >= boards.hardware_slowdown) | (was_slowed & (celsius >= boards.resume))
     if setting.braked is not None:
         slowed = slowed | setting.braked
     return np.where(slowed, boards.hardware_ratio, 1.0)
@@ -63,40 +50,30 @@ def power_ratio(
 ) -> tuple[Floats, Floats]:
     """The share of the highest clock that the power limit allows: at the end of a tick, and its mean over the tick.
 
-    The fast limiter bounds the share at the beginning of the tick. The power is convex in the clock, so its chord from
-    the fitting share to the highest clock says where it is within the peak.
+    It follows the work with a lag, down and up. The fast limiter bounds the share at the beginning of the tick. The
+    power is convex in the clock, so its chord from the fitting share to the highest clock says where it is within the
+    peak.
 
     :param fitting: the clocks at which boards meet their limits; None where all fit at their highest clocks.
     """
-    if fitting is None:
-        ratio = np.ones(boards.count)
-        if before is None or before["power_clock_ratio"].min() == 1.0:
-            return ratio, ratio
-    else:
-        ratio = fitting.ratio
-    if before is None:
+    ratio = np.ones(boards.count) if fitting is None else fitting.ratio
+    if before is None or (fitting is None and before["power_clock_ratio"].min() == 1.0):
         return ratio, ratio
-    was = before["power_clock_ratio"]
-    gap = was - ratio
-    if fitting is not None and (over := gap > 0).any():
+    gap = before["power_clock_ratio"] - ratio
+    if fitting is not None:
         peak = PEAK_SHARE * setting.power_limit_watts
-        # This is over 0 also where the share rises again, and the gap is below 0.
         gap = np.minimum(gap, (1.0 - ratio) * (peak / np.maximum(fitting.excess_watts, peak)))
-        end, mean = ratio + gap * boards.limit_lag.kept(seconds), ratio + gap * boards.limit_lag.mean(seconds)
-        if over.all():
-            return end, mean
-    else:
-        over, end, mean = np.zeros(boards.count, np.bool_), ratio, ratio
-    risen = np.minimum(-gap, _POWER_RATE * seconds)
-    # The clock rises linearly, then stays.
-    unfinished = risen * risen / (2.0 * _POWER_RATE * seconds)
-    return np.where(over, end, was + risen), np.where(over, mean, was + risen - unfinished)
+    left = gap * boards.limit_lag.kept(seconds)
+    # A rest of less than one step of the clock is none.
+    end = np.where(np.abs(left) < boards.step_ratio, ratio, ratio + left)
+    return end, ratio + gap * boards.limit_lag.mean(seconds)
 
 
 def core_clock(
     boards: Coefficients,
     setting: Setting,
     active: Mask,
+    awake: Mask,
     ratios: Mapping[str, Floats],
     before: Mapping[str, Floats] | None,
     seconds: float,
@@ -106,10 +83,12 @@ def core_clock(
     A board that heat or the power limit throttles alternates between two supported clocks. It shows the lower one;
     power and work follow the mean.
 
+    :param active: boards with work.
+    :param awake: these, and those on which a process holds a context.
     :param ratios: the share of the highest clock that each reason allows; among equal ones the first counts.
     """
     idle, high, full = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"], setting.full_mhz
-    asked = wanted = np.where(active, full, np.minimum(boards.resting_mhz, full))
+    asked = wanted = np.where(awake, full, np.minimum(boards.resting_mhz, full))
     if before is not None:
         fallen = np.minimum(before["core_frequency_mean_mhz"] - boards.fall_mhz * seconds, full)
         falls = fallen > wanted + _ROUNDING
@@ -145,10 +124,11 @@ def _add_hardware_reasons(
     nothing = np.zeros(boards.count)
     hot, braked = nothing, nothing
     if hardware.any():
-        if before is not None:
-            hot = hardware * (before["temperature_celsius"] >= boards.hardware_slowdown)
         if setting.braked is not None:
             braked = hardware * setting.braked
+        hot = hardware - braked
+        if before is not None and setting.braked is not None:
+            hot = np.maximum(hot, hardware * (before["temperature_celsius"] >= boards.hardware_slowdown))
         throttles["throttle_reasons"] += hot * _BY_HEAT + braked * _BY_BRAKE
     for name, flags in (("throttled_hardware_heat_seconds", hot), ("throttled_hardware_brake_seconds", braked)):
         so_far = nothing if before is None else before[name]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
+from fakedev.sim.boards.arrays import Air, Exponents, Lag, OfTypes, as_few
 from fakedev.sim.entities.randomness import Floats, Keys, uniform
-from fakedev.sim.entities.state import LazyArrays, Mask, Positions
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import DIRECT_QUANTITIES
 
@@ -19,118 +20,15 @@ _CLOCK: Final = "core_frequency_mhz"
 _MEMORY: Final = "memory_frequency_mhz"
 _VIDEO: Final = "video_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
-#: Exponents for which a square root and products suffice.
-_WITH_ROOT: Final = (0.5, 1.5, 2.5)
 #: Tolerance of rounding, in clock steps: a clock does not lose its last step.
 _ROUNDING: Final = 1e-6
 #: Share of the highest clock that remains at or over the hardware's own temperature limit, or with a power brake.
 _HARDWARE_SHARE: Final = 0.5
+#: What regulating to the power limit leaves of the fluctuation of the power: chosen.
+_NOISE_AT_LIMIT: Final = 0.1
 #: The least slope of power over clock, in watts: it is a divisor.
 _LEAST_SLOPE: Final = 1e-9
 _NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
-
-
-class Lag:
-    """A time constant of each board; few of them differ.
-
-    :param constants: seconds, shape (B,); 0: no lag.
-    """
-
-    def __init__(self, constants: Floats) -> None:
-        self._different, self._which = np.unique(constants, return_inverse=True)
-        self._seconds = -1.0
-        self._left = self._mean = constants
-
-    def kept(self, seconds: float) -> Floats:
-        """The share of a difference that remains after some seconds, for each board."""
-        self._measure(seconds)
-        return self._left
-
-    def mean(self, seconds: float) -> Floats:
-        """The mean share of a difference that remains over some seconds, for each board."""
-        self._measure(seconds)
-        return self._mean
-
-    def _measure(self, seconds: float) -> None:
-        if seconds == self._seconds:
-            return
-        constants = self._different.tolist()
-        left = [math.exp(-seconds / each) if each else 0.0 for each in constants]
-        mean = [-math.expm1(-seconds / each) * each / seconds if each and seconds else 0.0 for each in constants]
-        self._left, self._mean = np.array(left)[self._which], np.array(mean)[self._which]
-        self._seconds = seconds
-
-
-class Exponents:
-    """An exponent of each board, grouped by value: few of them need the slow power function."""
-
-    def __init__(self, exponents: Floats) -> None:
-        self._different = np.unique(exponents).tolist()
-        self._where: list[Mask] = [exponents == each for each in self._different]
-
-    def of(self, base: Floats) -> Floats:
-        """``base ** exponent`` of each board, for bases of 0 and more."""
-        if len(self._different) == 1:
-            return _power(base, self._different[0])
-        result = np.empty_like(base)
-        for exponent, where in zip(self._different, self._where, strict=True):
-            result[where] = _power(base[where], exponent)
-        return result
-
-
-def as_few(values: Floats) -> Floats | float:
-    """One number in place of an array of equal ones: multiplying by it is faster."""
-    return float(values[0]) if (values == values[0]).all() else values
-
-
-def _power(base: Floats, exponent: float) -> Floats:
-    if exponent == 1.0:
-        return base
-    if exponent == 0.0:
-        return np.ones_like(base)
-    if exponent in _WITH_ROOT:
-        powered: Floats = np.sqrt(base)
-        for _ in range(int(exponent)):
-            powered = powered * base
-        return powered
-    return np.asarray(base**exponent, dtype=np.float64)
-
-
-class Subset:
-    """Some of the devices or parts of a fleet, such as those with dynamics: positions among all.
-
-    :param which: the members, shape (all,).
-    :ivar is_all: whether all are members; arrays are then passed on as they are.
-    :ivar positions: positions of the members, ascending.
-    """
-
-    def __init__(self, which: Mask) -> None:
-        self.is_all = bool(which.all())
-        self.positions: Positions = np.flatnonzero(which)
-        self._count = len(which)
-
-    def of(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """The members' values of arrays over all; each is computed at its first use."""
-        return arrays if self.is_all else LazyArrays(arrays, lambda name: arrays[name][self.positions])
-
-    def put(self, values: Floats, others: Floats | None) -> Floats:
-        """A new array over all: the members' values, and elsewhere those of ``others`` (None: 0)."""
-        if self.is_all:
-            return values
-        every = np.zeros(self._count) if others is None else others.copy()
-        every[self.positions] = values
-        return every
-
-
-def with_dynamics(
-    types: Sequence[DeviceType], which: Positions
-) -> tuple[list[DeviceType], Positions]:
-    """The types with dynamics, and the type of each device with dynamics, as an index into these.
-
-    :param which: the type of each device, as an index into ``types``.
-    """
-    used = [place for place, each in enumerate(types) if each.dynamics is not None]
-    return [types[place] for place in used], np.searchsorted(used, which[np.isin(which, used)])
 
 
 class Kind:
@@ -163,101 +61,160 @@ class Kind:
         return np.array([float(getattr(kind, field)) for kind in self._kinds])[self._which]
 
 
+class PowerSensor:
+    """How the power of B boards fluctuates, and what their sensors resolve.
+
+    :param noise: the largest fluctuation, a share, shape (B,).
+    :param step: the resolution in watts, shape (B,); 0: any number.
+    :param keys: random keys of the boards, shape (B,).
+    """
+
+    def __init__(self, noise: Floats, step: Floats, seed: int, keys: Keys) -> None:
+        self._seed, self._keys = seed, keys
+        self._noise = as_few(noise) if noise.any() else None
+        self._per_watt = np.divide(1.0, step, out=np.zeros(len(step)), where=step > 0) if step.any() else None
+
+    def shown(self, watts: Floats, most: Floats, tick: int) -> Floats:
+        """The power in a tick with its fluctuation, as the sensor resolves it.
+
+        A board at its limit hardly fluctuates: regulating to the limit levels it out.
+
+        :param watts: without fluctuation.
+        :param most: the limit.
+        """
+        if self._noise is not None:
+            widest = self._noise * watts
+            room = np.clip(most - watts, _NOISE_AT_LIMIT * widest, widest)
+            noise = 2.0 * uniform(self._seed, self._keys, "power noise", tick) - 1.0
+            watts = np.minimum(watts + room * noise, np.maximum(watts, most))
+        if self._per_watt is None:
+            return watts
+        return np.divide(np.rint(watts * self._per_watt), self._per_watt, out=watts.copy(), where=self._per_watt > 0)
+
+
 class Coefficients:
     """All coefficients of B boards: arrays of shape (B,), in the units of their names.
 
     :param types: device types; each has dynamics.
     :param which: the type of each board, as an index into ``types``: shape (B,).
-    :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type, shape (B,).
+    :param air: the air that cools the boards.
     :param keys: random keys of the boards, shape (B,): they decide the spread between boards of one type.
     :ivar low, high: ends of the types' ranges; 0 for quantities without one.
     :ivar has: boards with a range of a quantity.
     :ivar resting_mhz, memory_resting_mhz: clocks without work.
+    :ivar step_ratio: a step of the clock as a share of the highest.
+    :ivar throttling_celsius: how far over the slowdown temperature a board gets that heat takes all its clock from.
     :ivar hardware_ratio: the share of the highest clock that the hardware slowdown leaves.
     :ivar clocked_slope: watts of raised clocks, by the share of the highest clock.
     :ivar fall_mhz: how fast the clock falls per second; infinite where it falls at once.
     :ivar operating_celsius: the highest temperature of operation, whether the board throttles there or not.
+    :ivar drift_celsius: how far the daily drift of the room takes the inlet temperature; None: no room drifts.
     :ivar heat: temperature over the inlet by name: without power, and per watt.
     :ivar kinds: kinds of work by name, in a stable order.
     """
 
     def __init__(
-        self, types: Sequence[DeviceType], which: Positions, inlets: Floats, seed: int, keys: Keys
+        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys
     ) -> None:
         dynamics = [each.dynamics or Dynamics(0.0) for each in types]
         ranges = {name: [each.ranges.get(name, _NOTHING) for each in types] for name in DIRECT_QUANTITIES}
         self.count = len(which)
-
-        def of_boards(of_types: Sequence[float]) -> Floats:
-            return np.array(of_types, dtype=np.float64)[which]
-
-        def flags(of_types: Sequence[bool]) -> Mask:
-            return np.array(of_types, dtype=np.bool_)[which]
-
-        self.low = {name: of_boards([each.low for each in found]) for name, found in ranges.items()}
-        self.high = {name: of_boards([each.high for each in found]) for name, found in ranges.items()}
-        self.has = {name: flags([name in each.ranges for each in types]) for name in DIRECT_QUANTITIES}
+        of_types = OfTypes(dynamics, which)
+        self.low = {name: np.array([each.low for each in found])[which] for name, found in ranges.items()}
+        self.high = {name: np.array([each.high for each in found])[which] for name, found in ranges.items()}
+        self.has = {name: np.array([name in each.ranges for each in types])[which] for name in DIRECT_QUANTITIES}
         self.span = {name: self.high[name] - low for name, low in self.low.items()}
-
-        self.min_ratio = self.low[_CLOCK] / self.high[_CLOCK]
-
-        def each_of(name: str) -> Floats:
-            return of_boards([float(getattr(each, name)) for each in dynamics])
-
-        def is_on(switch: str) -> Mask:
-            return flags([switch not in each.without for each in dynamics])
-
-        self.limit_watts = each_of("power_limit_watts")
-        self.keeps_limit, self.hangs, slows = is_on("power-limit"), is_on("hang"), is_on("slowing")
-        self.resting_mhz = np.where(is_on("core-clock"), self.low[_CLOCK], self.high[_CLOCK])
-        self.memory_resting_mhz = np.where(is_on("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
-        self.limit_lag = Lag(each_of("power_limit_seconds"))
-        self._set_exponents(each_of("clock_power_exponent"))
-        self.hang_power_share = each_of("hang_power_share")
-        self.step_mhz = each_of("clock_step_mhz")
-        self.hardware_ratio = self.supported_mhz(_HARDWARE_SHARE * self.high[_CLOCK]) / self.high[_CLOCK]
-        fall = each_of("clock_fall_seconds")
-        self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
-        heats = is_on("thermal-throttle")
-        self.operating_celsius = each_of("slowdown_celsius")
-        self.slowdown = np.where(heats, self.operating_celsius, math.inf)
-        self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
-        self.hardware_slowdown = np.where(is_on("hardware-slowdown"), each_of("hardware_slowdown_celsius"), math.inf)
-        self.shutdown = np.where(is_on("shutdown"), each_of("shutdown_celsius"), math.inf)
-        self._thermal_seconds = {
-            "temperature_celsius": each_of("thermal_seconds"),
-            "memory_temperature_celsius": each_of("memory_thermal_seconds"),
+        self.memory_bytes_per_second = of_types.number("memory_bytes_per_second")
+        self.links = {
+            "transfer": of_types.number("pcie_bytes_per_second"),
+            "fabric": of_types.number("fabric_bytes_per_second"),
         }
-        self.lags = self.heat_lags(1.0) | {"fan_speed_ratio": Lag(each_of("fan_seconds"))}
-        self.memory_bytes_per_second = each_of("memory_bytes_per_second")
-        self.links = {"transfer": each_of("pcie_bytes_per_second"), "fabric": each_of("fabric_bytes_per_second")}
-        states = [each.idle_performance_state for each in dynamics]
-        self.idle_state = of_boards([0.0 if state is None else state for state in states])
+        self.hangs, slows = of_types.has("hang"), of_types.has("slowing")
         self.kinds = {
             name: Kind([each.kinds.get(name, _NO_WORK) for each in dynamics], which, slows)
             for name in sorted({kind for each in dynamics for kind in each.kinds})
         }
         plain = self.span["memory_bandwidth_ratio"]
         self.plain_bandwidth = np.where(plain > 0, plain, 1.0)
-        self._spread(each_of("spread"), seed, keys)
-        self.clocked_watts = self.dynamic_watts * each_of("clocked_power_share")
+        self._set_clocks(of_types)
+        self._set_power(of_types, seed, keys)
+        self._set_heat(of_types, air)
+
+    def _set_clocks(self, of_types: OfTypes) -> None:
+        low, high = self.low[_CLOCK], self.high[_CLOCK]
+        self.min_ratio = low / high
+        self.resting_mhz = np.where(of_types.has("core-clock"), low, high)
+        self.memory_resting_mhz = np.where(of_types.has("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
+        self.step_mhz = of_types.number("clock_step_mhz")
+        self.step_ratio = self.step_mhz / high
+        self.hardware_ratio = self.supported_mhz(_HARDWARE_SHARE * high) / high
+        fall = of_types.number("clock_fall_seconds")
+        self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
+        self.idle_state = np.nan_to_num(of_types.number("idle_performance_state"))
+
+    def _set_power(self, of_types: OfTypes, seed: int, keys: Keys) -> None:
+        self.limit_watts = of_types.number("power_limit_watts")
+        self.keeps_limit = of_types.has("power-limit")
+        self.limit_lag = Lag(of_types.number("power_limit_seconds"))
+        self.hang_power_share = of_types.number("hang_power_share")
+        exponent, clocked = of_types.number("clock_power_exponent"), of_types.number("clocked_power_share")
+        self._set_exponents(exponent)
+        self._measure_kinds(of_types, clocked, exponent)
+        self._spread(of_types.number("spread"), seed, keys)
+        self.clocked_watts = self.dynamic_watts * clocked
         self.work_watts = self.dynamic_watts - self.clocked_watts
         self.clocked_slope = np.maximum(self.clocked_watts / (1.0 - self.min_ratio), _LEAST_SLOPE)
-        at = of_boards([math.nan if each.inlet_celsius is None else each.inlet_celsius for each in dynamics])
-        slope = self.span["temperature_celsius"] / self.span["power_watts"]
-        line = self.low["temperature_celsius"] - slope * self.low["power_watts"]
-        self.type_inlet = np.where(np.isnan(at), line, at)
-        self.inlet = np.where(np.isnan(inlets), self.type_inlet, inlets)
-        self.heat: dict[str, tuple[Floats, Floats]] = {}
-        for name in ("temperature_celsius", "memory_temperature_celsius"):
-            slope = self.span[name] / self.span["power_watts"]
-            self.heat[name] = self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope
+        self.sensor = PowerSensor(of_types.number("power_noise"), of_types.number("power_step_watts"), seed, keys)
+
+    def _set_heat(self, of_types: OfTypes, air: Air) -> None:
+        heats, until = of_types.has("thermal-throttle"), of_types.number("hardware_slowdown_celsius")
+        self.operating_celsius = of_types.number("slowdown_celsius")
+        self.slowdown = np.where(heats, self.operating_celsius, math.inf)
+        self.throttling_celsius = np.where(heats & np.isfinite(until), until - self.operating_celsius, 0.0)
+        self.resume = of_types.number("resume_celsius")
+        self.hardware_slowdown = np.where(of_types.has("hardware-slowdown"), until, math.inf)
+        self.hardware_from = np.minimum(self.resume, self.hardware_slowdown)
+        self.shutdown = np.where(of_types.has("shutdown"), of_types.number("shutdown_celsius"), math.inf)
+        self._thermal_seconds = {
+            "temperature_celsius": of_types.number("thermal_seconds"),
+            "memory_temperature_celsius": of_types.number("memory_thermal_seconds"),
+        }
+        self.lags = self.heat_lags(1.0) | {"fan_speed_ratio": Lag(of_types.number("fan_seconds"))}
+        slopes = {name: self.span[name] / self.span["power_watts"] for name in self._thermal_seconds}
+        line = self.low["temperature_celsius"] - slopes["temperature_celsius"] * self.low["power_watts"]
+        given, is_usual = of_types.number("inlet_celsius"), np.isnan(air.celsius)
+        self.type_inlet = np.where(np.isnan(given), line, given)
+        usual = self.type_inlet + air.places * of_types.number("inlet_spread_celsius")
+        self.inlet = np.where(is_usual, usual, air.celsius)
+        drift = np.where(is_usual, of_types.number("inlet_drift_celsius"), 0.0)
+        self.drift_celsius = as_few(drift) if drift.any() else None
+        self.heat: dict[str, tuple[Floats, Floats]] = {
+            name: (self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope)
+            for name, slope in slopes.items()
+        }
 
     def _set_exponents(self, exponent: Floats) -> None:
         """The exponent of power over clock, its root for the power limit, and both of the slope of the power."""
         self.clock_exponents, self.clock_roots = Exponents(exponent), Exponents(1.0 / exponent)
         self.clock_exponents_less = Exponents(exponent - 1.0)
         self.clock_exponent, self.clock_exponent_less = as_few(exponent), as_few(exponent - 1.0)
+
+    def _measure_kinds(self, of_types: OfTypes, clocked: Floats, exponent: Floats) -> None:
+        """The power of kinds of work whose power was measured on the types, as a share of plain full load's.
+
+        :param clocked: the share of the dynamic power that raised clocks draw, shape (B,).
+        """
+        idle, span, high = self.low["power_watts"], self.span["power_watts"], self.high[_CLOCK]
+        clock = of_types.number("matrix_clock_mhz")
+        at_clock = self.limit_watts - idle - clocked * span * self.raised(clock)
+        watts = {
+            "tensor": at_clock / (clock / high) ** exponent,
+            "memory": of_types.number("memory_bound_watts") - idle - clocked * span,
+        }
+        for name, measured in watts.items():
+            if name in self.kinds and not np.isnan(measured).all():
+                kind = self.kinds[name]
+                kind.power = np.where(np.isnan(measured), kind.power, measured / ((1.0 - clocked) * span))
 
     def _spread(self, share: Floats, seed: int, keys: Keys) -> None:
         """The differences between boards of one type."""

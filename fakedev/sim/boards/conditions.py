@@ -5,16 +5,21 @@ Faults change these conditions. What a device shows of them (inlet temperature, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Coefficients, Lag
+from fakedev.sim.boards.arrays import Lag
+from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
 
+#: When the rooms are warmest: at four in the afternoon, of the days since 1970 (UTC).
+_WARMEST_SECONDS: Final = 16 * 3600.0
+_DAY_SECONDS: Final = 86400.0
 #: ``lost`` of a device whose whole node is down; 1 where only the device is lost.
 WITH_NODE: Final = 2.0
 
@@ -121,6 +126,16 @@ class Setting:
             lost=_flags(conditions.lost),
             shares={link: unless_changed(share, ones) for link, share in given.items() if share is not None},
         )
+
+    def at(self, boards: Coefficients, wall_seconds: float) -> Self:
+        """The setting at a time of the day: the rooms drift.
+
+        :param wall_seconds: in seconds since 1970.
+        """
+        if boards.drift_celsius is None:
+            return self
+        wave = math.cos((wall_seconds - _WARMEST_SECONDS) * (2.0 * math.pi / _DAY_SECONDS))
+        return replace(self, inlet_celsius=self.inlet_celsius + boards.drift_celsius * wave)
 
     def limit_traffic(self, traffic: dict[str, Floats], maxima: Mapping[str, Floats]) -> None:
         """Limit traffic to what impaired links carry.

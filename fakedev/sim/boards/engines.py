@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import IDLE, Coefficients, as_few
+from fakedev.sim.boards.arrays import as_few
+from fakedev.sim.boards.coefficients import IDLE, Coefficients, Kind
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
+from fakedev.spec.quantities import IMPLIED_USAGE
 
 #: Engines beside the compute engines as a whole: quantity to the field of WorkKind with the share that work takes.
 ENGINES: Final = {
@@ -20,7 +23,24 @@ ENGINES: Final = {
     "decoder_active_ratio": "decoder",
     "render_active_ratio": "render",
 }
+#: What profiling counters show, likewise; workloads cannot request these.
+PROFILED: Final = {
+    "sm_active_ratio": "sm",
+    "sm_occupancy_ratio": "occupancy",
+    "fp64_active_ratio": "fp64",
+    "fp32_active_ratio": "fp32",
+    "fp16_active_ratio": "fp16",
+}
+#: The time in which the graphics and compute engines work.
+GRAPHICS: Final = "engine_active_ratio"
+#: Its share of the usage of a full load: DCGM's documentation, its example of a tensor kernel.
+_OF_USAGE: Final = 0.9956
+#: The share of the time with a kernel that counts memory reads and writes: guessed to be the square of the bandwidth.
+MEMORY_USAGE: Final = "memory_usage_ratio"
+_USAGE: Final = "usage_ratio"
 _MEMORY: Final = "memory_bandwidth_ratio"
+#: What devices without dynamics show as another quantity.
+SHOWN_AS: Final = {GRAPHICS: _USAGE, MEMORY_USAGE: _MEMORY}
 #: Traffic, likewise: both directions of a link carry the same.
 _TRAFFIC: Final = {
     _MEMORY: "memory",
@@ -53,23 +73,35 @@ _ASKED_AS: Final = {
 _MOVING: Final = (_MEMORY, "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _STILL: Final = 1e-4
 #: Engines whose work counts as usage of the board.
-ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
+ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio", IMPLIED_USAGE)
+#: The rows of the arrays of what work keeps busy.
+_ROWS: Final = (_USAGE, *ENGINES, *PROFILED)
+_ENGINE_ROWS: Final = slice(0, 1 + len(ENGINES))
+_PROFILED_ROWS: Final = slice(1 + len(ENGINES), len(_ROWS))
+_SM_ROW: Final = _ROWS.index("sm_active_ratio")
 
 
 @dataclass(frozen=True)
 class Work:
     """The work of a tick: arrays of shape (B,).
 
-    :ivar loads: load by kind of work, 0 to 1.
+    :ivar loads: time with work by kind of work, 0 to 1.
+    :ivar activity: how busy the engines are by kind of work: the load times the intensity of the work; the loads
+        themselves where all work is at full intensity.
     :ivar asked: amounts requested in addition, by quantity and in its unit, up to the maxima.
-    :ivar drawing: load by kind of work that draws power: requested amounts included.
+    :ivar alike: what the requests amount to, as a share of a full load, by kind of work.
+    :ivar drawing: activity by kind of work that draws power: requested amounts included.
+    :ivar contexts: boards on which a process holds a context; None for none.
     :ivar hanging: boards that hang; None for none.
     :ivar hung: those of them whose type shows it (nearly all): fully used without doing anything.
     """
 
     loads: Mapping[str, Floats]
+    activity: Mapping[str, Floats]
     asked: Mapping[str, Floats]
+    alike: Mapping[str, Floats]
     drawing: Mapping[str, Floats]
+    contexts: Mask | None
     hanging: Mask | None
     hung: Mask | None
 
@@ -95,12 +127,17 @@ class Engines:
         one = np.ones(boards.count)
         self._per_memory_byte = _divided(self.maxima[_MEMORY], boards.memory_bytes_per_second)
         self._takes: dict[str, dict[str, Floats | float]] = {}
+        self._rows: dict[str, Floats] = {}
         for kind, work in boards.kinds.items():
-            takes = {"usage_ratio": work.share("usage")}
+            takes = {_USAGE: work.share("usage")}
             for name, field in (ENGINES | _TRAFFIC).items():
                 takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
             takes[_READS] = takes[_MEMORY] * work.share("read")
+            takes |= _profiled(work, takes)
             self._takes[kind] = {name: as_few(values) for name, values in takes.items() if values.any()}
+            rows = np.array([takes[name] for name in _ROWS])
+            self._rows[kind] = rows[:, :1] if (rows == rows[:, :1]).all() else rows
+        self._idle_rows = np.array([boards.low[name] if name in ENGINES else 0.0 * one for name in _ROWS])
         # An engine that no kind of work drives is shown, but cannot be requested.
         for name in ENGINES:
             driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
@@ -113,49 +150,83 @@ class Engines:
         added = {name: nothing + takes.get(name, 0.0) for name in (*ENGINES, *_TRAFFIC)}
         return added | {"usage_ratio": takes.get("usage_ratio", 0.0) * self._boards.span["usage_ratio"]}
 
-    def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats], hung: Mask | None) -> Work:
+    def work(
+        self,
+        loads: Mapping[str, Floats],
+        asked: Mapping[str, Floats],
+        hung: Mask | None,
+        activity: Mapping[str, Floats] | None = None,
+        contexts: Mask | None = None,
+    ) -> Work:
         """The work that a demand amounts to.
 
         :param loads: load of each board by kind of work; kinds that a type does not know have no effect.
         :param asked: amounts requested in addition, by quantity and in its unit.
         :param hung: boards that hang under any work.
+        :param activity: load times intensity by kind of work; None: the loads.
+        :param contexts: boards on which a process holds a context; None for none.
         """
         boards = self._boards
         hanging = hung
         if "hung" in asked:
             hanging = asked["hung"] > 0 if hung is None else (asked["hung"] > 0) | hung
+        is_full = activity is None or activity is loads
         loads = {kind: loads[kind] for kind in boards.kinds if kind in loads}
+        if activity is None or is_full:
+            activity = loads
+        else:
+            activity = {kind: activity[kind] for kind in loads}
         held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _ASKED_AS if name in asked}
+        requests: Mapping[str, Floats] = held
+        if IMPLIED_USAGE in asked:
+            requests = held | {IMPLIED_USAGE: asked[IMPLIED_USAGE]}
         alike: dict[str, Floats] = {}
         for name, amount in held.items():
             kind = _ASKED_AS[name]
             full = self._takes.get(kind, {}).get(name)
             if full is not None:
-                share = _divided(amount, np.broadcast_to(full, amount.shape))
+                share = np.minimum(_divided(amount, np.broadcast_to(full, amount.shape)), 1.0)
                 alike[kind] = np.maximum(alike[kind], share) if kind in alike else share
-        drawing = dict(loads)
-        for kind, share in alike.items():
-            drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
-        # In the order of the kinds: what is asked elsewhere must not change the order of a board's sums.
-        drawing = {kind: drawing[kind] for kind in boards.kinds if kind in drawing}
-        return Work(loads, held, drawing, hanging, None if hanging is None else hanging & boards.hangs)
+        drawing: Mapping[str, Floats] = activity
+        if alike:
+            drawing = dict(activity)
+            for kind, share in alike.items():
+                drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
+            # In the order of the kinds: what is asked elsewhere must not change the order of a board's sums.
+            drawing = {kind: drawing[kind] for kind in boards.kinds if kind in drawing}
+        shown = None if hanging is None else hanging & boards.hangs
+        return Work(loads, activity, requests, alike, drawing, contexts, hanging, shown)
 
     def busy(self, work: Work) -> tuple[dict[str, Floats], Mask]:
-        """Usage and engines by quantity, 0 to 1, and which boards have work."""
+        """Usage, engines and profiling counters by quantity, 0 to 1, and which boards have work."""
         boards, asked = self._boards, work.asked
-        usage = self._sum(work.loads, "usage_ratio")
-        for name in ARE_USAGE:
-            usage = usage + asked[name] if name in asked else usage
-        active = usage
-        made = {}
-        for name in ENGINES:
-            taken = self._sum(work.loads, name)
-            taken = taken + asked[name] if name in asked else taken
-            active = active + taken
-            made[name] = work.unless_hung(np.minimum(boards.low[name] + taken, 1.0), 0.0)
+        taken = np.zeros(self._idle_rows.shape)
+        for kind, activity in work.activity.items():
+            taken += self._rows[kind] * activity
+        usage = taken[0]
+        if work.activity is not work.loads:
+            usage = self._sum(work.loads, _USAGE)
+        used_fully = taken[0]
+        for kind, share in work.alike.items():
+            taken[_PROFILED_ROWS] += self._rows[kind][_PROFILED_ROWS] * share
+        active = usage + taken[_ENGINE_ROWS].sum(axis=0)
         for name, amount in asked.items():
-            active = active + _divided(amount, self.maxima[name])
-        made["usage_ratio"] = boards.between("usage_ratio", work.unless_hung(np.minimum(usage, 1.0), 1.0))
+            if name in self.maxima:
+                active = active + _divided(amount, self.maxima[name])
+            if name in ENGINES:
+                taken[_ROWS.index(name)] += amount
+            if name in ARE_USAGE:
+                usage, used_fully = usage + amount, used_fully + amount
+        taken += self._idle_rows
+        np.minimum(taken, 1.0, out=taken)
+        if work.hung is not None:
+            taken[:, work.hung] = 0.0
+        made = dict(zip(_ROWS[1:], taken[1:], strict=True))
+        usage = work.unless_hung(np.minimum(usage, 1.0), 1.0)
+        half = 0.5 * _OF_USAGE
+        graphics = half * usage + half * work.unless_hung(np.minimum(used_fully, 1.0), 1.0)
+        made[GRAPHICS] = np.maximum(graphics, taken[_SM_ROW])
+        made[_USAGE] = boards.between(_USAGE, usage)
         return made, work.unless_hung(active, 1.0) > IDLE
 
     def traffic(self, work: Work, clock_ratio: Floats) -> dict[str, Floats]:
@@ -165,9 +236,9 @@ class Engines:
         """
         boards = self._boards
         lost = 1.0 - clock_ratio
-        done = dict(work.loads)
+        done = dict(work.activity)
         if lost.any():
-            for kind, load in work.loads.items():
+            for kind, load in work.activity.items():
                 done[kind] = load * boards.kinds[kind].pace(lost) if boards.kinds[kind].is_slowed else load
         sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
@@ -185,6 +256,7 @@ class Engines:
         read, both = peak * reads, peak * made[_MEMORY]
         made["memory_read_bytes_per_second"] = read
         made["memory_write_bytes_per_second"] = both - read
+        made[MEMORY_USAGE] = made[_MEMORY] * made[_MEMORY]
         return made
 
     def add_moved(self, traffic: dict[str, Floats]) -> None:
@@ -201,7 +273,7 @@ class Engines:
             return
         ratio = np.where(short, np.minimum(least, 1.0), traffic[_MEMORY])
         read = np.where(short, ratio * peak * _divided(sent, carried), traffic["memory_read_bytes_per_second"])
-        traffic[_MEMORY] = ratio
+        traffic[_MEMORY], traffic[MEMORY_USAGE] = ratio, ratio * ratio
         traffic["memory_read_bytes_per_second"] = read
         traffic["memory_write_bytes_per_second"] = np.maximum(peak * ratio - read, 0.0)
 
@@ -225,3 +297,14 @@ class Engines:
 def _divided(part: Floats, whole: Floats) -> Floats:
     """``part / whole``, 0 where the whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _profiled(work: Kind, takes: Mapping[str, Floats]) -> dict[str, Floats]:
+    """What a full load of a kind of work adds to the profiling counters.
+
+    A multiprocessor with work in a pipe, or with a warp, is active.
+    """
+    made = {name: work.share(field) for name, field in PROFILED.items()}
+    pipes = [each for name, each in made.items() if name != "sm_active_ratio"]
+    made["sm_active_ratio"] = reduce(np.maximum, [*pipes, takes["tensor_active_ratio"]], made["sm_active_ratio"])
+    return made

@@ -15,6 +15,10 @@ from fakedev.sim.boards.conditions import Setting
 from fakedev.sim.boards.engines import Work
 from fakedev.sim.entities.randomness import Floats
 
+_CORE: Final = "temperature_celsius"
+_MEMORY_HEAT: Final = "memory_temperature_celsius"
+#: The part of the memory's rise in temperature that comes from the power of the whole board: guessed.
+_FROM_BOARD: Final = 0.5
 #: Steps of Newton's method: three leave less than 2 mW with the exponents of the catalog, and 0.1 W with any up to 4.
 _NEWTON_STEPS: Final = 3
 #: Work that draws less counts as this: it is a divisor.
@@ -32,13 +36,43 @@ def temperature(
     """The temperature of core or memory: its rise over the inlet is linear in the power.
 
     A core that reaches the shutdown temperature within the tick switches its board off there, and gets no warmer.
+
+    :param power: of the board; for the memory that of :func:`memory_warming`.
     """
     at_no_power, by_watt = boards.heat[name]
     level = setting.inlet_celsius + setting.resistance * (at_no_power + by_watt * power)
     lagged = _lagged(setting, name, level, before, seconds)
-    if before is None or name != "temperature_celsius" or not (lagged > boards.shutdown).any():
+    if before is None or name != _CORE or not (lagged > boards.shutdown).any():
         return lagged
     return np.minimum(lagged, np.maximum(boards.shutdown, before[name]))
+
+
+def throttling(
+    boards: Coefficients, setting: Setting, share: Floats, before: Mapping[str, Floats] | None, seconds: float
+) -> tuple[Floats, Floats]:
+    """What heat leaves of the highest clock where a board would get too warm, and the temperature that it is held at.
+
+    Heat is a power limit: that at which the core is at the temperature at the end of the tick. The more of its power a
+    board has to lose, the warmer it is held, from the slowdown temperature up to the hardware's slowdown.
+
+    :param share: what the work draws, from :func:`work_share`.
+    """
+    at_no_power, by_watt = boards.heat[_CORE]
+
+    def room(level: Floats) -> Floats:
+        """What the power may be over that of an idle board, for a level of the temperature."""
+        rise = (level - setting.inlet_celsius) / setting.resistance - at_no_power
+        return rise / by_watt - boards.idle_watts
+
+    steady = fitting(boards, room(boards.slowdown), share)
+    lost = np.zeros(boards.count) if steady is None else (1.0 - steady.ratio) / (1.0 - boards.min_ratio)
+    held = boards.slowdown + boards.throttling_celsius * lost
+    level = held
+    if before is not None:
+        kept = setting.lags[_CORE].kept(seconds)
+        level = (held - before[_CORE] * kept) / (1.0 - kept)
+    found = fitting(boards, room(level), share)
+    return np.ones(boards.count) if found is None else found.ratio, held
 
 
 def warming_power(power: Floats, before: Mapping[str, Floats] | None) -> Floats:
@@ -88,7 +122,7 @@ def work_share(boards: Coefficients, work: Work) -> Floats:
 
 
 class Fitting(NamedTuple):
-    """The clocks at which boards meet their power limits: arrays of shape (B,).
+    """The clocks at which boards meet a limit of their power: arrays of shape (B,).
 
     :ivar ratio: the share of the highest clock, 1 where no limit applies.
     :ivar excess_watts: what the work would draw over the limit at the highest clock; over 0 where the ratio is below 1.
@@ -98,19 +132,22 @@ class Fitting(NamedTuple):
     excess_watts: Floats
 
 
-def fitting(boards: Coefficients, setting: Setting, share: Floats) -> Fitting | None:
-    """The clocks at which boards meet their power limits; None where all boards fit at their highest clocks.
+def fitting(boards: Coefficients, room_watts: Floats, share: Floats) -> Fitting | None:
+    """The clocks at which boards meet a limit of their power; None where all boards fit at their highest clocks.
+
+    :param room_watts: what the limit leaves to work and raised clocks; below 0 where it is under the idle power.
+    :param share: what the work draws, from :func:`work_share`.
 
     It solves ``clocked x raised + work x ratio ^ exponent = room`` by Newton's method. The left side is convex, and
     the start is above the solution (without one of the two terms): each step comes nearer to it from above.
     """
     work = boards.work_watts * share
     most = boards.clocked_watts + work
-    excess = most - setting.room_watts
+    excess = most - room_watts
     over = excess > 0
     if not over.any():
         return None
-    room = np.maximum(np.minimum(setting.room_watts, most), 0.0)
+    room = np.maximum(np.minimum(room_watts, most), 0.0)
     least, slope = boards.min_ratio, boards.clocked_slope
     of_work = room / np.maximum(work, _LEAST_WATTS)
     ratio = np.minimum(np.minimum(boards.clock_roots.of(of_work), 1.0), least + room / slope)
@@ -138,9 +175,30 @@ def board_power(boards: Coefficients, share: Floats, clock: Floats, raised: Floa
     return power
 
 
-def memory_power(boards: Coefficients, traffic: Mapping[str, Floats], power: Floats) -> Floats:
-    """The memory's part of the power: it grows with the square root of the bandwidth in use."""
+def memory_load(boards: Coefficients, traffic: Mapping[str, Floats]) -> Floats:
+    """The memory's traffic above that of an idle board, by that of plain full load."""
+    used: Floats = (traffic["memory_bandwidth_ratio"] - boards.low["memory_bandwidth_ratio"]) / boards.plain_bandwidth
+    return np.maximum(used, 0.0)
+
+
+def memory_power(boards: Coefficients, used: Floats, power: Floats) -> Floats:
+    """The memory's part of the power: linear in its traffic.
+
+    :param used: from :func:`memory_load`.
+    """
     name = "memory_power_watts"
-    used = (traffic["memory_bandwidth_ratio"] - boards.low["memory_bandwidth_ratio"]) / boards.plain_bandwidth
-    drawn = boards.span[name] * np.sqrt(np.maximum(used, 0.0))
-    return boards.low[name] + np.minimum(drawn, power - boards.idle_watts)
+    watts: Floats = boards.low[name] + np.minimum(boards.span[name] * used, np.maximum(power - boards.idle_watts, 0.0))
+    return watts
+
+
+def memory_warming(boards: Coefficients, used: Floats, power: Floats) -> Floats:
+    """The power that warms the memory: in part the board's, in part the memory's own, in watts of a board.
+
+    At plain full load both are that of the board. Lost boards are off: with a power of 0.
+
+    :param used: from :func:`memory_load`.
+    :param power: from :func:`warming_power`.
+    """
+    own = boards.idle_watts + used * boards.dynamic_watts
+    both = _FROM_BOARD * power + (1.0 - _FROM_BOARD) * own
+    return np.where(power > 0.0, both, 0.0)

@@ -4,30 +4,32 @@ Other devices follow the load directly. One tick, in order:
 
 1. which boards hang, and what the work asks of the others (:mod:`~fakedev.sim.boards.engines`);
 2. usage and engines, from the kinds of work and from requests for single engines;
-3. limits of the clock: hardware and thermal throttle, from the temperature of the tick before; the power limit, from
-   the work (:mod:`~fakedev.sim.boards.heat_and_power`), with its own lag;
-4. the core clock: the highest with any work; without work it falls to idle in some seconds; at most the limits of 3
-   (:mod:`~fakedev.sim.boards.clocks`);
-5. the traffic of memory, PCIe and links to other boards, which a throttled clock lowers; from it the memory clock;
-6. power, from work and clock; the memory's part of it, from the traffic;
-7. temperatures, which follow the power with a lag, and the fan, which follows the temperature;
-8. the performance state, for how long each reason has throttled, and whether heat shut the board down.
+3. limits of the clock: the hardware's, from the temperature of the tick before; the power limit, from the work
+   (:mod:`~fakedev.sim.boards.heat_and_power`), with its own lag;
+4. the core clock: the highest with any work, or while a process holds a context; without both it falls to idle in some
+   seconds; at most the limits of 3 (:mod:`~fakedev.sim.boards.clocks`);
+5. power, from work and clock, and the core temperature, which follows it with a lag. Where a board would get too warm
+   by the end of the tick, heat is a further limit of the clock: 4 and 5 are done once more;
+6. the traffic of memory, PCIe and links to other boards, which a throttled clock lowers; from it the memory's clock,
+   power and temperature;
+7. the fan, which follows the temperature, the performance state, for how long each reason has throttled, and whether
+   heat shut the board down.
 
-The temperature of the tick before breaks the cycle of temperature, clock and power. Formulas, constants and their
-sources are in doc/simulation.md.
+Formulas, constants and their sources are in doc/simulation.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.sim.boards import clocks, heat_and_power
+from fakedev.sim.boards.arrays import Air
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Conditions, Setting
-from fakedev.sim.boards.engines import Engines
+from fakedev.sim.boards.engines import PROFILED, Engines, Work
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.state import Mask, Positions, overlaid
 from fakedev.spec.device_types import DeviceType
@@ -56,9 +58,20 @@ BOARD_QUANTITIES: Final = (
     "inlet_temperature_celsius",
     "hung",
     "lost",
+    *PROFILED,
 )
 #: Work makes progress, however slow, even on a board whose idle clock is 0 or that hangs.
 _MIN_PACE: Final = 0.001
+
+
+class Moment(NamedTuple):
+    """When a tick is.
+
+    :ivar wall_seconds: the simulated time at its end, in seconds since 1970.
+    """
+
+    tick: int
+    wall_seconds: float
 
 
 class Boards:
@@ -68,10 +81,11 @@ class Boards:
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
+
     def __init__(
-        self, types: Sequence[DeviceType], which: Positions, inlets: Floats, seed: int, keys: Keys
+        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys
     ) -> None:
-        self.coefficients = Coefficients(types, which, inlets, seed, keys)
+        self.coefficients = Coefficients(types, which, air, seed, keys)
         self.engines = Engines(self.coefficients)
         self._setting = Setting.of(self.coefficients, Conditions())
 
@@ -79,51 +93,68 @@ class Boards:
         """Change the conditions from the next tick on."""
         self._setting = Setting.of(self.coefficients, conditions)
 
-    def step(
+    def work(
         self,
         loads: Mapping[str, Floats],
         asked: Mapping[str, Floats],
-        before: Mapping[str, Floats] | None,
-        seconds: float,
+        activity: Mapping[str, Floats] | None = None,
+        contexts: Mask | None = None,
+    ) -> Work:
+        """The work that a demand amounts to under the present conditions; parameters as of :meth:`Engines.work`."""
+        return self.engines.work(loads, asked, self._setting.hung, activity, contexts)
+
+    def step(
+        self, work: Work, before: Mapping[str, Floats] | None, moment: Moment, seconds: float
     ) -> dict[str, Floats]:
         """The boards' quantities after one tick.
 
-        :param loads: load of each board by kind of work, 0 to 1; kinds that a type does not know have no effect.
-        :param asked: amounts requested in addition, by quantity and in its unit.
+        :param work: from :meth:`work`.
         :param before: the quantities a tick ago; None at the start, which is a steady state.
         """
-        boards, engines, setting = self.coefficients, self.engines, self._setting
-        work = engines.work(loads, asked, setting.hung)
-        made, active = engines.busy(work)
+        boards, engines = self.coefficients, self.engines
+        setting = self._setting.at(boards, moment.wall_seconds)
+        made, works = engines.busy(work)
+        awake = works if work.contexts is None else works | work.contexts
         share = heat_and_power.work_share(boards, work)
-        fitting = heat_and_power.fitting(boards, setting, share)
+        fitting = heat_and_power.fitting(boards, setting.room_watts, share)
         limited, limited_mean = clocks.power_ratio(boards, setting, fitting, before, seconds)
-        heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
             "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
-            "throttled_thermal": heated,
+            "throttled_thermal": np.ones(boards.count),
             "throttled_power": limited_mean,
         }
-        clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
-        clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
-        raised = boards.raised(clock)
-        works = active | (raised > 0)
+
+        def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats]:
+            clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds)
+            raised = boards.raised(clock)
+            drawn = heat_and_power.board_power(boards, share, clock, raised)
+            drawn = boards.sensor.shown(drawn, setting.power_limit_watts, moment.tick)
+            warming = heat_and_power.warming_power(drawn, before)
+            core = heat_and_power.temperature(boards, setting, "temperature_celsius", warming, before, seconds)
+            return clock, throttles, raised, drawn, core
+
+        clock, throttles, raised, drawn, core = powered()
+        if (core > boards.slowdown).any():
+            heated, held = heat_and_power.throttling(boards, setting, share, before, seconds)
+            # Where the hardware has taken over, the driver leaves the clock to it.
+            is_heated = (core > held) & (ratios["throttled_hardware"] == 1.0)
+            ratios["throttled_thermal"] = np.where(is_heated, heated, 1.0)
+            clock, throttles, raised, drawn, core = powered()
+        clock_ratio = np.where(awake, clock / boards.high["core_frequency_mhz"], 1.0)
+        is_raised = raised > 0
         traffic = engines.traffic(work, clock_ratio)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
         engines.add_moved(traffic)
-        moves = engines.moving(traffic) | (raised > 0)
-        drawn = heat_and_power.board_power(boards, share, clock, raised)
-        warming = heat_and_power.warming_power(drawn, before)
-        core, memory = (
-            heat_and_power.temperature(boards, setting, name, warming, before, seconds)
-            for name in ("temperature_celsius", "memory_temperature_celsius")
-        )
+        moves = engines.moving(traffic) | is_raised
+        memory_load = heat_and_power.memory_load(boards, traffic)
+        warming = heat_and_power.memory_warming(boards, memory_load, heat_and_power.warming_power(drawn, before))
+        memory = heat_and_power.temperature(boards, setting, "memory_temperature_celsius", warming, before, seconds)
         return {
             **made,
             **throttles,
             **traffic,
-            "thermal_clock_ratio": heated,
+            "thermal_clock_ratio": ratios["throttled_thermal"],
             "power_clock_ratio": limited,
             "core_frequency_mean_mhz": clock,
             "work_clock_ratio": clock_ratio,
@@ -131,14 +162,14 @@ class Boards:
             "video_frequency_mhz": boards.video_mhz(raised),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
-            "memory_power_watts": heat_and_power.memory_power(boards, traffic, drawn),
+            "memory_power_watts": heat_and_power.memory_power(boards, memory_load, drawn),
             "temperature_celsius": core,
             "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
             "temperature_margin_celsius": boards.operating_celsius - core,
             "memory_temperature_celsius": memory,
             "inlet_temperature_celsius": setting.inlet_celsius,
             "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
-            "performance_state": np.where(works, 0.0, boards.idle_state),
+            "performance_state": np.where(awake | is_raised, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
             "lost": heat_and_power.lost(boards, setting, before),
         }

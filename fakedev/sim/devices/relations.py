@@ -14,22 +14,23 @@ A quantity without a range in the device type is absent on its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Subset, with_dynamics
+from fakedev.sim.boards.arrays import Air, Subset, with_dynamics
 from fakedev.sim.boards.conditions import Conditions, unless_changed
-from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
+from fakedev.sim.boards.engines import SHOWN_AS
+from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards, Moment
 from fakedev.sim.devices.errors import REPORTED, LostDevices, add_reported, fallen_off
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 from fakedev.sim.links.advance import limited
 from fakedev.sim.links.levels import LinkHistory
@@ -38,6 +39,7 @@ from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE
 from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
+_BANDWIDTH: Final = "memory_bandwidth_ratio"
 #: Flags of pending repairs, and the counter of boards that do such repairs.
 _PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
 
@@ -76,6 +78,7 @@ class Relations:
         types = [pool.device_type for pool in roster.pools]
         pools = roster.device_pools()
         self._count = roster.device_count
+        self._epoch_seconds = epoch_seconds
 
         def spread(values: list[float]) -> Floats:
             return np.array(values, dtype=np.float64)[pools]
@@ -118,18 +121,10 @@ class Relations:
         self._subset = Subset(self._has_dynamics)
         self._boards: Boards | None = None
         if self._has_dynamics.any():
-            of_boards, which = with_dynamics(types, pools)
-            inlets = roster.inlets()[self._has_dynamics]
-            keys = roster.keys[self._has_dynamics]
-            self._boards = Boards(of_boards, which, inlets, seed, keys)
-            self._present |= dict.fromkeys(BOARD_QUANTITIES, self._has_dynamics)
+            self._boards = self._made_boards(types, pools, roster, seed)
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
             self._present["performance_state"] = has_state
-            for name in MEMORY_TRAFFIC:
-                given = self._present.get(name, nothing > 0) & ~self._has_dynamics
-                self._present[name] = given | (
-                    (self._memory_carries > 0) & self._present.get("memory_bandwidth_ratio", nothing == 0)
-                )
+        self._present |= {name: self._present[other] for name, other in SHOWN_AS.items() if other in self._present}
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
@@ -142,6 +137,21 @@ class Relations:
         #: Devices whose parts may not use links to other devices.
         self._isolated = parts.owners[~parts.has_links]
         self.change_conditions(self.conditions)
+
+    def _made_boards(self, types: Sequence[DeviceType], pools: Positions, roster: Roster, seed: int) -> Boards:
+        """The devices with dynamics, whose quantities are then present.
+
+        :param pools: the type of each device, as an index into ``types``.
+        """
+        of_boards, which = with_dynamics(types, pools)
+        has = self._has_dynamics
+        self._present |= dict.fromkeys(BOARD_QUANTITIES, has)
+        nowhere = np.zeros(self._count, dtype=np.bool_)
+        for name in MEMORY_TRAFFIC:
+            given = self._present.get(name, nowhere) & ~has
+            self._present[name] = given | ((self._memory_carries > 0) & self._present.get(_BANDWIDTH, ~nowhere))
+        air = Air(roster.inlets()[has], roster.places(seed)[has])
+        return Boards(of_boards, which, air, seed, roster.keys[has])
 
     def update_conditions(self, faults: FaultTick | None, links: LinkHistory) -> None:
         """Change the conditions to those that faults and links make, from the next tick on.
@@ -171,7 +181,7 @@ class Relations:
         return unknown if self._boards is None else self._subset.put(self._boards.coefficients.inlet, unknown)
 
     def device_level(
-        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None
+        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None, tick: int = 0
     ) -> Level:
         """All quantities of the devices for one tick.
 
@@ -181,12 +191,13 @@ class Relations:
         :param faults: effects of faults in this tick, beside the conditions; None without faults.
         """
         arrays = dict(self._constant)
-        made = self._board_quantities(demand, before, seconds, faults)
+        made = self._board_quantities(demand, before, seconds, faults, tick)
         # Shares of 1 may add up to slightly more.
         load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
             if name not in made or not self._subset.is_all:
                 arrays[name] = self._direct(name, low, load, demand.asked)
+        arrays.update({name: arrays[other] for name, other in SHOWN_AS.items() if other in arrays})
         for name, values in made.items():
             if name in self._present:
                 arrays[name] = self._subset.put(values, arrays.get(name))
@@ -225,7 +236,7 @@ class Relations:
         return value
 
     def _board_quantities(
-        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None
+        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None, tick: int
     ) -> Mapping[str, Floats]:
         """The quantities of the boards with dynamics, and of no other devices."""
         if self._boards is None:
@@ -235,7 +246,17 @@ class Relations:
             past = self._subset.of(before.arrays)
             if faults is not None and (reset := faults.resets()) is not None:
                 past = self._boards.after_reset(past, reset[self._subset.positions])
-        return self._boards.step(self._subset.of(demand.loads), self._subset.of(demand.asked), past, seconds)
+        subset = self._subset
+        loads, contexts = subset.of(demand.loads), demand.contexts
+        work = self._boards.work(
+            loads,
+            subset.of(demand.asked),
+            loads if demand.activity is demand.loads else subset.of(demand.activity),
+            contexts if subset.is_all else contexts[subset.positions],
+        )
+        # Ticks follow each other at equal distances from the epoch.
+        moment = Moment(tick, self._epoch_seconds + tick * seconds)
+        return self._boards.step(work, past, moment, seconds)
 
     def _add_counters(
         self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None

@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 
 from fakedev.sim.entities.naming import device_facts, part_facts
-from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.randomness import Floats, Keys, uniform
 from fakedev.sim.entities.state import Positions
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.parts.layout import Parts
@@ -172,6 +172,18 @@ class Roster:
                 if device.inlet_celsius is not None and index < node.pool.devices_per_node:
                     found[node.first + index] = device.inlet_celsius
         return found
+
+    def places(self, seed: int) -> Floats:
+        """How far the slot and the place in the room take each device's usual inlet temperature: shape (devices,).
+
+        Each of the two is -1 to 1. The slot is that of the server: all nodes of a pool have the same.
+        """
+        rooms = np.array([entity_key("place in the room", node.pool.name, node.name) for node in self.nodes], np.uint64)
+        slots = [[entity_key("slot", node.pool.name, str(i)) for i in range(node.pool.devices_per_node)]
+                 for node in self.nodes]  # fmt: skip
+        counts = [node.pool.devices_per_node for node in self.nodes]
+        both = (np.repeat(rooms, counts), np.array([key for each in slots for key in each], dtype=np.uint64))
+        return sum((2.0 * uniform(seed, keys, "inlet", 0) - 1.0 for keys in both), np.zeros(self.device_count))
 
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, in order of index."""

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Coefficients, Subset, with_dynamics
-from fakedev.sim.boards.engines import ENGINES, Engines
+from fakedev.sim.boards.arrays import Air, Subset, with_dynamics
+from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.engines import ENGINES, PROFILED, SHOWN_AS, Engines
 from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.randomness import Floats
@@ -32,7 +33,9 @@ MEMORY: Final = (
     "memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", _MEMORY, "memory_used_ratio",
 )  # fmt: skip
 #: A part's own quantities that follow the load on it.
-BY_LOAD: Final = ("usage_ratio", *ENGINES, "memory_bandwidth_ratio", *MEMORY_TRAFFIC)
+BY_LOAD: Final = (
+    "usage_ratio", *ENGINES, *PROFILED, "memory_bandwidth_ratio", *SHOWN_AS, *MEMORY_TRAFFIC,
+)  # fmt: skip
 #: All of a part's own quantities; the others are its device's.
 OWN: Final = frozenset((*BY_LOAD, *MEMORY, "memory_read_bytes", "memory_write_bytes", "xid", "lost"))
 
@@ -67,7 +70,7 @@ class PartRelations:
         if has_dynamics.any():
             of_boards, which = with_dynamics(types, pools)
             keys = roster.keys[owners][has_dynamics]
-            self._boards = Coefficients(of_boards, which, np.full(len(which), np.nan), seed, keys)
+            self._boards = Coefficients(of_boards, which, Air.usual(len(which)), seed, keys)
             self._engines = Engines(self._boards)
         self._tiles: Tiles | None = None
         if parts.is_tile.any():
@@ -216,6 +219,7 @@ class PartRelations:
                 if name in asked.asked and name in ASKABLE:
                     value = np.clip(value + asked.asked[name], self._low[name], self._low[name] + self._span[name])
                 own[name] = value
+        own.update({name: own[other] for name, other in SHOWN_AS.items() if other in own})
         made, drawn = self._with_dynamics(asked, devices)
         for name, values in made.items():
             if name in devices.arrays:
@@ -231,11 +235,13 @@ class PartRelations:
         shown = self._subset.of(of_devices)
         loads, uses = self._subset.of(asked.loads), self._subset.of(asked.asked)
         hangs = shown["hung"] > 0
-        work = self._engines.work(loads, uses, hangs if hangs.any() else None)
-        made, active = self._engines.busy(work)
+        activity = loads if asked.activity is asked.loads else self._subset.of(asked.activity)
+        contexts = asked.contexts if self._subset.is_all else asked.contexts[self._subset.positions]
+        work = self._engines.work(loads, uses, hangs if hangs.any() else None, activity, contexts)
+        made, works = self._engines.busy(work)
         traffic = self._engines.traffic(work, shown["work_clock_ratio"])
         own = {name: each for name, each in (made | traffic).items() if name in BY_LOAD}
-        return own, Drawn(work_share(self._boards, work), active) if self._tiles is not None else None
+        return own, Drawn(work_share(self._boards, work), works, works | contexts) if self._tiles is not None else None
 
     def _add_memory(self, own: dict[str, Floats], used: Floats, devices: Level) -> None:
         if _MEMORY not in devices.arrays:

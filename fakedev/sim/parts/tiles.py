@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Coefficients, Subset
+from fakedev.sim.boards.arrays import Subset
+from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.parts.layout import Parts
@@ -59,10 +60,12 @@ class Drawn(NamedTuple):
 
     :ivar share: as a share of what a plain full load draws.
     :ivar active: parts with work.
+    :ivar awake: these, and those on which a process holds a context.
     """
 
     share: Floats
     active: Mask
+    awake: Mask
 
 
 class Tiles:
@@ -98,15 +101,17 @@ class Tiles:
         """
         of_devices = {name: devices.arrays[name][self._parts.owners] for name in OF_TILES if name in devices.arrays}
         past = None if before is None else before[0]
-        active = load > 0
+        active = awake = load > 0
         share = load
         if drawn is not None:
-            active = self._subset.put(drawn.active.astype(np.float64), active.astype(np.float64)) > 0
+            others = active.astype(np.float64)
+            active = self._subset.put(drawn.active.astype(np.float64), others) > 0
+            awake = self._subset.put(drawn.awake.astype(np.float64), others) > 0
             share = self._subset.put(drawn.share, share)
         made = self._power(share, of_devices)
         made |= self._flags(active, of_devices)
         if self._boards is not None:
-            made |= self._clocks(self._boards, active, of_devices, past, seconds)
+            made |= self._clocks(self._boards, awake, of_devices, past, seconds)
             made |= self._heat(self._boards, made[_POWER], of_devices, before, seconds)
         made |= self._errors(demand, devices, past)
         is_tile = self._parts.is_tile

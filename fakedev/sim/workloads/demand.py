@@ -11,6 +11,7 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
+from fakedev.spec.quantities import IMPLIED_USAGE
 
 _AS_LOADS: Final[Mapping[str, Floats]] = MappingProxyType({})
 _NO_CONTEXTS: Final[Mask] = np.zeros(0, dtype=np.bool_)
@@ -50,6 +51,10 @@ class Demand:
         return replace(self, loads=loads, activity={kind: change(busy) for kind, busy in self.activity.items()})
 
 
+#: Traffic that kernels make: who requests it runs kernels.
+_BY_KERNELS: Final = ("memory_bandwidth_ratio", "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
+
+
 @dataclass(frozen=True)
 class Capacity:
     """The capacity of D devices; all arrays of shape (D,).
@@ -75,6 +80,24 @@ class Capacity:
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
     amount_shares: Callable[[Positions, Positions], Floats] | None = field(default=None, repr=False)
+
+    def with_usage(self, demand: Demand) -> Demand:
+        """A demand with the usage that requested traffic of memory and links implies.
+
+        The kernels of the loads may be the same: so much as these take of the time is not added.
+        """
+        names = [name for name in _BY_KERNELS if name in demand.asked]
+        if not names:
+            return demand
+        share = np.zeros(self.count)
+        for name in names:
+            most = self.most(name)
+            share = np.maximum(share, np.divide(demand.asked[name], most, out=np.zeros(self.count), where=most > 0))
+        used = np.zeros(self.count)
+        for kind, load in demand.loads.items():
+            used += load * self.brought(kind).get("usage_ratio", 0.0)
+        implied = np.maximum(np.minimum(share, 1.0) - used, 0.0)
+        return replace(demand, asked={**demand.asked, IMPLIED_USAGE: implied})
 
     @property
     def count(self) -> int:

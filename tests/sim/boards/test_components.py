@@ -117,8 +117,8 @@ class TestTraffic:
                 assert ratio == pytest.approx(pace if getattr(free, name)[0] > low else 0), (kind, name)
 
     def test_the_memory_clock_follows_it(self) -> None:
-        """After the cores have gone to sleep links that still carry something keep it up."""
-        fleet = busy(20, profile="0:0:0", metrics={"fabric-rx": "1e9:0:10,0:0:0"}, dynamics={"clock_fall_seconds": 1})
+        """A process that holds a context keeps it up, and without one links that carry something do."""
+        fleet = busy(20, profile="0:0:10", dynamics={"clock_fall_seconds": 1})
         assert shown(fleet, "memory_frequency_mhz") == [405]
         start(fleet, profile="0:0:0", metrics={"fabric-rx": 1e9})
         advance(fleet, 1)
@@ -128,8 +128,8 @@ class TestTraffic:
 class TestMemoryPower:
     """The part of the power that the memory draws."""
 
-    @pytest.mark.parametrize(("load", "watts"), [(0, 30), (25, 45), (100, 60)])
-    def test_with_the_square_root_of_the_bandwidth(self, load: int, watts: float) -> None:
+    @pytest.mark.parametrize(("load", "watts"), [(0, 30), (25, 37.5), (100, 60)])
+    def test_linear_in_the_bandwidth(self, load: int, watts: float) -> None:
         """At plain full load it is at the upper end of its range."""
         assert shown(busy(profile=f"{load}:0:0"), "memory_power_watts") == [watts]
 
@@ -148,7 +148,7 @@ class TestHang:
         fleet = busy(5, profile="30:0:0", kind="transfer", metrics={"hung": 1})
         assert shown(fleet, "hung", "usage_ratio", "core_frequency_mhz", *ENGINES) == [1, 1, 1300, 0, 0, 0, 0, 0]
         assert shown(fleet, "pcie_tx_bytes_per_second", "memory_bandwidth_ratio") == [0, 0]
-        assert shown(fleet, "power_watts") == [124 + 376 * 0.15]
+        assert shown(fleet, "power_watts") == [124 + 376 * 0.06]
 
     def test_work_does_not_get_on(self) -> None:
         """Ten seconds of work, of which five hang."""
@@ -162,18 +162,21 @@ class TestHardware:
     """What the hardware does without workloads."""
 
     def test_slowdown(self) -> None:
-        """From its own limit on half of the clock is gone at once; that limit is over that of the software."""
-        fleet = board(FULL, slowdown_celsius=60, resume_celsius=55, hardware_slowdown_celsius=61)
-        start(fleet, profile="100:0:0", kind="tensor")
-        found = set()
-        for _ in range(60):
-            hot = fleet.temperature_celsius[0] >= 61
+        """From its own limit on half of the clock is gone at once, until the core is under the limit of the driver."""
+        lone = replace(FULL, dynamics=replace(DYNAMICS, without=("thermal-throttle",)))
+        fleet = board(lone, slowdown_celsius=60, resume_celsius=55, hardware_slowdown_celsius=61)
+        start(fleet, profile="100:0:0")
+        slowed, found = False, []
+        for _ in range(100):
+            celsius = fleet.temperature_celsius[0]
+            slowed = bool(celsius >= 61 or (slowed and celsius >= 55))
             fleet.advance()
-            assert (fleet.throttled_hardware[0] == 1) == hot
-            if hot:
+            assert (fleet.throttled_hardware[0] == 1) == slowed
+            if slowed:
                 assert shown(fleet, "core_frequency_mhz", "throttle_reasons") == [650, 0x48]
-            found.add(bool(hot))
-        assert found == {False, True}
+            found.append(slowed)
+        assert found.count(True) > 10
+        assert found.count(False) > 10
 
     def test_shutdown(self) -> None:
         """The board goes away: nothing is shown of it, its counters stop, its workload ends; others stay."""

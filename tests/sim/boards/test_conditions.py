@@ -59,7 +59,7 @@ class Devices:
         ("resistance", 1.1, {"temperature_celsius": 85, "memory_temperature_celsius": 90.5}),
         ("braked", 1.0, {"core_frequency_mhz": 650, "throttled_hardware": 1, "throttle_reasons": 0x88}),
         ("fan_stopped", 1.0, {"fan_speed_ratio": 0, "temperature_celsius": 80}),
-        ("hung", 1.0, {"hung": 1, "usage_ratio": 1, "memory_bandwidth_ratio": 0, "power_watts": 180.4}),
+        ("hung", 1.0, {"hung": 1, "usage_ratio": 1, "memory_bandwidth_ratio": 0, "power_watts": 146.56}),
     ],
 )  # fmt: skip
 def test_a_condition(name: str, value: float, expected: dict[str, float]) -> None:

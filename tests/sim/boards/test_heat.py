@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fakedev.spec.device_types import DeviceType
-from tests.support.calibration import catalog_type
+from tests.support.calibration import mean_type
 from tests.support.faulty_fleets import cleared, inject
 from tests.support.fleets import advance, make_fleet, pool_of, start
 
 
-def alike(name: str) -> DeviceType:
-    """A type of the catalog whose boards do not differ."""
-    found = catalog_type(name)
-    assert found.dynamics is not None
-    return replace(found, dynamics=replace(found.dynamics, spread=0.0))
-
-
 def test_a_failed_fan_warms_an_a100_by_what_was_measured() -> None:
     """About 1.3 K/s at full power: the time constant grows with the resistance."""
-    fleet = make_fleet(pool_of(device_type=alike("a100")))
+    fleet = make_fleet(pool_of(device_type=mean_type("a100")))
     start(fleet, "all", "100:0:0")
     advance(fleet, 300)
     before = fleet.temperature_celsius[0]
@@ -34,7 +24,7 @@ def test_a_failed_fan_warms_an_a100_by_what_was_measured() -> None:
 @pytest.mark.parametrize("name", ["h100", "a100", "l40s", "t4", "v100", "max-1550"])
 def test_no_board_gets_hotter_than_its_shutdown(name: str, tick_seconds: float) -> None:
     """Whatever the length of a tick, and however bad the air: it switches itself off there."""
-    found = alike(name)
+    found = mean_type(name)
     assert found.dynamics is not None
     fleet = make_fleet(pool_of(device_type=found), tick_seconds=tick_seconds)
     start(fleet, "all", "100:0:0", kind="tensor" if name != "max-1550" else "compute")
@@ -50,7 +40,7 @@ def test_no_board_gets_hotter_than_its_shutdown(name: str, tick_seconds: float) 
 
 def test_a_reset_restarts_the_seconds_of_throttling() -> None:
     """As the driver's counters: they count from the tick of the reset on. Those of other boards go on."""
-    fleet = make_fleet(pool_of(device_type=alike("h100")))
+    fleet = make_fleet(pool_of(device_type=mean_type("h100")))
     start(fleet, "dgx-0/1", "100:0:0", kind="tensor")
     start(fleet, "dgx-0/0", "100:0:0", kind="tensor")
     advance(fleet, 20)
@@ -62,7 +52,7 @@ def test_a_reset_restarts_the_seconds_of_throttling() -> None:
 
 def test_a_lost_board_cools_down() -> None:
     """It is off: after a short loss it is nearly as warm as before, after a long one as its air."""
-    fleet = make_fleet(pool_of(device_type=alike("h100")))
+    fleet = make_fleet(pool_of(device_type=mean_type("h100")))
     start(fleet, "all", "100:0:0")
     advance(fleet, 300)
     before = float(fleet.temperature_celsius[0])
@@ -70,7 +60,7 @@ def test_a_lost_board_cools_down() -> None:
     long = inject(fleet, kind="lost", devices="dgx-0/1")
     advance(fleet, 3)
     cleared(fleet, short)
-    assert before - 4 < fleet.temperature_celsius[0] < before
+    assert before - 6 < fleet.temperature_celsius[0] < before
     advance(fleet, 200)
     cleared(fleet, long)
     assert fleet.temperature_celsius[1] == pytest.approx(fleet.inlet_temperature_celsius[1], abs=1)

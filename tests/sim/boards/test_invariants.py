@@ -206,6 +206,9 @@ def test_whatever_is_asked_and_done(data: st.DataObject, types: list[DeviceType]
 @given(device_type=device_types(), kind=st.sampled_from(list(WORK_KINDS)), load=PERCENTS)
 def test_idle_again(device_type: DeviceType, kind: str, load: float) -> None:
     """After any work: idle power and clock, and after the lag the idle temperatures; but a board that is gone."""
+    if device_type.dynamics is not None:
+        steady = replace(device_type.dynamics, power_noise=0.0, inlet_drift_celsius=0.0)
+        device_type = replace(device_type, dynamics=steady)
     fleet = Fleet(FleetSpec((pool_of(device_type=device_type),), tick_seconds=20))
     idle = {name: values[0] for name, values in fleet.state.levels["device"].arrays.items()}
     start(fleet, "card0", f"{load}:0:100", kind=kind)

@@ -26,7 +26,7 @@ def capped(name: str, watts: float, kind: str = "compute") -> Fleet:
 
 @pytest.mark.parametrize(
     ("name", "watts", "megahertz"),
-    [("l40s", 100, 1575), ("l40s", 110, 1725), ("h100", 200, 1050), ("t4", 60, 1500), ("v100", 150, 1080)],
+    [("l40s", 100, 1680), ("l40s", 110, 1830), ("h100", 200, 1050), ("t4", 60, 1500), ("v100", 150, 1080)],
 )
 def test_it_is_met(name: str, watts: float, megahertz: float) -> None:
     """Within 0.1 W, also at the least that the driver accepts. Of real boards 1 W is known (an RTX 3090)."""

@@ -183,10 +183,9 @@ class TestBoards:
     def test_air(self) -> None:
         """Warm air heats, throttles, and is over in the end."""
         fleet = busy(200)
-        before = shown(fleet, "temperature_celsius")
+        before, inlet = shown(fleet, "temperature_celsius"), shown(fleet, "inlet_temperature_celsius")
         fault = inject(fleet, kind="inlet", devices="dgx-0/0", celsius=32)
         advance(fleet, 200)
-        inlet = shown(fleet, "inlet_temperature_celsius", 1)
         assert shown(fleet, "inlet_temperature_celsius") == pytest.approx(inlet + 32)
         assert shown(fleet, "temperature_celsius") > before + 20
         assert shown(fleet, "throttled_thermal_seconds") > 0
@@ -205,7 +204,7 @@ class TestBoards:
         inject(fleet, kind="reset", devices="dgx-0/0")
         advance(fleet, 1)
         assert shown(fleet, "lost") == 0
-        assert 80 < shown(fleet, "temperature_celsius") < 95 - 6
+        assert 70 < shown(fleet, "temperature_celsius") < 95 - 6
         advance(fleet, 100)
         assert shown(fleet, "temperature_celsius") < 45
 
@@ -330,7 +329,7 @@ class TestBoards:
         assert shown(fleet, "energy_joules") == pytest.approx(shown(fleet, "power_watts"))
         assert shown(fleet, "created_seconds") == shown(fleet, "created_seconds", 1) + fleet.state.seconds - 1
         assert shown(fleet, "memory_errors_correctable") == 7
-        cooled = inlet + (warm - inlet) * math.exp(-10 / 25)
+        cooled = inlet + (warm - inlet) * math.exp(-10 / 17)
         assert shown(fleet, "temperature_celsius") == pytest.approx(cooled, abs=1)
 
     def test_without_dynamics(self) -> None:

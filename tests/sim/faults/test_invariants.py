@@ -19,17 +19,17 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fault_kinds import KINDS, Scope
 from fakedev.spec.quantities import COUNTERS, INTEGRALS
-from tests.support.calibration import catalog_type
+from tests.support.calibration import steady_type
 from tests.support.divided_devices import check_parts, divided_pool, parts_of
 from tests.support.examples import examples
 from tests.support.fleets import make_fleet, pool_of, start, stop_any
 
 _POOLS = (
-    pool_of("h", nodes=2, device_type=catalog_type("h100"), devices_per_node=2),
-    pool_of("g", device_type=catalog_type("intel-dg1"), devices_per_node=2),
+    pool_of("h", nodes=2, device_type=steady_type("h100"), devices_per_node=2),
+    pool_of("g", device_type=steady_type("intel-dg1"), devices_per_node=2),
     pool_of("o", devices_per_node=2),
     divided_pool(
-        "m", parts_of("3g.20gb", "2g.10gb", "1g.5gb"), device_type=catalog_type("a100"), devices_per_node=2
+        "m", parts_of("3g.20gb", "2g.10gb", "1g.5gb"), device_type=steady_type("a100"), devices_per_node=2
     ),
 )
 _DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*", "m-0/1", "m-0/1/0", "m-0/1/*", "*/*/2")

@@ -30,7 +30,7 @@ def test_tensor_pipes_of_an_instance() -> None:
     advance(fleet, 5)
     assert shown(fleet, "part", "usage_ratio") == 1
     assert shown(fleet, "device", "usage_ratio") == pytest.approx(3 / 7)
-    plain = 52 + 308 * (0.06 + 0.94 * 3 / 7)
+    plain = 49 + 311 * (0.084 + 0.916 * 3 / 7)
     assert shown(fleet, "device", "power_watts") == pytest.approx(plain, rel=0.03)
 
 

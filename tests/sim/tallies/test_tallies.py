@@ -129,7 +129,7 @@ def test_of_a_board_that_is_lost(tmp_path: Path) -> None:
 def test_of_a_board_that_heat_has_shut_down(tmp_path: Path) -> None:
     """It falls off the bus once, and then it is gone."""
     exporter = Exporter(tmp_path)
-    exporter.fault("inlet", celsius=60.0)
+    exporter.fault("inlet", celsius=75.0)
     assert exporter.advance(200).shows(XIDS, "xid") == {("79",): 1}
 
 
@@ -192,7 +192,7 @@ def test_a_board_that_nothing_holds(tmp_path: Path) -> None:
         ("xid", {"code": 64}, 1, {("MEM", "DCGM_FR_ROW_REMAP_FAILURE"): 20}),
         ("xid", {"code": 95}, 1, {("MEM", "DCGM_FR_UNCONTAINED_ERROR"): 20}),
         ("power-cap", {"watts": 300.0}, 2, {("POWER", "DCGM_FR_CLOCK_THROTTLE_POWER"): 10}),
-        ("inlet", {"celsius": 40.0}, 120, {("THERMAL", "DCGM_FR_CLOCK_THROTTLE_THERMAL"): 10}),
+        ("inlet", {"celsius": 50.0}, 120, {("THERMAL", "DCGM_FR_CLOCK_THROTTLE_THERMAL"): 10}),
         ("xid", {"code": 13}, 1, {}),
     ],
 )

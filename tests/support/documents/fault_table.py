@@ -7,7 +7,6 @@ Run it at the root of the project to bring them up to date:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from fakedev.sim.events import ClearFault
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.fault_kinds import KINDS, FaultKind, Scope
 from fakedev.spec.quantities import INTEGRALS
-from tests.support.calibration import catalog_type
+from tests.support.calibration import mean_type
 from tests.support.faulty_fleets import inject
 from tests.support.fleets import advance, make_fleet, pool_of, start, stop
 from tests.support.paths import DOCUMENTS
@@ -23,7 +22,7 @@ from tests.support.paths import DOCUMENTS
 PAGE = DOCUMENTS / "faults.md"
 #: What each kind is given, where it needs something or shows more with it.
 GIVEN: dict[str, dict[str, float]] = {
-    "ecc-single": {"rows": 1}, "power-cap": {"watts": 300}, "clock-lock": {"megahertz": 900}, "inlet": {"celsius": 33},
+    "ecc-single": {"rows": 1}, "power-cap": {"watts": 300}, "clock-lock": {"megahertz": 900}, "inlet": {"celsius": 50},
     "sentinel": {"value": -1},
 }  # fmt: skip
 #: Codes of XID with additional effects.
@@ -74,10 +73,7 @@ def _measured() -> list[tuple[list[str], bool, list[str]]]:
 
     The first board is well, and the second is well and loses its work when the faults begin.
     """
-    found = catalog_type("h100")
-    assert found.dynamics is not None
-    alike = replace(found, dynamics=replace(found.dynamics, spread=0.0))
-    fleet = make_fleet(pool_of(device_type=alike, devices_per_node=len(CASES) + 2))
+    fleet = make_fleet(pool_of(device_type=mean_type("h100"), devices_per_node=len(CASES) + 2))
     work = {device: _begin(fleet, device) for device in range(len(CASES) + 2)}
     advance(fleet, _BEFORE)
     for place, (name, values) in enumerate(CASES, 2):
