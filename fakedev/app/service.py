@@ -116,7 +116,10 @@ def make_application(
             cluster.controller.ticked()
         views.ticked(reloader.configuration)
 
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying)
+    ticker = Ticker(
+        fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying,
+        lambda: bool(reactor.getWriters()),
+    )  # fmt: skip
 
     # The ports.
     scrapes = ScrapeStatistics()
@@ -182,7 +185,7 @@ def make_application(
         ],
         recorder=recorder,
         observer=observer,
-        drain=partial(_drain, queues, tester),
+        drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
     )
 
@@ -231,8 +234,9 @@ def _addresses(
     )
 
 
-def _drain(queues: WorkQueues | None, tester: LoadTester | None) -> Deferred[None]:
-    """Stop the source of new work, then let the running jobs finish."""
+def _drain(ticker: Ticker, queues: WorkQueues | None, tester: LoadTester | None) -> Deferred[None]:
+    """End an advance, whose peer is still connected; stop the source of new work; then let the running jobs finish."""
+    ticker.stop_advance()
     if tester is not None:
         tester.halt()
     return succeed(None) if queues is None else queues.drain()

@@ -106,8 +106,11 @@ class History:
         """Add a state; the oldest of ``size`` states is removed, or kept as a point of the hour before."""
         level = state.levels["device"]
         values = np.empty((len(self._era.rows), level.count), np.float16)
+        is_any_lost = _is_any_lost(level)
         for row, name in enumerate(self._era.rows):
-            values[row] = np.where(shown(level, name), level.arrays[name] / KEPT[name], np.nan)
+            scaled = level.arrays[name] / KEPT[name]
+            is_partial = is_any_lost or name in level.present
+            values[row] = np.where(shown(level, name), scaled, np.nan) if is_partial else scaled
         self._kept.add(_Kept(state.tick, state.seconds, values, self._era))
         self._summaries.add(_Summary(state.tick, state.seconds, summary(level)))
 
@@ -161,7 +164,8 @@ def rounded(level: Level, quantity: str, factor: float = 1.0) -> Whole:
 
 def summary(level: Level) -> tuple[float, float, float]:
     """Mean usage (0 to 1), total power in watts, highest temperature of the devices that show them; NaN if none do."""
-    usage, power, temperature = (_values(level, name) for name in SUMMED)
+    is_any_lost = _is_any_lost(level)
+    usage, power, temperature = (_values(level, name, is_any_lost) for name in SUMMED)
     return (
         float(usage.mean()) if len(usage) else math.nan,
         float(power.sum()) if len(power) else math.nan,
@@ -169,6 +173,13 @@ def summary(level: Level) -> tuple[float, float, float]:
     )
 
 
-def _values(level: Level, quantity: str) -> Floats:
-    values = level.arrays[quantity][shown(level, quantity)] if quantity in level.arrays else np.empty(0)
-    return values[np.isfinite(values)]
+def _is_any_lost(level: Level) -> bool:
+    return "lost" in level.arrays and bool((level.arrays["lost"] > 0).any())
+
+
+def _values(level: Level, quantity: str, is_any_lost: bool) -> Floats:
+    values = level.arrays.get(quantity, np.empty(0))
+    if len(values) and (is_any_lost or quantity in level.present):
+        values = values[shown(level, quantity)]
+    is_finite = np.isfinite(values)
+    return values if is_finite.all() else values[is_finite]

@@ -213,7 +213,7 @@ class FleetJournal:
 
         for name in self._since:
             now, past = after.arrays.get(name), before.arrays.get(name)
-            if now is past or now is None or past is None:
+            if now is past or now is None or past is None or not np.count_nonzero(now != past):
                 continue
             if name in _FLAGS:
                 changed = np.flatnonzero((now > 0) != (past > 0))

@@ -103,7 +103,10 @@ WORKLOAD_VERBS: Final = (
         positionals=[
             Argument("duration", Kind.DURATION, "DURATION|stop", "a time such as 15m or 90s", required=True),
         ],
-        answers=["ok TEXT, when it has got there, or was stopped"],
+        answers=[
+            "ok TEXT, when it has got there, or was stopped",
+            "before that, once a second: advancing PERCENT tick N target N",
+        ],
     ),
     Verb(
         "speed",
@@ -118,6 +121,14 @@ WORKLOAD_VERBS: Final = (
 )
 
 WORKLOAD_GRAMMAR: Final = Grammar(WORKLOAD_VERBS)
+
+
+def clock_advancing(percent: float, tick: int, target: int) -> Notification:
+    """The notification of how far an advance is."""
+    return Notification(
+        f"advancing {percent:g} tick {tick} target {target}",
+        {"event": "advancing", "percent": percent, "tick": tick, "target-tick": target},
+    )
 
 
 def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notification:

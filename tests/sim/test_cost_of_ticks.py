@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -40,6 +43,32 @@ def faulty(count: int, **fields: Any) -> Fleet:
     for _ in range(count):
         inject(fleet, **{"devices": "all", **fields})
     return fleet
+
+
+def test_calls_of_a_quiet_tick() -> None:
+    """What does not change in a tick is not made again: relations, memory, journal and the fleet itself make few calls.
+
+    The boards' physics, workloads and links are not counted.
+    """
+    fleet = make_fleet(boards_of("h100", devices=8))
+    for device in range(8):
+        start(fleet, f"dgx-0/{device}", "60:10:120,20:5:60", repeat=0)
+    advance(fleet, 5)
+    counts: Counter[str] = Counter()
+
+    def note(frame: FrameType, what: str, _argument: object) -> None:
+        _, is_ours, path = frame.f_code.co_filename.partition("fakedev/sim/")
+        if is_ours and what in ("call", "c_call") and not path.startswith(("boards/", "workloads/", "links/")):
+            counts[path] += 1
+
+    sys.setprofile(note)
+    try:
+        fleet.advance()
+    finally:
+        sys.setprofile(None)
+    assert counts["devices/relations.py"] <= 30, counts
+    assert counts["journal.py"] <= 17, counts
+    assert counts.total() <= 80, counts
 
 
 class TestFaults:

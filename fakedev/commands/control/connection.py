@@ -6,10 +6,11 @@ import argparse
 import http.client
 import json
 import os
+import re
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from fakedev.commands.console import write_text
@@ -23,6 +24,8 @@ from fakedev.wire.words import quote_word
 _ENVIRONMENT: Final = {WORKLOAD_SOCKET: SOCKET, HTTP_SOCKET: URL}
 _PATIENCE_SECONDS: Final = 30.0
 _MAX_LINE: Final = 2**20
+#: The event that tells how far an advance is.
+_PROGRESS: Final = re.compile(r"advancing ([0-9]{1,3}(?:\.[0-9])?) ")
 
 
 class CannotAsk(Exception):
@@ -90,10 +93,13 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
         raise CannotAsk(str(error), 2) from None
 
 
-def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = "") -> Iterator[str]:
+def ask_in_words(
+    address: Address, line: str, stop: StopSignals, token: str = "", show: Callable[[float], None] = lambda _: None
+) -> Iterator[str]:
     """Send one line to a workload port; the lines of the answer.
 
     :param token: of the address, if it asks for one.
+    :param show: called while the clock advances, with how much of that is done, from 0 to 1.
     :raises CannotAsk: when the service refuses, does not answer, or leaves.
     :raises Stopped: at a signal; the service ends what the line began.
     """
@@ -106,6 +112,9 @@ def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = ""
             lines = _lines(connection, stop)
             first = next(lines, "")
             if token and first.startswith("ok"):
+                first = next(lines, "")
+            while event := _PROGRESS.match(first):
+                show(float(event[1]) / 100)
                 first = next(lines, "")
             status, _, text = first.partition(" ")
             if status == "error":

@@ -57,8 +57,7 @@ def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[
     lines = [
         f"fakedev {outline['version']}, simulated: {', '.join(pools)}",
         f"health     {frame['trouble'] or 'good'}",
-        f"clock      {frame['seconds']:g} s, tick {frame['tick']}, "
-        + (f"speed {frame['speed']:g}" if frame["speed"] else "paused"),
+        f"clock      {frame['seconds']:g} s, tick {frame['tick']}, {_pace(frame)}",
         f"devices    {len(frame['usage'])}: {', '.join(counts) or 'all well'}",
         f"fleet      usage {_shown(usage and usage * 100, '%')}, power {_shown(power, 'W')}, "
         f"hottest {_shown(temperature, 'C')}",
@@ -69,6 +68,14 @@ def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[
     for name, _, outstanding, rate, successes, failed in frame.get("load", ()):
         lines.append(f"load       {name}: {rate:g}/s, {outstanding} outstanding, {successes} good, {failed} failed")
     return lines
+
+
+def _pace(frame: Mapping[str, Any]) -> str:
+    """How the clock moves."""
+    if frame["advance"]:
+        first, target = frame["advance"]
+        return f"advancing to tick {target}, {100 * (frame['tick'] - first) // (target - first)} % done"
+    return f"speed {frame['speed']:g}" if frame["speed"] else "paused"
 
 
 def top(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.commands.console import write_text
+from fakedev.commands.console import Progress, write_text
 from fakedev.commands.control.connection import CannotAsk, add_address, ask_in_words, given_token, service_address
 from fakedev.commands.parser import Parser
 from fakedev.commands.workload.socket import Stopped, StopSignals
@@ -58,13 +58,15 @@ def relay(command: str, arguments: Sequence[str], verb: str = "") -> int:
     words = [verb, *options.words]
     if verb == "run" and "detach" not in words:
         words.append("detach")  # it would end with this command
-    with StopSignals() as stop:
+    with StopSignals() as stop, Progress(f"fakedev {command}", sys.stderr) as progress:
         try:
             address = service_address(options.socket, WORKLOAD_SOCKET, os.environ)
             line = " ".join(quote_word(word) for word in words)
-            for answer in ask_in_words(address, line, stop, given_token(options)):
+            for answer in ask_in_words(address, line, stop, given_token(options), progress.show):
+                progress.clear()
                 write_text(sys.stdout, f"{answer}\n")
         except CannotAsk as error:
+            progress.clear()
             print(f"fakedev {command}: {error}", file=sys.stderr)
             return error.code
         except Stopped as stopped:

@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from fakedev.net.fleet.describe import describe_clock
 from fakedev.net.fleet.journal import find_entries
-from fakedev.net.fleet.ticker import Ticker
+from fakedev.net.fleet.ticker import Advance, Ticker
 from fakedev.net.http.api import ApiResource, argument, json_body
 from fakedev.net.http.items import Items, described_key, items_response
 from fakedev.net.http.request import GuardedRequest
@@ -45,7 +45,7 @@ class Clock(ApiResource):
         # The advance of a client that has left ends.
         request.ends_with_input = True
         request.notify_finish().addErrback(lambda _: moving.cancel())
-        return moving.addCallbacks(lambda _: self._shown(), _stopped)
+        return moving.addCallbacks(partial(self._arrived, self._ticker.advancing), _stopped)
 
     def patch(self, request: GuardedRequest, body: bytes) -> Response:
         """``{"speed": 2}`` changes the speed, ``{"advance": null}`` stops an advance; or both."""
@@ -57,11 +57,17 @@ class Clock(ApiResource):
             raise HttpError(400, text, "bad-argument", unknown or "advance")
         if isinstance(speed, bool) or not isinstance(speed, int | float):
             raise HttpError(400, "speed must be a number", "bad-argument", "speed")
+        if "speed" in fields:
+            self._ticker.set_speed(float(speed))  # refused: the advance goes on
         if "advance" in fields:
             self._ticker.stop_advance()
-        if "speed" in fields:
-            self._ticker.set_speed(float(speed))
         return self._shown()
+
+    def _arrived(self, advance: Advance | None, tick: int) -> Response:
+        """The answer to an advance; None: it has ended at once."""
+        is_stopped = advance is not None and tick < advance.target
+        stopped = {"stopped-before-tick": advance.target} if advance is not None and is_stopped else {}
+        return json_response(describe_clock(self._fleet, self._ticker) | stopped)
 
     def _shown(self) -> Response:
         return json_response(describe_clock(self._fleet, self._ticker))

@@ -169,13 +169,15 @@ def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
 
 def describe_clock(fleet: Fleet, ticker: Ticker) -> dict[str, Any]:
     """The state of the simulated clock."""
-    advance = ticker.advancing
+    tick, advance = fleet.state.tick, ticker.advancing
     return {
-        "tick": fleet.state.tick,
+        "tick": tick,
         "tick-seconds": fleet.spec.tick_seconds,
         "seconds": fleet.state.seconds,
         "speed": ticker.speed,
         "epoch-seconds": fleet.spec.epoch_seconds,
         "due-seconds": fleet.state.wall_seconds,
-        "advance": None if advance is None else {"first-tick": advance.first, "target-tick": advance.target},
+        "advance": None
+        if advance is None
+        else {"first-tick": advance.first, "target-tick": advance.target, "percent": advance.percent_at(tick)},
     }

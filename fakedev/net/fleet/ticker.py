@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from fakedev.net.system.timing import no_op
+from fakedev.net.system.timing import HalfOfTurns, no_op
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
@@ -22,17 +22,24 @@ from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 
 #: When the clock is further behind, the missed ticks are dropped and counted.
 _MAX_BEHIND_SECONDS: Final = 10.0
-#: Wall seconds that an advance may hold the reactor for.
+#: Wall seconds after which a slice of an advance ends. With its last tick, it holds the reactor for less than 20 ms, if
+#: a tick takes less than 10 ms.
 _SLICE_SECONDS: Final = 0.01
+#: Wall seconds between two reports of an advance.
+_REPORT_SECONDS: Final = 1.0
 #: Ticks of one advance: more is certainly a typing error.
 MAX_TICKS: Final = 10_000_000
 
 
 class Advance(NamedTuple):
-    """An advance in progress, by its ticks."""
+    """An advance, by its ticks: the one at which it began, and the one that it is to reach."""
 
     first: int
     target: int
+
+    def percent_at(self, tick: int) -> float:
+        """How much of it is done at a tick, 0 to 100, rounded down to a tenth: 100 only at the target."""
+        return math.floor(1000 * (tick - self.first) / (self.target - self.first)) / 10
 
 
 class Ticker(Service):
@@ -42,6 +49,7 @@ class Ticker(Service):
     :param on_verdicts: called with the verdicts of each tick that has some.
     :param on_tick: called after each tick.
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
+    :param is_sending: whether connections have bytes to send.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar advances: advances that were begun.
@@ -58,6 +66,7 @@ class Ticker(Service):
         on_verdicts: Callable[[list[Verdict]], None],
         on_tick: Callable[[], None] = no_op,
         is_notifying: Callable[[], bool] = lambda: False,
+        is_sending: Callable[[], bool] = lambda: False,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
@@ -65,6 +74,7 @@ class Ticker(Service):
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
         self._is_notifying = is_notifying
+        self._turns = HalfOfTurns(clock, is_sending)
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._loop_fired)
@@ -73,8 +83,11 @@ class Ticker(Service):
         self._catching_up = False
         self._last_seconds = 0.0
         self._advance: Deferred[int] | None = None
-        self._advance_first = 0
+        self._advancing = Advance(0, 0)
         self._remaining = 0
+        self._next_slice: IDelayedCall | None = None
+        self._reported_at = 0.0
+        self._report: Callable[[Advance], None] = no_op
         self.ticks = self.missed = self.failures = self.advances = 0
         self.lag_seconds = 0.0
         self._last_failed = False
@@ -91,7 +104,7 @@ class Ticker(Service):
     def stopService(self) -> Deferred[LoopingCall] | None:
         """Stop the clock; an advance in progress ends where it is."""
         super().stopService()
-        self._remaining = 0
+        self.stop_advance()
         if self._loop.running:
             self._loop.stop()
         return self._loop_done
@@ -108,20 +121,25 @@ class Ticker(Service):
                 return f"the next tick is {overdue:.0f} s overdue"
         return None
 
-    def advance(self, seconds: float) -> Deferred[int]:
+    def advance(self, seconds: float, report: Callable[[Advance], None] = no_op) -> Deferred[int]:
         """Advance the simulated clock on command, in slices that leave the reactor free.
 
         A part of a tick counts as a whole one. Cancelling the Deferred stops the advance.
 
-        :returns: fires with the number of the tick that was reached; fails with Refused.
+        :param report: called once a second of the wall clock while the advance is in progress.
+        :returns: fires with the number of the tick that was reached; fails with Refused, also when a tick fails.
         """
         ticks = math.ceil(round(seconds / self._fleet.spec.tick_seconds, 9))
         if not 1 <= ticks <= MAX_TICKS:
             text = f"{seconds:g} seconds are {ticks:.7g} ticks: give a time that is 1 to {MAX_TICKS} ticks"
             return fail(Refused("bad-argument", text, "duration"))
         if self._advance is not None:
-            return fail(Refused("busy", "the clock is being moved already", "duration"))
-        self._advance_first, self._remaining = self._fleet.state.tick, ticks
+            percent, target = self._advancing.percent_at(self._fleet.state.tick), self._advancing.target
+            text = f"the clock is being advanced already, to tick {target} ({percent:g} % done)"
+            return fail(Refused("busy", f"{text}: wait until it is there, or stop it with advance stop", "duration"))
+        tick = self._fleet.state.tick
+        self._advancing, self._remaining = Advance(tick, tick + ticks), ticks
+        self._report, self._reported_at = report, self._clock.seconds()
         done: Deferred[int] = Deferred(self._advance_cancelled)
         self._advance = done
         self.advances += 1
@@ -132,9 +150,7 @@ class Ticker(Service):
     @property
     def advancing(self) -> Advance | None:
         """The advance in progress; None for none."""
-        if self._advance is None:
-            return None
-        return Advance(self._advance_first, self._fleet.state.tick + self._remaining)
+        return None if self._advance is None else self._advancing
 
     @property
     def seconds_per_tick(self) -> float:
@@ -142,11 +158,20 @@ class Ticker(Service):
         return self._wall_per_tick
 
     def stop_advance(self) -> bool:
-        """Stop the advance in progress, which ends at the tick that it has reached; False when there is none."""
-        self._remaining = 0
-        return self._advance is not None
+        """End the advance in progress at the tick that it has reached; False when there is none.
 
-    def _advance_cancelled(self, _: object) -> None:
+        It has ended when this returns, unless verdicts of its last tick are not passed on yet.
+        """
+        self._remaining = 0
+        if self._advance is None:
+            return False
+        if self._next_slice is not None:  # else a slice is running, and ends after its tick
+            self._next_slice.cancel()
+            self._advance_slice()
+        return True
+
+    def _advance_cancelled(self, done: Deferred[int]) -> None:
+        done.errback(CancelledError())
         self.stop_advance()
 
     def set_speed(self, speed: float) -> None:
@@ -167,19 +192,42 @@ class Ticker(Service):
             self._last_seconds = self._clock.seconds()
             self._loop_done = self._loop.start(self._wall_per_tick, now=False)
 
+    def _advance_or_yield(self) -> None:
+        if self._remaining and not self._turns.is_next():
+            self._next_slice = self._clock.callLater(0, self._advance_or_yield)
+        else:
+            self._advance_slice()
+
     def _advance_slice(self) -> None:
-        until = self._clock.seconds() + _SLICE_SECONDS
-        while self._remaining and self._clock.seconds() < until and not self._is_notifying():
+        began, failed_tick, self._next_slice = self._clock.seconds(), 0, None
+        # The wall clock may be set back meanwhile.
+        while self._remaining and 0 <= self._clock.seconds() - began < _SLICE_SECONDS and not self._is_notifying():
+            before = self._fleet.state.tick
             self._remaining -= 1
             self._tick()
+            if self._fleet.state.tick == before:  # each of the other ticks would only fail again
+                self._remaining, failed_tick = 0, before + 1
         if self._remaining or (self._is_notifying() and self.running):
-            self._clock.callLater(0, self._advance_slice)
+            self._turns.slice_ended(began)
+            self._next_slice = self._clock.callLater(0, self._advance_or_yield)
+            self._report_progress(began)
             return
         done, self._advance = self._advance, None
+        self._report = no_op
         if self.speed and self.running:
             self._set_clock("advanced")
-        if done is not None and not done.called:  # else it was cancelled
+        if done is None or done.called:  # it was cancelled
+            return
+        if failed_tick:
+            text = f"tick {failed_tick} failed: the clock stays at tick {failed_tick - 1}; the log of fakedev says why"
+            done.errback(Refused("internal", text, "duration"))
+        else:
             done.callback(self._fleet.state.tick)
+
+    def _report_progress(self, now: float) -> None:
+        if not 0 <= now - self._reported_at < _REPORT_SECONDS:
+            self._reported_at = now
+            self._report(self._advancing)
 
     def _set_clock(self, reason: str) -> None:
         self._fleet.apply(ChangeClock(self._clock.seconds(), self._wall_per_tick, reason))
@@ -214,7 +262,16 @@ class Ticker(Service):
         # A tick that failed is tried again when the next is due: now it would only fail again.
         if behind >= self._wall_per_tick and not self._last_failed:
             self._catching_up = True
-            self._clock.callLater(0, self._run_due_tick)
+            self._turns.slice_ended(now)
+            # Ticks that take longer than they simulate are never all made up: they leave others half of the time.
+            is_too_fast = self._clock.seconds() - now >= self._wall_per_tick
+            self._clock.callLater(0, self._catch_up_or_yield if is_too_fast else self._run_due_tick)
+
+    def _catch_up_or_yield(self) -> None:
+        if self._turns.is_next():
+            self._run_due_tick()
+        else:
+            self._clock.callLater(0, self._catch_up_or_yield)
 
     def _tick(self) -> None:
         """Run one tick; an exception is logged and counted, and the clock continues."""

@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.python.failure import Failure
 
 from fakedev.net.fleet.describe import describe_clock
+from fakedev.net.fleet.peer_advance import PeerAdvance
 from fakedev.net.fleet.port_verbs import FleetVerbs
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
@@ -19,7 +18,6 @@ from fakedev.net.lines.peer import Peer
 from fakedev.net.lines.server import LineServerFactory
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
-from fakedev.spec.units import parse_duration
 from fakedev.spec.workload_fields import workload_from_fields
 from fakedev.wire.bare_workload import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
@@ -38,7 +36,7 @@ class WorkloadSession:
         self._peer = peer
         #: In order of their start; those that have ended, and are not told yet, each with the call that will tell it.
         self._running: dict[str, IDelayedCall | None] = {}
-        self._advance: Deferred[int] | None = None
+        self._advance: PeerAdvance | None = None
 
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``, here or among the verbs of the port."""
@@ -72,7 +70,7 @@ class WorkloadSession:
     def peer_left(self) -> None:
         """End the workloads of the peer, and its advance of the clock."""
         if self._advance is not None:
-            self._advance.cancel()
+            self._advance.peer_left()
         self._port.hub.drop([workload_id for workload_id, call in self._running.items() if call is None])
         for call in self._running.values():
             if call is not None:
@@ -123,22 +121,12 @@ class WorkloadSession:
         self._running.pop(verdict.workload_id, None)
         self._peer.answer_bare(bare_digit(verdict.code))
 
-    def do_advance(self, request: Request) -> Reply | None:
-        """Move the clock; the answer follows when it has got there."""
+    def do_advance(self, request: Request) -> None:
+        """Move the clock, or stop an advance; the answer follows when it has got there."""
         self._port.check_allowed("clock", "move the clock")
-        duration = request.arguments["duration"]
-        if duration == "stop":
-            text = "stopped" if self._port.ticker.stop_advance() else "nothing to stop"
-            return Reply(text, data=describe_clock(self._port.hub.fleet, self._port.ticker))
-        try:
-            seconds = float(duration) if isinstance(duration, int | float) else parse_duration(str(duration))
-        except ValueError as error:
-            raise ProtocolError("bad-argument", f"duration: {error}") from None
-        advanced = self._port.ticker.advance(seconds)
-        if not advanced.called:
-            self._advance = advanced
-        advanced.addCallbacks(partial(self._advanced, request), partial(self._not_advanced, request))
-        return None
+        if self._advance is None:
+            self._advance = PeerAdvance(self._port.hub.fleet, self._port.ticker, self._peer)
+        self._advance.request_received(request)
 
     def do_speed(self, request: Request) -> Reply:
         """Change the speed of the clock."""
@@ -146,19 +134,6 @@ class WorkloadSession:
         self._port.ticker.set_speed(float(cast("float", request.arguments["speed"])))
         clock = describe_clock(self._port.hub.fleet, self._port.ticker)
         return Reply(f"speed {clock['speed']:g}", data=clock)
-
-    def _advanced(self, request: Request, tick: int) -> None:
-        self._advance = None
-        clock = describe_clock(self._port.hub.fleet, self._port.ticker)
-        self._peer.reply(request, Reply(f"tick {tick} seconds {clock['seconds']:g}", data=clock))
-
-    def _not_advanced(self, request: Request, failure: Failure) -> None:
-        if failure.check(CancelledError):
-            return  # the peer has left
-        refused = failure.value
-        if not isinstance(refused, Refused):
-            failure.raiseException()
-        self._peer.reply(request, ProtocolError(refused.code, refused.text))
 
 
 class WorkloadPortFactory(LineServerFactory):

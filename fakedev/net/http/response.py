@@ -35,7 +35,7 @@ _CODES: Final = {
 }
 
 #: The statuses of refusals by the rules; 400 for other codes.
-_REFUSALS: Final = {"busy": 503, "full": 503}
+_REFUSALS: Final = {"busy": 503, "full": 503, "internal": 500}
 
 
 

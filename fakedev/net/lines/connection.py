@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -13,6 +12,7 @@ from twisted.protocols.basic import LineReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from fakedev.net.lines.held_input import PIECE_BYTES, HeldInput
 from fakedev.net.lines.message_timer import MessageTimer
 from fakedev.net.lines.outbox import Outbox, StreamTransport, host_of, name_of
 from fakedev.net.lines.peer import LinePort, Peer, Session
@@ -26,8 +26,6 @@ from fakedev.wire.replies import excerpt
 _SLICE_MESSAGES: Final = 256
 _SLICE_SECONDS: Final = 0.005
 _SLICE_ANSWER_BYTES: Final = 65536
-# LineReceiver copies its whole buffer for each line, so it gets small pieces.
-_PIECE_BYTES: Final = 4096
 # Larger messages are sent at once in the turn of another peer: a turn may have hundreds of messages.
 _LARGE_BYTES: Final = 4096
 
@@ -62,8 +60,7 @@ class LineConnection(LineReceiver):
         # Input
         self._opening: Opening | None = Opening() if self.is_admitted else Opening(MAX_BYTES_BEFORE_TOKEN)
         self._objects: ObjectReader | None = None
-        self._pieces: deque[bytes] | None = None
-        self._held_bytes = 0
+        self._held: HeldInput | None = None
         self._in_line = False
         self._messages = 0
         self._timer: MessageTimer | None = None
@@ -136,7 +133,7 @@ class LineConnection(LineReceiver):
     def is_silent(self) -> bool:
         """Whether nothing runs or waits for the peer: no work, no request, no input, no answer."""
         peer = self._peer
-        busy = self.closing or self.paused or self._pieces or self._outbox.full or peer.pending
+        busy = self.closing or self.paused or self._held or self._outbox.full or peer.pending
         return not (busy or peer.session.is_working())
 
     def dismiss(self, error: ProtocolError, reason: str = "") -> None:
@@ -162,10 +159,9 @@ class LineConnection(LineReceiver):
         """Keep bytes until the connection has its turn, which is usually at once."""
         if self.closing:
             return
-        if self._pieces is None:
-            self._pieces = deque()
-        self._pieces.extend(data[start : start + _PIECE_BYTES] for start in range(0, len(data), _PIECE_BYTES))
-        self._held_bytes += len(data)
+        if self._held is None:
+            self._held = HeldInput()
+        self._held.add(data)
         self._request_turn()
 
     def readConnectionLost(self) -> None:
@@ -221,14 +217,21 @@ class LineConnection(LineReceiver):
             self._port.silent_peers.note(self)
 
     def _request_turn(self) -> None:
-        self._port.fair_share.request_turn(self, is_long=self._held_bytes > _PIECE_BYTES)
+        self._port.fair_share.request_turn(self, is_long=self._held is not None and self._held.size > PIECE_BYTES)
 
     def _can_serve(self) -> bool:
-        return not (self.closing or self._peer.blocking or self._outbox.full)
+        return not (self.closing or self._outbox.full) and (not self._peer.blocking or self._is_next_urgent())
+
+    def _is_next_urgent(self) -> bool:
+        """Whether the next line is served although a request blocks."""
+        if self._held is None or self._peer.cannot_wait is None:
+            return False
+        self._held.put_back(self.clearLineBuffer())
+        return self._peer.is_urgent(self._held.first_line())
 
     def _is_finished(self) -> bool:
         """Whether, after the end of input, all is answered, or the peer has left what works for it."""
-        used_up = not self.paused and not self._pieces
+        used_up = not self.paused and not self._held
         peer = self._peer
         has_left = peer.blocking and has_hung_up(self._transport)
         return bool(has_left) or (used_up and not peer.pending) or peer.session.is_working()
@@ -251,7 +254,8 @@ class LineConnection(LineReceiver):
         else:
             self._stop_timer()
         # While a request blocks, some more is read, so that the end of input is still noticed.
-        has_room = self._held_bytes <= MAX_BYTES if self._peer.blocking else not more
+        is_held_full = self._held is not None and self._held.size > MAX_BYTES
+        has_room = not (is_held_full if self._peer.blocking else more)
         self._read(has_room and not self._outbox.full)
 
     def _read(self, wanted: bool) -> None:
@@ -271,9 +275,8 @@ class LineConnection(LineReceiver):
         until = self._slice_until = seconds() + _SLICE_SECONDS
         if was_paused:
             super().dataReceived(b"")  # what the slice before left in the buffer
-        while self._pieces and not self.paused:
-            piece = self._pieces.popleft()
-            self._held_bytes -= len(piece)
+        while self._held and not self.paused:
+            piece = self._held.take()
             if self.line_mode:
                 _, newline, after = piece.rpartition(b"\n")
                 self._in_line = bool(after.strip()) or (self._in_line and not newline)
@@ -307,9 +310,8 @@ class LineConnection(LineReceiver):
         except ProtocolError as error:
             self._peer.send_error(error)
             return
-        if rest and self._pieces is not None:  # before the message is served: that may drop the input
-            self._pieces.appendleft(rest)
-            self._held_bytes += len(rest)
+        if self._held is not None:  # before the message is served: that may drop the input
+            self._held.put_back(rest)
         if message:
             self.lineReceived(message)
 
@@ -342,8 +344,7 @@ class LineConnection(LineReceiver):
 
     def _drop_input(self) -> None:
         self.paused = True
-        self._pieces = None
-        self._held_bytes = 0
+        self._held = None
         self.clearLineBuffer()
 
     # The time of a message
@@ -353,7 +354,7 @@ class LineConnection(LineReceiver):
             port = self._port
             self._timer = MessageTimer(
                 port.clock, port.message_seconds, port.idle_answer_seconds,
-                lambda: bool(self._pieces), self._message_too_slow, self._message_idle,
+                lambda: bool(self._held), self._message_too_slow, self._message_idle,
             )  # fmt: skip
         self._timer.bytes_received(self._messages)
 

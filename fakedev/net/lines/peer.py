@@ -96,15 +96,17 @@ class Peer:
     The session may call :meth:`reply`, :meth:`notify`, :meth:`answer_bare` and :meth:`close` at any time, also when
     the connection is gone.
 
-    A request with an id may be overtaken; one without must be answered before the next is served.
+    A request with an id may be overtaken; one without must be answered before the next is served, unless the session
+    says that the next one cannot wait for it.
 
     :ivar dialect: how the peer talks; None until that is clear. The connection sets it.
     :ivar pending: the requests that have no answer yet, by ``id()``.
     :ivar blocking: the request whose answer those after it wait for.
+    :ivar cannot_wait: whether a request is served although another one blocks; None: none is. The session sets it.
     :param gate: the tokens of its address.
     """
 
-    __slots__ = ("_connection", "_gate", "_grammar", "blocking", "dialect", "pending", "session")
+    __slots__ = ("_connection", "_gate", "_grammar", "blocking", "cannot_wait", "dialect", "pending", "session")
     log = Logger()
 
     def __init__(
@@ -116,6 +118,7 @@ class Peer:
         self.pending: dict[int, Request] = {}
         self.dialect: Dialect | None = None
         self.blocking: Request | None = None
+        self.cannot_wait: Callable[[Request], bool] | None = None
         self.session = make_session(self)
 
     # For the session
@@ -179,6 +182,16 @@ class Peer:
         except Exception:
             self.report_failure(request)
 
+    def is_urgent(self, line: bytes | None) -> bool:
+        """Whether a line without its LF is a request that is served although another one blocks; None for no line."""
+        parse = _PARSERS.get(self.dialect)
+        if line is None or self.cannot_wait is None or parse is None:
+            return False
+        try:
+            return self.cannot_wait(parse(line.strip(), self._grammar))
+        except ProtocolError:
+            return False
+
     def log_message(self, message: bytes) -> None:
         """Log a message of the peer, without its token."""
         is_hidden = not self._connection.is_admitted or b"auth" in message.lower()
@@ -217,7 +230,7 @@ class Peer:
     def leave(self) -> None:
         """End the session; nothing refers to it any more."""
         self.pending.clear()
-        self.blocking = None
+        self.blocking = self.cannot_wait = None
         session = self.session
         del self.session
         try:

@@ -42,6 +42,9 @@ class Memory:
         )
         self.has: Mask = (self.total > 0) & (spread([float(each is not None) for each in ranges]) > 0)
         self._some_have = bool(self.has.any())
+        self._is_known: Mask = self.total > 0
+        self._is_all_known = bool(self._is_known.all())
+        self._usable = self.total - self._reserved
         self.max_used = np.where(self.has, self.total - self._reserved, self._low + self._span)
         self.sizes = {"memory_total_bytes": self.total, "memory_reserved_bytes": self._reserved}
 
@@ -52,11 +55,19 @@ class Memory:
         """
         if not self._is_ranged:
             return {}
-        used = self._low + demand.held * self._span + demand.asked.get(USED, 0.0)
+        used = demand.held * self._span
+        used += self._low
+        if USED in demand.asked:
+            used += demand.asked[USED]
         if self._some_have:
-            used = np.where(self.total > 0, np.round(used / self._page) * self._page, used)
-        used = np.clip(used, 0.0, self.max_used)
+            pages = np.rint(used / self._page)
+            pages *= self._page
+            used = pages if self._is_all_known else np.where(self._is_known, pages, used)
+        used = np.minimum(np.maximum(used, 0.0), self.max_used)
         if not self._some_have:
             return {USED: used}
-        ratio = np.divide(used, self.total, out=np.zeros_like(used), where=self.total > 0)
-        return {USED: used, "memory_free_bytes": self.total - self._reserved - used, "memory_used_ratio": ratio}
+        if self._is_all_known:
+            ratio = used / self.total
+        else:
+            ratio = np.divide(used, self.total, out=np.zeros_like(used), where=self._is_known)
+        return {USED: used, "memory_free_bytes": self._usable - used, "memory_used_ratio": ratio}

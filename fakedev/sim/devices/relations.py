@@ -40,8 +40,11 @@ from fakedev.spec.metrics_of_work import ASKABLE
 from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
 _BANDWIDTH: Final = "memory_bandwidth_ratio"
+_ERRORS: Final = frozenset(ERROR_COUNTERS)
+#: This one is a flag.
+_REMAP_FAILURE: Final = "row_remap_failure"
 #: Flags of pending repairs, and the counter of boards that do such repairs.
-_PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
+_PENDING: Final = {"row_remap_pending": _REMAP_FAILURE, "retired_pages_pending": "retired_pages_double_bit"}
 
 
 def _range_end(quantity: str, end: str) -> Callable[[DeviceType], float]:
@@ -75,8 +78,7 @@ class Relations:
     """
 
     def __init__(self, roster: Roster, epoch_seconds: float, seed: int) -> None:
-        types = [pool.device_type for pool in roster.pools]
-        pools = roster.device_pools()
+        types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()
         self._count = roster.device_count
         self._epoch_seconds = epoch_seconds
 
@@ -97,7 +99,10 @@ class Relations:
         self._high = {name: low + self._span[name] for name, low in self._low.items()}
         self._memory = Memory(types, spread)
         nothing = np.zeros(self._count)
+        #: Quantities that may follow the load directly; the others stay at the lower end, or the memory makes them.
+        self._direct_names = [name for name, span in self._span.items() if name != USED and span.any()]
         self._constant: dict[str, Floats] = {
+            **{name: low for name, low in self._low.items() if name not in self._direct_names},
             **self._memory.sizes,
             "created_seconds": np.full(self._count, epoch_seconds),
             "xid": nothing,
@@ -112,8 +117,10 @@ class Relations:
         self._pcie = PcieLinks(types, spread)
         self._link_counts = self._links_up = roster.links.counts.astype(np.float64)
         self._present |= {"links_up": self._link_counts > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
-        for name in (*ERROR_COUNTERS, "xid"):
-            self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
+        self._present |= {
+            name: mask([each.counts_errors and name not in each.lacks for each in types])
+            for name in (*ERROR_COUNTERS, "xid")
+        }
         self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
@@ -192,15 +199,17 @@ class Relations:
         """
         arrays = dict(self._constant)
         made = self._board_quantities(demand, before, seconds, faults, tick)
-        # Shares of 1 may add up to slightly more.
-        load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
-        for name, low in self._low.items():
-            if name not in made or not self._subset.is_all:
-                arrays[name] = self._direct(name, low, load, demand.asked)
+        is_all_made = self._subset.is_all
+        if direct := [name for name in self._direct_names if not (is_all_made and name in made)]:
+            # Shares of 1 may add up to slightly more.
+            load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
+            arrays.update({name: self._direct(name, load, demand.asked) for name in direct})
         arrays.update({name: arrays[other] for name, other in SHOWN_AS.items() if other in arrays})
-        for name, values in made.items():
-            if name in self._present:
-                arrays[name] = self._subset.put(values, arrays.get(name))
+        put, present = self._subset.put, self._present
+        arrays.update({
+            name: values if is_all_made else put(values, arrays.get(name))
+            for name, values in made.items() if name in present
+        })
         arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
         arrays["links_up"] = self._links_up
         arrays.update(self._memory.shown(demand))
@@ -229,7 +238,8 @@ class Relations:
         """All quantities of the devices before any demand."""
         return self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
 
-    def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
+    def _direct(self, name: str, load: Floats, asked: Mapping[str, Floats]) -> Floats:
+        low = self._low[name]
         value: Floats = low + load * self._span[name]
         if name in asked and name in ASKABLE:
             value = np.clip(value + asked[name], low, self._high[name])
@@ -266,14 +276,14 @@ class Relations:
                 so_far: Floats | float = before.arrays[counter] if before else 0.0
                 if reset is not None:
                     so_far = np.where(reset, 0.0, so_far)
-                arrays[counter] = so_far + arrays[rate] * seconds
-        for name in ERROR_COUNTERS:
-            count = before.arrays[name] if before else np.zeros(self._count)
-            if name in demand.asked:
-                count = count + np.rint(np.maximum(demand.asked[name], 0.0))
-            arrays[name] = count
-        # This one is a flag.
-        arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
+                counted = arrays[rate] * seconds
+                counted += so_far
+                arrays[counter] = counted
+        errors = before.arrays if before else dict.fromkeys(ERROR_COUNTERS, np.zeros(self._count))
+        arrays.update({name: errors[name] for name in ERROR_COUNTERS})
+        for name in _ERRORS.intersection(demand.asked):
+            count = errors[name] + np.rint(np.maximum(demand.asked[name], 0.0))
+            arrays[name] = np.minimum(count, 1.0) if name == _REMAP_FAILURE else count
 
     def pace(self, level: Level) -> Mapping[str, Floats]:
         """The speed of each kind of work by its speed at the highest clock, shape (devices,); missing: full speed."""

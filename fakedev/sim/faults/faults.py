@@ -306,6 +306,8 @@ class Faults:
         for fault, _, concerned in self.changes:
             if fault.moves(quantity):
                 where.setdefault(fault.fault_id, []).append(concerned)
+        if not where:
+            return [units]
         marks_of_all = np.zeros(self.parts.unit_count, np.uint64)
         for fault_id, found in where.items():
             concerned = found[0] if len(found) == 1 else np.concatenate(found)

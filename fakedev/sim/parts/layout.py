@@ -152,7 +152,10 @@ class Parts:
 
         def mask(name: str) -> Mask:
             has = devices.present[name][self.owners] if name in devices.present else np.ones(self.count, np.bool_)
-            return has if lost is None or name == "lost" else has & ~lost
+            if lost is None:
+                return has
+            # A part that is lost alone says so, also one of a device without dynamics.
+            return has | lost if name == "lost" else has & ~lost
 
         names = {**devices.arrays, **own}
         return Level(self.count, LazyArrays(names, array), LazyArrays(devices.present if lost is None else names, mask))

@@ -70,10 +70,28 @@ def test_the_token_goes_first(tmp_path: Path) -> None:
             client.join()
 
 
-def _answer_one(server: socket.socket, answer: bytes) -> None:
+def test_progress_of_an_advance(tmp_path: Path) -> None:
+    """Events before the answer are shown, and are no part of it."""
+    path = tmp_path / "s"
+    answer = b"advancing 12.3 tick 123 target 1000\nadvancing 90 tick 900 target 1000\nok tick 1000 seconds 1000\n"
+    with socket.socket(socket.AF_UNIX) as server, StopSignals() as stop:
+        server.bind(str(path))
+        server.listen()
+        client = Thread(target=_answer_one, args=(server, answer, b"advance 1000\n"))
+        client.start()
+        shown: list[float] = []
+        lines = list(ask_in_words(parse_address(str(path)), "advance 1000", stop, show=shown.append))
+        client.join()
+    assert lines == ["tick 1000 seconds 1000"]
+    assert shown == pytest.approx([0.123, 0.9])
+
+
+def _answer_one(
+    server: socket.socket, answer: bytes, expected: bytes = b"auth a=correct-horse\nlist\n"
+) -> None:
     connection, _ = server.accept()
     with connection:
-        assert connection.recv(1000) == b"auth a=correct-horse\nlist\n"
+        assert connection.recv(1000) == expected
         connection.sendall(answer)
 
 

@@ -22,7 +22,7 @@ def frame(**changes: Any) -> dict[str, Any]:
     """A frame of eight devices, all idle and well."""
     values = {"usage": [0] * 8, "power": [70] * 8, "temperature": [40] * 8, "health": [0] * 8}
     fleet = {"fleet": [0.25, 560.0, 41.5], "workloads": 3, "tick": 7, "seconds": 7.0, "speed": 1.0, "trouble": None}
-    return {**values, **fleet, **changes}
+    return {**values, **fleet, "advance": None, **changes}
 
 
 def plain(lines: list[str]) -> list[str]:
@@ -76,6 +76,7 @@ def test_what_is_not_known() -> None:
         ({}, "devices    8: all well"),
         ({"health": [0, 0, 2, 2, 6, 0, 0, 0]}, "devices    8: 2 heat, 1 lost"),
         ({"speed": 0}, "clock      7 s, tick 7, paused"),
+        ({"speed": 0, "advance": [4, 11]}, "clock      7 s, tick 7, advancing to tick 11, 42 % done"),
         ({"queues": [["q", 4, 2, 1, 2, 0.5, 0.25]]}, "queue      q: 4 waiting, 2 running, workers 1 idle, 2 busy"),
         ({"load": [["l", 8, 3, 1.5, 10, 1]]}, "load       l: 1.5/s, 3 outstanding, 10 good, 1 failed"),
     ],

@@ -334,7 +334,7 @@ def test_a_client_that_leaves_ends_its_advance(app: MemoryApplication) -> None:
     peer = app.http()
     peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')
     app.reactor.turn()
-    assert app.json("/api/v1/clock")["advance"] == {"first-tick": 0, "target-tick": 60}
+    assert app.json("/api/v1/clock")["advance"] == {"first-tick": 0, "target-tick": 60, "percent": 10.0}
     peer.leave()
     for _ in range(40):
         app.reactor.turn()
@@ -352,6 +352,8 @@ def test_control_of_the_clock(app: MemoryApplication) -> None:
     peer = app.http()
     peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')
     app.reactor.turn()
+    assert app.ask("PATCH", "/api/v1/clock", {"advance": None, "speed": -2}).status == 400
+    assert app.json("/api/v1/clock")["advance"]
     assert app.ask("PATCH", "/api/v1/clock", {"advance": None, "speed": 2}).status == 200
     for _ in range(5):
         app.reactor.turn()

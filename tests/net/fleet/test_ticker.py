@@ -132,6 +132,24 @@ class TestTicker:
         assert self.tick == int(self.clock.seconds() - BEGIN)
         assert self.ticker.missed == 0
 
+    def test_a_speed_that_the_machine_cannot_follow(self) -> None:
+        """Ticks that take longer than they simulate leave others half of the time, while others are served."""
+        self.begin(speed=100)
+        self.fleet.cost_seconds = 0.03
+        self.clock.rightNow += 5.0
+
+        def ticks_of_turns(seconds: float) -> list[int]:
+            found = []
+            for _ in range(8):
+                before = self.tick
+                self.clock.turn()
+                found.append(self.tick - before)
+                self.clock.rightNow += seconds  # what others take in each turn
+            return found
+
+        assert ticks_of_turns(0.0001) == [1] * 8
+        assert ticks_of_turns(0.0101)[1:] == [0, 0, 1, 0, 0, 1, 0]
+
     def test_more_than_ten_seconds_behind(self) -> None:
         """Older ticks are dropped and counted, and the clock continues from now."""
         self.clock.rightNow += 60.25
@@ -211,6 +229,31 @@ class TestTicker:
         assert success_result_of(done) == 3600
         assert self.ticker.missed == 0
         assert self.changes() == ["start", "advance by 3600 ticks", "advanced"]
+
+    def test_others_are_served_for_as_long_as_a_slice(self) -> None:
+        """While connections send, or turns take long, they have half of the time; else each turn has a slice."""
+        self.begin(speed=0)
+        is_sending = False
+        self.ticker = Ticker(self.fleet, 0, self.clock, self.told.append, is_sending=lambda: is_sending)
+        self.ticker.startService()
+        self.fleet.cost_seconds = 0.004
+        self.ticker.advance(3600)
+
+        def ticks_of_turns(seconds: float) -> list[int]:
+            found = []
+            for _ in range(9):
+                self.clock.rightNow += seconds  # what others take in each turn
+                before = self.tick
+                self.clock.turn()
+                found.append(self.tick - before)
+            return found
+
+        assert ticks_of_turns(0.0001) == [3] * 9
+        is_sending = True
+        assert ticks_of_turns(0.0041) == [0, 0, 3] * 3
+        is_sending = False
+        assert ticks_of_turns(0.0041) == [0, 0, 3] * 3
+        assert ticks_of_turns(0.1) == [3] * 9
 
     def test_the_clock_goes_on_after_an_advance(self) -> None:
         """The next tick is due one tick after its end, even if others were due meanwhile."""
