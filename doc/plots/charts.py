@@ -42,11 +42,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """Panels over minutes.
+    """Panels over minutes, or hours.
 
     :param step_seconds: between two values.
     :param shaded: for each value, whether its time is shaded in all panels.
     :param shade_means: what the shade means.
+    :param unit_seconds: 60 or 3600: ``minutes`` is then the number of hours.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Chart:
     step_seconds: float = 1.0
     shaded: Sequence[bool] = field(default=())
     shade_means: str = ""
+    unit_seconds: int = 60
 
     def svg(self) -> str:
         """The chart as a document."""
@@ -74,15 +76,16 @@ class Chart:
             parts += self._panel(panel, _TOP + number * (_PANEL + _GAP))
         bottom = height - _BOTTOM
         for minute in range(self.minutes + 1):
-            x = self._x(minute * 60 / self.step_seconds)
+            x = self._x(minute * self.unit_seconds / self.step_seconds)
             parts.append(f'<text x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{minute}</text>')
         middle = _LEFT + _SPAN / 2
+        unit = "minutes" if self.unit_seconds == 60 else "hours of the day, UTC"
         place = f'x="{middle:.0f}" y="{bottom + 40}"'
-        parts.append(f'<text class="label" {place} text-anchor="middle">time (minutes)</text>')
+        parts.append(f'<text class="label" {place} text-anchor="middle">time ({unit})</text>')
         return "\n".join([*parts, "</svg>"]) + "\n"
 
     def _x(self, number: float) -> float:
-        return _LEFT + _SPAN * number * self.step_seconds / (self.minutes * 60)
+        return _LEFT + _SPAN * number * self.step_seconds / (self.minutes * self.unit_seconds)
 
     def _panel(self, panel: Panel, top: int) -> list[str]:
         low, high = panel.ticks[0], panel.ticks[-1]
@@ -96,7 +99,7 @@ class Chart:
             for begin, end in _stretches(self.shaded)
         ]
         for minute in range(1, self.minutes):
-            x = self._x(minute * 60 / self.step_seconds)
+            x = self._x(minute * self.unit_seconds / self.step_seconds)
             parts.append(f'<line class="grid" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + _PANEL}"/>')
         for tick in panel.ticks:
             y = y_of(tick)

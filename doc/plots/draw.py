@@ -180,6 +180,29 @@ def profiles() -> Chart:
     return named_profiles("usage_ratio", "Named profiles: usage of H100s (%)", (0, 50, 100), list(PROFILES), 100.0)
 
 
+def day() -> Chart:
+    """A day of one device with each profile that changes over it."""
+    names = ("training", "inference", "notebook", "light", "batch", "failing")
+    text = f"""
+version: 1
+fleet:
+  seed: 7
+  epoch: 0
+  tick: 60s
+  pools: [{{name: dgx, nodes: 1, device: h100, devices-per-node: 6, profile: [{", ".join(names)}], identity: dcgm}}]
+web: []
+workloads: {{listen: []}}
+"""
+    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+    values: list[list[float]] = [[] for _ in names]
+    for _ in range(24 * 60):
+        fleet.advance()
+        for shown, value in zip(values, fleet.usage_ratio.tolist(), strict=True):
+            shown.append(100 * value)
+    panels = [Panel(name, shown, (0, 50, 100), _USAGE) for name, shown in zip(names, values, strict=True)]
+    return Chart("A day: usage of H100s by minute (%)", panels, 24, 60.0, unit_seconds=3600)
+
+
 def profiles_heat() -> Chart:
     """How devices with faults get warm, beside one without."""
     names = ("stable", "degrading", "faulty", "chaos")
@@ -193,6 +216,7 @@ PLOTS = {
     "thermal-throttle": thermal_throttle,
     "power-throttle": power_throttle,
     "profiles": profiles,
+    "day": day,
     "profiles-heat": profiles_heat,
 }
 

@@ -121,7 +121,7 @@ def _built(
     base = load_base(workloads["base"], catalog, admission, rules, report)
     faults = load_faults(values["faults"], rules, report)
     if rules is not None:
-        profiled, faulty = load_profiles(pools, rules, report)
+        profiled, faulty = load_profiles(pools, fleet["seed"], rules, report)
         base, faults = base + profiled, faults + faulty
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)

@@ -12,8 +12,8 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.schema.documents import is_clean
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Type, Values
-from fakedev.config.schema.types import Choice, Integer, ListOf, MapOf, Number, OneOf, Text
-from fakedev.spec.profiles import MAX_ACTIVITIES
+from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.spec.profiles import MAX_ACTIVITIES, MAX_SPREAD
 from fakedev.spec.units import parse_duration
 
 _NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d*)?([eE][+-]?\d{1,2})?")
@@ -23,6 +23,9 @@ _SECONDS = Key(
     OneOf((Number(0), Text("duration", parse_duration))),
     "How long, in seconds or as 90s or 5m; 0 in the last activity: until stopped.",
     default=0.0,
+)
+_ONCE = Key(
+    "once", Boolean(), "It belongs to the beginning, which a profile that repeats does not repeat.", default=False
 )
 
 ACTIVITY = Section(
@@ -37,6 +40,14 @@ ACTIVITY = Section(
         ),
         Key("fluctuation", Number(0, 100), "Values stay within load +/- this.", default=0.0, unit="%"),
         _SECONDS,
+        Key(
+            "spread",
+            Number(1, MAX_SPREAD),
+            "How far its length varies: drawn for each workload and run, mostly within seconds divided by this and "
+            "seconds times this.",
+            default=1.0,
+        ),
+        _ONCE,
     ),
     doc="One activity of a profile.",
 )
@@ -57,6 +68,7 @@ METRIC_ACTIVITY = Section(
             default=0.0,
         ),
         _SECONDS,
+        _ONCE,
     ),
     doc="One activity of a metric.",
 )

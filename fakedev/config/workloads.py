@@ -205,8 +205,8 @@ BASE = Section(
         *(
             key_of(_FIELDS[name])
             for name in (
-                "seconds-of", "measured-frequency", "measured-capability", "kind", "node", "pod", "namespace",
-                "container",
+                "seconds-of", "measured-frequency", "measured-capability", "kind", "service", "node", "pod",
+                "namespace", "container",
             )
         ),
         key_of(_FIELDS["labels"], MapOf(Text(), words="mapping of names to texts"), default={}),

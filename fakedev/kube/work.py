@@ -216,13 +216,14 @@ class _Reader:
         """The work of a profile that ends, which the pod outlives: then it idles."""
         if not spec.repeat or spec.activities.seconds >= FOREVER:
             return spec
-        count = len(spec.activities) * spec.repeat
+        activities = tuple(spec.activities)
+        once, repeated = activities[: spec.activities.once_count], activities[spec.activities.once_count :]
+        count = len(once) + len(repeated) * spec.repeat
         if count >= MAX_ACTIVITIES:
             text = self._pod.annotations.get(REPEAT, "")
             self._problem(REPEAT, text, f"gives {count} activities, at most {MAX_ACTIVITIES - 1} are possible")
             return replace(spec, repeat=0)
-        once = tuple(spec.activities)
-        return replace(spec, activities=Activities((*once * spec.repeat, Activity(0.0))), repeat=1)
+        return replace(spec, activities=Activities((*once, *repeated * spec.repeat, Activity(0.0))), repeat=1)
 
 
 def _whole(text: str) -> int:

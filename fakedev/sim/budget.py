@@ -24,7 +24,7 @@ from fakedev.spec.limits import (
     Limits,
     check_limit,
 )
-from fakedev.spec.value_functions import DRAWN
+from fakedev.spec.value_functions import DRAWN, MAX_LENGTHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def cost_of_workload(
     of_intensity = profile_bytes(spec.activities) if spec.intensities else 0
     own = Cost(
         EACH_BYTES + sum(map(_text_bytes, texts)) + of_intensity,
-        device_count * (1 + len(spec.uses)) + DRAW_DEVICES * draws,
+        device_count * (1 + len(spec.uses) + bool(spec.intensities)) + DRAW_DEVICES * draws,
         profiles=profiles,
     )
     return _sum([own, *faults]) if faults else own
@@ -80,9 +80,11 @@ def profile_bytes(activities: Activities) -> int:
 
 
 def _draws(activities: Activities, tick_seconds: float) -> int:
-    """The most random values of a profile in a tick."""
+    """The most random values of a profile in a tick, and the most drawn lengths."""
     every = [value.arguments[2] for value in activities.functions.values() if value.name in DRAWN]
-    return math.ceil(tick_seconds / min(every)) if every else 0
+    lengths = [activities.numbers[3 * position + 2] for position in activities.spreads]
+    of_lengths = min(math.ceil(tick_seconds / min(lengths)), MAX_LENGTHS) if lengths else 0
+    return of_lengths + (math.ceil(tick_seconds / min(every)) if every else 0)
 
 
 def _text_bytes(text: str) -> int:

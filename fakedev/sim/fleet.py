@@ -75,7 +75,7 @@ class Fleet:
         self._use(CompiledFleet(spec))
         self.moves: FleetReindex | None = None
         self.source: RecordHead | None = None
-        self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity)
+        self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity, spec.epoch_seconds)
         self._labels = DeviceLabels(self.roster, spec.seed)
         self.journal = FleetJournal(self.roster, tell)
         compiled = self.compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -96,29 +96,43 @@ class PoolSpec:
 
 @dataclass(frozen=True)
 class Activity:
-    """One step of a profile: ``value`` +/- ``fluctuation`` for ``seconds``; for plain load both are percent."""
+    """One step of a profile: ``value`` +/- ``fluctuation`` for ``seconds``; for plain load both are percent.
+
+    :param spread: how far its length varies: drawn for each workload and run, mostly within ``seconds`` divided by
+        this and ``seconds`` times this; 1: always ``seconds``.
+    :param is_once: it belongs to the beginning, which a profile that repeats does not repeat.
+    """
 
     value: Value
     fluctuation: float = 0.0
     seconds: float = FOREVER
+    spread: float = 1.0
+    is_once: bool = False
 
 
 class Activities:
     """The activities of a profile, kept as numbers: there may be ten thousand, of many workloads.
 
     :ivar functions: the values that are functions, by position.
+    :ivar spreads: the spreads that are not 1, by position.
+    :ivar once_count: the number of activities at the beginning that run once.
     """
 
-    __slots__ = ("__weakref__", "_hash", "_numbers", "functions")
+    __slots__ = ("__weakref__", "_hash", "_numbers", "functions", "once_count", "spreads")
 
     def __init__(self, activities: Iterable[Activity]) -> None:
         self._numbers = array("d")
         self.functions: dict[int, Function] = {}
+        self.spreads: dict[int, float] = {}
+        self.once_count = 0
         for position, each in enumerate(activities):
             value = each.value
             if isinstance(value, Function):
                 self.functions[position], value = value, 0.0
             self._numbers.extend((value, each.fluctuation, each.seconds))
+            if each.spread != 1.0:
+                self.spreads[position] = each.spread
+            self.once_count += each.is_once
         self._hash = 0
 
     @classmethod
@@ -131,18 +145,23 @@ class Activities:
 
     def __iter__(self) -> Iterator[Activity]:
         numbers = iter(self._numbers)
-        for position, (value, fluctuation, seconds) in enumerate(zip(numbers, numbers, numbers, strict=True)):
-            yield Activity(self.functions.get(position, value), fluctuation, seconds)
+        for position, (number, fluctuation, seconds) in enumerate(zip(numbers, numbers, numbers, strict=True)):
+            value, spread = self.functions.get(position, number), self.spreads.get(position, 1.0)
+            yield Activity(value, fluctuation, seconds, spread, position < self.once_count)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Activities):
             return NotImplemented
-        return self is other or (self._numbers == other._numbers and self.functions == other.functions)
+        return self is other or self._parts() == other._parts()
 
     def __hash__(self) -> int:
         if not self._hash:
-            self._hash = hash((tuple(self._numbers), *self.functions.items())) or 1
+            rest = (*self.functions.items(), *self.spreads.items(), self.once_count)
+            self._hash = hash((tuple(self._numbers), *rest)) or 1
         return self._hash
+
+    def _parts(self) -> tuple[object, ...]:
+        return self._numbers, self.functions, self.spreads, self.once_count
 
     def __repr__(self) -> str:
         return f"Activities({list(self)})"
@@ -160,8 +179,13 @@ class Activities:
 
     @property
     def seconds(self) -> float:
-        """Their duration in all."""
+        """Their duration in all, without what is drawn of it."""
         return sum(self._numbers[2::3])
+
+    @property
+    def once_seconds(self) -> float:
+        """The duration of those that run once."""
+        return sum(self._numbers[2 : 3 * self.once_count : 3])
 
     @property
     def highest(self) -> float:
@@ -214,6 +238,7 @@ class WorkloadSpec:
     :param run_time_limit_seconds: simulated seconds after which it ends with code 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it ends with code 0; 0 for none.
     :param intensities: one for each activity, or one for all; none: 100 % always.
+    :param service: that it is a replica of: replicas share the random part of their demand; empty: its name.
     :param faults: on its devices while it runs, each as
         :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
     :param labels: further facts of its devices while its pod has them, by name, as ``dra_claim_name``; a fact that a
@@ -239,19 +264,25 @@ class WorkloadSpec:
     faults: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     labels: tuple[tuple[str, str], ...] = ()
     intensities: tuple[Intensity, ...] = ()
+    service: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activities", Activities.of(self.activities))
+
+    @property
+    def has_open_end(self) -> bool:
+        """Whether the end of its profile shows only while it runs: its seconds are work, or lengths are drawn."""
+        return self.is_work or bool(self.activities.spreads)
 
     @property
     def intense_activities(self) -> Activities:
         """The activities with loads times intensities as values: how busy engines, memory and power are."""
         each_own = self.intensities if len(self.intensities) > 1 else self.intensities * len(self.activities)
         return Activities(
-            Activity(
-                scaled(each.value, own.percent / 100.0),
-                (each.fluctuation * own.percent + highest(each.value) * own.fluctuation) / 100.0,
-                each.seconds,
+            replace(
+                each,
+                value=scaled(each.value, own.percent / 100.0),
+                fluctuation=(each.fluctuation * own.percent + highest(each.value) * own.fluctuation) / 100.0,
             )
             for each, own in zip(self.activities, each_own, strict=True)
         )

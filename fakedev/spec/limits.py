@@ -43,7 +43,7 @@ class Limits:
     peer_memory_bytes: int = setting(f"The same of one peer: {_ONE_PEER}.", default=128 * _MIB)
     workload_devices: int = setting(
         "The devices of each workload, added up: a workload on 8 devices counts 8, and 8 more for each metric that it "
-        f"uses; random values count {DRAW_DEVICES} for each draw in a tick.",
+        f"uses and for an intensity; random values and drawn lengths count {DRAW_DEVICES} for each draw in a tick.",
         default=1_500_000, high=1e9,
     )  # fmt: skip
     peer_workload_devices: int = setting("The same of one peer.", default=1_000_000, high=1e9)

@@ -9,7 +9,7 @@ from typing import Final
 
 from fakedev.spec.fleet import FOREVER, Activities, Activity, Intensity, MetricUse
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
-from fakedev.spec.units import LOAD, SHARE, TRAFFIC, Unit, format_number, parse_duration, parse_seconds
+from fakedev.spec.units import LOAD, SHARE, TRAFFIC, Unit, format_number, parse_duration, parse_number, parse_seconds
 from fakedev.spec.value_functions import (
     LONGEST_SECONDS,
     SHORTEST_SECONDS,
@@ -27,32 +27,39 @@ from fakedev.spec.value_functions import (
 MAX_ACTIVITIES: Final = 10_000
 #: The most metrics of a workload.
 MAX_METRICS: Final = 64
+#: The largest spread of a length.
+MAX_SPREAD: Final = 10.0
+#: After an activity: it does not repeat.
+ONCE: Final = "once"
 #: After the name of a metric: the workload demands it only on devices that have it.
 OPTIONAL: Final = "?"
 
 
 def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
-    """Activities of ``value:fluctuation:seconds,...``; fluctuation and seconds (also as 5m) are optional.
+    """Activities of ``value:fluctuation:seconds:spread:once,...``; all but the value (seconds as 5m, too) are optional.
 
     :raises ValueError: with the number of the wrong activity.
     """
-    activities: list[tuple[Value, float, float]] = []
+    activities: list[Activity] = []
     for position, part in enumerate(_parts(text), 1):
-        words = part.strip().split(":")
-        if not 1 <= len(words) <= 3:
+        words = [word.strip() for word in part.strip().split(":")]
+        if is_once := words[-1] == ONCE:
+            words.pop()
+        if not 1 <= len(words) <= 4:
             raise ValueError(f"activity {position}: {part.strip()!r} is not {unit.noun}:fluctuation:seconds, as 98:1:0")
         try:
             value = parse_call(words[0], unit.parse) if is_call(words[0]) else unit.parse(words[0])
             fluctuation = unit.parse(words[1]) if len(words) > 1 else 0.0
             seconds = parse_seconds(words[2]) if len(words) > 2 else 0.0
+            spread = parse_number(words[3]) if len(words) > 3 else 1.0
         except ValueError as error:
             raise ValueError(f"activity {position}: {error}") from None
-        activities.append((value, fluctuation, seconds))
+        activities.append(Activity(value, fluctuation, seconds, spread, is_once))
     return checked_profile(activities, unit)
 
 
-def checked_profile(activities: Sequence[tuple[Value, float, float]], unit: Unit = LOAD) -> tuple[Activity, ...]:
-    """(value, fluctuation, seconds) triples as activities; 0 seconds in the last activity: until stopped.
+def checked_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> tuple[Activity, ...]:
+    """Activities as they are given, checked; 0 seconds in the last activity: until stopped.
 
     A value with its fluctuation must be within 0 to the unit's maximum: the original's server has this rule for loads.
 
@@ -60,16 +67,27 @@ def checked_profile(activities: Sequence[tuple[Value, float, float]], unit: Unit
     """
     if not activities:
         raise ValueError("a profile needs at least one activity")
-    count = sum(_segments(value) for value, _, _ in activities)
+    count = sum(_segments(each.value) for each in activities)
     if count > MAX_ACTIVITIES:
         raise ValueError(f"{count} activities are too many: at most {MAX_ACTIVITIES}")
     checked = []
-    for position, (value, fluctuation, seconds) in enumerate(activities, 1):
-        reason = _fault(value, fluctuation, seconds, unit, last=position == len(activities))
+    repeats = False
+    for position, each in enumerate(activities, 1):
+        last = position == len(activities)
+        reason = _fault(each, unit, last=last)
+        if not reason and each.is_once and (last or repeats):
+            reason = "once is for the first activities of a profile, before those that repeat"
         if reason:
             raise ValueError(f"activity {position}: {reason}")
-        plain = value if isinstance(value, Function) else float(value)
-        checked.append(Activity(plain, float(fluctuation), float(seconds) if seconds else FOREVER))
+        repeats = not each.is_once
+        checked.append(
+            replace(
+                each,
+                value=each.value if isinstance(each.value, Function) else float(each.value),
+                fluctuation=float(each.fluctuation),
+                seconds=float(each.seconds) if each.seconds else FOREVER,
+            )
+        )
     return tuple(checked)
 
 
@@ -78,6 +96,7 @@ def format_profile(activities: Iterable[Activity], unit: Unit = LOAD) -> str:
     return ",".join(
         f"{format_value(a.value, unit.show)}:{unit.show(a.fluctuation)}:"
         f"{format_number(0.0 if a.seconds >= FOREVER else a.seconds)}"
+        f"{f':{format_number(a.spread)}' if a.spread != 1.0 else ''}{f':{ONCE}' if a.is_once else ''}"
         for a in activities
     )
 
@@ -103,10 +122,11 @@ def _segments(value: Value) -> int:
     return len(value.arguments) if isinstance(value, Function) and value.name == "steps" else 1
 
 
-def _fault(value: Value, fluctuation: float, seconds: float, unit: Unit, *, last: bool) -> str:
+def _fault(activity: Activity, unit: Unit, *, last: bool) -> str:
     """The fault of one activity; empty if it has none."""
+    value, fluctuation = activity.value, activity.fluctuation
     low, high = bounds(value)
-    if not all(math.isfinite(number) for number in (low, high, fluctuation, seconds)):
+    if not all(math.isfinite(number) for number in (low, high, fluctuation, activity.seconds, activity.spread)):
         return "numbers must be finite"
     prefix = f"{value.name}: " if isinstance(value, Function) else ""
     for end in (low, high):
@@ -119,6 +139,11 @@ def _fault(value: Value, fluctuation: float, seconds: float, unit: Unit, *, last
             f"{prefix}{unit.noun} {unit.brief(high)} + fluctuation {unit.brief(fluctuation)} is over "
             f"{unit.brief(unit.most)}"
         )
+    return _fault_of_length(activity, unit, prefix, last=last)
+
+
+def _fault_of_length(activity: Activity, unit: Unit, prefix: str, *, last: bool) -> str:
+    value, seconds, spread = activity.value, activity.seconds, activity.spread
     if not 0 <= seconds <= LONGEST_SECONDS:
         return f"{seconds:g} seconds is not within 0 to {LONGEST_SECONDS:g}"
     if 0 < seconds < SHORTEST_SECONDS:
@@ -127,6 +152,14 @@ def _fault(value: Value, fluctuation: float, seconds: float, unit: Unit, *, last
         return "0 seconds (until stopped) is for the last activity only"
     if seconds == 0 and needs_end(value):
         return f"{prefix}is spread over its activity, which needs seconds"
+    if seconds and isinstance(value, Function) and value.name == "daily":
+        return "daily: has no end: it is for the last activity, with 0 seconds"
+    if not 1 <= spread <= MAX_SPREAD:
+        return f"the spread {spread:g} is not within 1 to {MAX_SPREAD:g}"
+    if spread > 1 and unit is not LOAD:
+        return "a spread is for the activities of the load: those of metrics run in the same time"
+    if spread > 1 and seconds == 0:
+        return "what lasts until stopped has no spread"
     return ""
 
 
@@ -244,28 +277,39 @@ def _has(profile: object, mark: str) -> bool:
     return isinstance(profile, list | tuple) and any(_has(each, mark) for each in profile)
 
 
-def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, float]:
-    names = ("load" if unit is LOAD else "value", "fluctuation", "seconds")
+def _activity(position: int, entry: object, unit: Unit) -> Activity:
+    names = ("load" if unit is LOAD else "value", "fluctuation", "seconds", "spread", ONCE)
     if isinstance(entry, Mapping) and unit is LOAD and ("utilization" in entry or "time" in entry):
         entry = _scheduled(position, entry)
     if isinstance(entry, Mapping):
         unknown = [str(key) for key in entry if key not in names]
         if unknown:
             raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an activity has {', '.join(names)}")
-        values = [entry.get(name, 0) for name in names]
-    elif isinstance(entry, list | tuple) and 1 <= len(entry) <= 3:
-        values = [*entry, 0, 0][:3]
+        values = [entry.get(name, default) for name, default in zip(names, _DEFAULTS, strict=True)]
+    elif isinstance(entry, list | tuple) and 1 <= len(entry) <= len(names):
+        is_once = len(entry) > 1 and entry[-1] == ONCE
+        plain = entry[:-1] if is_once else entry
+        if len(plain) == len(names):
+            raise ValueError(f"activity {position}: what follows the spread can only be {ONCE!r}")
+        values = [*plain, *_DEFAULTS[len(plain) : -1], is_once]
     else:
         raise ValueError(f"activity {position}: must be [{', '.join(names)}]")
     try:
         value, fluctuation = _value(values[0], unit), _plain(values[1], unit)
         seconds = parse_seconds(values[2]) if isinstance(values[2], str) else number_of(values[2])
+        spread = number_of(values[3])
     except ValueError as error:
         raise ValueError(f"activity {position}: {error}") from None
-    if value is None or fluctuation is None or seconds is None:
-        wrong = names[[value, fluctuation, seconds].index(None)]
+    if value is None or fluctuation is None or seconds is None or spread is None:
+        wrong = names[[value, fluctuation, seconds, spread].index(None)]
         raise ValueError(f"activity {position}: {wrong} must be a number")
-    return value, fluctuation, seconds
+    if not isinstance(values[4], bool):
+        raise ValueError(f"activity {position}: {ONCE} must be true or false")
+    return Activity(value, fluctuation, seconds, spread, values[4])
+
+
+#: Of the parts of an activity in a list or an object.
+_DEFAULTS: Final = (0, 0, 0, 1, False)
 
 
 def _scheduled(position: int, entry: Mapping[object, object]) -> list[object]:

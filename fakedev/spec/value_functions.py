@@ -15,11 +15,14 @@ spike(a,b,D,P)              b in the last D seconds of each P, else a           
                                                                                 D floor(t/P) + max(0, t mod P - P + D)
 random(a,b,N)               a + (b-a) u(n), n = floor(t/N)                      the sum over the intervals up to t
 increase(a,b,N)             a + (b-a) (n + u(n)) / ceil(L/N)                    the sum over the intervals up to t
+daily(a,b,H)                a + (b-a) g, with g in 0 to 1: see below            in closed form
 steps(v1,...,vk)            v(i), i = floor(k t / L) + 1                        the sum over the parts up to t
 =========================== =================================================== ======================================
 
 u(n) is uniform in 0 to 1, and depends on the workload, the metric, the run through the profile, the activity and n.
-``ramp``, ``increase`` and ``steps`` need an end. Imports no NumPy: small commands use it.
+g follows the wall clock (UTC): it is high around the time H after midnight and low twelve hours later, with smaller
+waves that all replicas of a service share. ``ramp``, ``increase`` and ``steps`` need an end; ``daily`` has none.
+Imports no NumPy: small commands use it.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from fakedev.spec.units import format_number, parse_number, parse_seconds
 #: Much shorter periods would repeat more often than a float can count.
 SHORTEST_SECONDS: Final = 1e-6
 LONGEST_SECONDS: Final = 1e10
+DAY_SECONDS: Final = 86_400.0
 #: The most values of one ``steps``.
 MAX_STEPS: Final = 10_000
 _CALL: Final = re.compile(r"([A-Za-z][A-Za-z-]*)\s*\((.*)\)", re.DOTALL)
@@ -87,10 +91,16 @@ FORMS: Final[dict[str, Form]] = {
     "spike": Form("spike(BASE,PEAK,DURATION,EVERY)", (_V, _V, _S, _S)),
     "random": Form("random(LOW,HIGH,EVERY)", (_V, _V, _S)),
     "increase": Form("increase(LOW,HIGH,EVERY)", (_V, _V, _S), has_end=True),
+    "daily": Form("daily(LOW,HIGH[,PEAK])", (_V, _V, _S), defaults=(15 * 3600.0,)),
     "steps": Form("steps(VALUE,...)", (_V,), has_end=True, is_list=True),
 }
 #: Functions with random values; their third argument is the time between draws.
 DRAWN: Final = ("random", "increase")
+#: The shortest activity, and the shortest time between two draws, of a workload with random values is this part of a
+#: tick.
+MAX_DRAWS: Final = 50
+#: The most activities of a workload in a tick whose lengths are drawn; those after them last as long as is written.
+MAX_LENGTHS: Final = 16
 
 
 def needs_end(value: Value) -> bool:
@@ -219,7 +229,9 @@ def _fault(function: Function) -> str:
             return f"{number:g} seconds is not within {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g}"
         if kind is Parameter.SHARE and not 0 <= number <= 1:
             return f"the share {number:g} is not within 0 to 1"
-    if function.name in ("square", "random", "increase") and arguments[0] > arguments[1]:
+    if function.name == "daily" and arguments[2] > DAY_SECONDS:
+        return f"the peak is {arguments[2]:g} seconds after midnight: a day has {DAY_SECONDS:g}"
+    if function.name in ("square", "random", "increase", "daily") and arguments[0] > arguments[1]:
         return f"{arguments[0]:g} is over {arguments[1]:g}: the smaller value comes first"
     if function.name == "sine" and arguments[1] < 0:
         return f"the amplitude {arguments[1]:g} is below 0"

@@ -65,6 +65,9 @@ WORKLOAD_FIELDS: Final[Mapping[str, Field]] = {
             FieldKind.SERIES,
         ),
         Field("node", "node of the device words that name none", "NODE"),
+        Field(
+            "service", "the service that it is a replica of: replicas share one demand, daily(...); default: its name"
+        ),
         Field("pod", "pod shown on its devices"),
         Field("namespace", "namespace of the pod"),
         Field("container", "container of the pod"),
@@ -105,7 +108,7 @@ _ALWAYS: Final = frozenset(("name", "devices", "profile", "repeat"))
 _PLAIN: Final = tuple(
     WORKLOAD_FIELDS[name]
     for name in (
-        "name", "repeat", "kind", "node", "pod", "namespace", "container", "run-time-limit", "ttl",
+        "name", "repeat", "kind", "service", "node", "pod", "namespace", "container", "run-time-limit", "ttl",
         "measured-frequency", "measured-capability",
     )
 )  # fmt: skip
@@ -123,9 +126,10 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
     plain: dict[str, Any] = {field.spec_name: field.read(fields) for field in _PLAIN}
     if not plain["name"]:
         raise FieldError("name", "a workload needs a name")
+    devices = _devices(fields.get("devices"))
     activities = Activities(_read(profile_from, fields, "profile"))
     return WorkloadSpec(
-        devices=_devices(fields.get("devices")),
+        devices=devices,
         activities=activities,
         intensities=_read(lambda value: intensities_from(value, activities), fields, "intensity"),
         is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",

@@ -64,11 +64,11 @@ def test_schedules_of_pools() -> None:
     """Of devices, and dealt round among names."""
     slow, fast = "{schedule: [{time: 1h, utilization: 10}], repeat: 3}", "{schedule: [{utilization: 90}]}"
     (first, *others) = loaded(
-        pool(nodes="1", **{"devices-per-node": "4", "profile": f"[{slow}, idle]", "devices": f"[{{index: 3, profile: {fast}}}]"})
+        pool(nodes="1", **{"devices-per-node": "4", "profile": f"[{slow}, static]", "devices": f"[{{index: 3, profile: {fast}}}]"})
     ).fleet.base
     assert (first.name, first.devices, first.repeat) == ("schedule-a-0", ("a-0/0", "a-0/2"), 3)
     assert [(each.name, each.devices, each.repeat) for each in others] == [
-        ("idle-a-0", ("a-0/1",), 0), ("schedule-a-0", ("a-0/3",), 0),
+        ("static-a-0", ("a-0/1",), 0), ("schedule-a-0", ("a-0/3",), 0),
     ]  # fmt: skip
     assert problems(pool(profile="{schedule: [{time: 0, utilization: 5}, {utilization: 6}]}")) == [
         "f.yaml:1: profile: activity 1: 0 seconds (until stopped) is for the last activity only"

@@ -99,7 +99,7 @@ def _words(pools: Sequence[PoolSpec]) -> st.SearchStrategy[list[str]]:
 @st.composite
 def _workload(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> WorkloadSpec:
     fields: dict[str, Any] = {"name": draw(st.sampled_from("abc")), "devices": draw(_words(pools))}
-    profiles = ("60:20:0", "90:5:3,10:10:2", "random(0,80,2):0:9", "100")
+    profiles = ("60:20:0", "90:5:3,10:10:2", "random(0,80,2):0:9", "100", "5:4:2:1.5:once,33.3:20:1.7:2,daily(7,33):3")
     fields["profile"] = draw(st.sampled_from(profiles))
     fields["repeat"] = draw(st.sampled_from((0, 1)))
     fields["kind"] = draw(st.sampled_from(("compute", "tensor", "memory")))

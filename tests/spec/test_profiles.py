@@ -61,7 +61,7 @@ class TestParse:
     [
         ("", "activity 1: '' is no number"),
         ("98:1:0,", "activity 2: '' is no number"),
-        ("1:2:3:4", "activity 1: '1:2:3:4' is not load:fluctuation:seconds, as 98:1:0"),
+        ("1:2:3:4:5", "activity 1: '1:2:3:4:5' is not load:fluctuation:seconds, as 98:1:0"),
         ("ten:1:0", "activity 1: 'ten' is no number"),
         ("1_0:0:0", "activity 1: '1_0' is no number"),
         ("10:0:5,20::5", "activity 2: '' is no number"),

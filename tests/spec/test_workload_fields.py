@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from fakedev.spec.errors import FieldError
 from fakedev.spec.fleet import FOREVER, Activity, Intensity, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import ASKABLE, WITHOUT_SHARES
+from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.value_functions import Function
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload, workload_from_fields
 
@@ -38,7 +40,7 @@ class TestTaken:
         assert set(WORKLOAD_FIELDS) == {
             "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
             "labels", "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
-            "faults", "intensity",
+            "faults", "intensity", "service",
         }  # fmt: skip
         spec = made(
             devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3,
@@ -46,7 +48,7 @@ class TestTaken:
             namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
             metrics={"memory": "40GiB", "fabric-tx?": "30%:5%:60"}, measured_frequency=1755, measured_capability=1.5,
             faults=[{"kind": "hang", "every": 60}], labels={"dra_claim_name": "one", "team/name": "ml: 1"},
-            intensity="20,45:5",
+            intensity="20,45:5", service="chat",
         )  # fmt: skip
         assert spec == WorkloadSpec(
             "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3,
@@ -57,8 +59,26 @@ class TestTaken:
                 MetricUse("fabric_tx_bytes_per_second", (Activity(30, 5, 60),), True, is_optional=True),
             ),
             1755, 1.5, ({"kind": "hang", "every": 60},), (("dra_claim_name", "one"), ("team/name", "ml: 1")),
-            (Intensity(20), Intensity(45, 5)),
+            (Intensity(20), Intensity(45, 5)), "chat",
         )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "profile",
+        [
+            "40:2:5:1.5:once,60:0:9:2,5:1:2",
+            [[40, 2, 5, 1.5, "once"], [60, 0, 9, 2], [5, 1, 2]],
+            [
+                {"load": 40, "fluctuation": 2, "seconds": 5, "spread": 1.5, "once": True},
+                {"load": 60, "seconds": 9, "spread": 2},
+                {"load": 5, "fluctuation": 1, "seconds": 2},
+            ],
+        ],
+    )
+    def test_drawn_lengths_and_beginnings(self, profile: object) -> None:
+        """A spread follows the seconds; what runs once comes first."""
+        activities = made(profile=profile).activities
+        assert tuple(activities) == (Activity(40, 2, 5, 1.5, True), Activity(60, 0, 9, 2), Activity(5, 1, 2))
+        assert (activities.seconds, activities.once_seconds) == (16, 5)
 
     @pytest.mark.parametrize(
         ("intensity", "expected"),
@@ -143,6 +163,7 @@ class TestTaken:
 
 DEVICES = "devices: must be a list of device words, as card0 or dgx-[0-3]/*"
 NO_WORD = "devices: a workload needs at least one device, and no empty device word"
+ONLY_FIRST = "once is for the first activities of a profile, before those that repeat"
 DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
 
 
@@ -170,9 +191,9 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("profile", None, "profile: must be load:fluctuation:seconds, or a list of activities"),
         ("profile", 98, "profile: must be load:fluctuation:seconds, or a list of activities"),
         ("profile", [], "profile: a profile needs at least one activity"),
-        ("profile", [98], "profile: activity 1: must be [load, fluctuation, seconds]"),
-        ("profile", [[]], "profile: activity 1: must be [load, fluctuation, seconds]"),
-        ("profile", [[1, 2, 3, 4]], "profile: activity 1: must be [load, fluctuation, seconds]"),
+        ("profile", [98], "profile: activity 1: must be [load, fluctuation, seconds, spread, once]"),
+        ("profile", [[]], "profile: activity 1: must be [load, fluctuation, seconds, spread, once]"),
+        ("profile", [[1, 2, 3, 4, 5, 6]], "profile: activity 1: must be [load, fluctuation, seconds, spread, once]"),
         ("profile", [["98", 1, 0]], "profile: activity 1: load must be a number"),
         ("profile", [[True]], "profile: activity 1: load must be a number"),
         ("profile", [{"load": None}], "profile: activity 1: load must be a number"),
@@ -180,7 +201,7 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         (
             "profile",
             [{"Load": 1}],
-            "profile: activity 1: unknown 'Load': an activity has load, fluctuation, seconds",
+            "profile: activity 1: unknown 'Load': an activity has load, fluctuation, seconds, spread, once",
         ),
         ("profile", [[101]], "profile: activity 1: load 101 is not within 0 to 100"),
         ("profile", [[98, 3]], "profile: activity 1: load 98 + fluctuation 3 is over 100"),
@@ -227,7 +248,7 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("profile", "ramp(0,90):0:0", "profile: activity 1: ramp: is spread over its activity, which needs seconds"),
         ("profile", "rampe(0,90)", "profile: activity 1: no value function 'rampe'; did you mean ramp?"),
         ("profile", "zigzag(0,90)", "profile: activity 1: no value function 'zigzag': give one of ramp, sine, square, "
-                                    "spike, random, increase, steps"),
+                                    "spike, random, increase, daily, steps"),
         ("profile", "ramp(0)", "profile: activity 1: ramp is written ramp(FROM,TO): 1 values do not fit"),
         ("profile", "ramp(0,101):0:9", "profile: activity 1: ramp: load 101 is not within 0 to 100"),
         ("profile", "sine(50,60,9)", "profile: activity 1: sine: load -10 is not within 0 to 100"),
@@ -268,7 +289,7 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("metrics", {"tensor": 50}, "metrics: tensor: activity 1: share 50 is not within 0 to 1"),
         ("metrics", {"resets": "5%"}, "metrics: resets: there is no maximum of which a share could be asked"),
         ("metrics", {"memory": [{"load": 5}]}, "metrics: memory: activity 1: unknown 'load': an activity has value, "
-                                               "fluctuation, seconds"),
+                                               "fluctuation, seconds, spread, once"),
         ("metrics", {5: 5}, "metrics: 5 is no name of a metric"),
         ("measured-frequency", -1, "measured-frequency: must be a number from 0 to 1e9, 0 for not measured"),
         ("measured-capability", "x", "measured-capability: must be a number from 0 to 1e9, 0 for not measured"),
@@ -281,6 +302,23 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("intensity", [45, 30], "intensity: has 2 values, and the profile has 1 activities: give one for all, or one "
                                 "each"),
         ("intensity", {}, "intensity: must be percent, as 45 or 45:5, or a list with one for each activity"),
+        ("profile", "5:0:10:0.5", "profile: activity 1: the spread 0.5 is not within 1 to 10"),
+        ("profile", "5:0:10:11", "profile: activity 1: the spread 11 is not within 1 to 10"),
+        ("profile", "5:0:0:2", "profile: activity 1: what lasts until stopped has no spread"),
+        ("profile", "5:0:10:once", f"profile: activity 1: {ONLY_FIRST}"),
+        ("profile", "5:0:10,6:0:10:once,7:0:10", f"profile: activity 2: {ONLY_FIRST}"),
+        ("profile", [[5, 0, 10, 2, 1]], "profile: activity 1: what follows the spread can only be 'once'"),
+        ("profile", [{"load": 5, "seconds": 9, "once": 1}, [5]], "profile: activity 1: once must be true or false"),
+        ("profile", [{"load": 5, "seconds": 9, "spread": "2"}], "profile: activity 1: spread must be a number"),
+        ("profile", "daily(10,20):0:60", "profile: activity 1: daily: has no end: it is for the last activity, with 0 "
+                                         "seconds"),
+        ("profile", "daily(20,10)", "profile: activity 1: daily: 20 is over 10: the smaller value comes first"),
+        ("profile", "daily(10,20,25h)", "profile: activity 1: daily: the peak is 90000 seconds after midnight: a day "
+                                        "has 86400"),
+        ("profile", "cluster", f"profile: cluster mixes profiles over the devices of a pool: give it as profile of a "
+                               f"pool, or one of {', '.join(PROFILES)}"),
+        ("metrics", {"memory": "5%:0:9:2,1%"}, "metrics: memory: activity 1: a spread is for the activities of the "
+                                               "load: those of metrics run in the same time"),
         ("profil", "98:1:0", "profil: is not a field of a workload; did you mean profile?"),
         ("colour", "red", "colour: is not a field of a workload"),
     ],
@@ -306,6 +344,7 @@ WORDS = TEXTS.map(str.strip).filter(bool)
 LABELS = st.from_regex("[A-Za-z0-9_][A-Za-z0-9_./-]{0,316}", fullmatch=True).filter(
     lambda name: name not in ("pod", "namespace", "container")
 )
+ONLY_FIRST = "once is for the first activities of a profile, before those that repeat"
 INTENSITIES = st.floats(1, 99).flatmap(
     lambda percent: st.builds(Intensity, st.just(percent), st.floats(0, min(percent, 100 - percent)))
 )
@@ -342,17 +381,20 @@ def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
     """Any workload that a request can make."""
     loads = st.integers(0, 50).map(float) | st.floats(0, 50)
     activities = [
-        Activity(load, draw(st.floats(0, load)), draw(st.floats(1e-6, 1e10)))
+        Activity(load, draw(st.floats(0, load)), draw(st.floats(1e-6, 1e10)), draw(st.sampled_from((1.0, 1.5, 10.0))))
         for load in draw(st.lists(loads, min_size=1, max_size=4))
     ]
     if draw(st.booleans()):
         activities[-1] = Activity(activities[-1].value, activities[-1].fluctuation)
+    for place in range(draw(st.integers(0, len(activities) - 1))):
+        activities[place] = replace(activities[place], is_once=True)
     limits = draw(st.dictionaries(TEXTS, st.floats(allow_nan=False, allow_infinity=False), max_size=3))
     return WorkloadSpec(
         name=draw(TEXTS.filter(bool)),
         devices=tuple(draw(st.lists(WORDS, min_size=1, max_size=4))),
         activities=tuple(activities),
         repeat=draw(st.integers(0, 2**53)),
+        service=draw(TEXTS),
         node=draw(TEXTS),
         pod=draw(TEXTS),
         namespace=draw(TEXTS),

@@ -44,6 +44,7 @@ _KINDS: Final = ("compute", "tensor", "memory", "transfer", "exchange", "encode"
 #: Loads that no float has exactly, so that every other order of a sum has another last digit.
 _PROFILES: Final = (
     "33.3:20:0", "10.1:9.7:3,27.7:3:2", "random(0.1,40.3,2):0:9", "17.9", "increase(7,29,3):7:20", "sine(20.3,15,7):3",
+    "11.3:5:2:1.5:once,27.7:3:1.7:2,ramp(5,31.1):4:2.3:1.3", "9.9:2:1.3:once,daily(7.7,33.1):5",
 )  # fmt: skip
 _METRICS: Final[tuple[dict[str, Any], ...]] = (
     {}, {}, {}, {"memory": "11%"}, {"memory": [[3 * 2**28, 0, 4], [2**28, 0, 0]]}, {"tensor": "7.7%:3%:0"},
@@ -103,6 +104,8 @@ def workloads(draw: st.DrawFn, *on: PoolSpec, kinds: Sequence[str] = _KINDS) -> 
         "limits": ({}, {}, {}, {"power": 200.0}),
         "seconds-of": ("time", "time", "work"),
         "measured-frequency": (0, 0, 1777.0),
+        "intensity": ("", "", "33.3:7.7"),
+        "service": ("", "chat"),
         "faults": ((), (), ({"kind": "hang", "probability": 0.3}, {"kind": "inlet", "celsius": 3.3, "every": 2})),
     }.items():
         value = draw(st.sampled_from(values))

@@ -15,7 +15,7 @@ from fakedev.spec.workload_fields import WORKLOAD_FIELDS
 
 #: CPU time in which an expression of the user must have looked at all paths.
 _MAX_SEARCH_SECONDS: Final = 2.0
-_ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds", "time", "utilization")
+_ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds", "spread", "once", "time", "utilization")
 
 
 def indexed_names(names: str, max_index: int, environ: Mapping[str, str]) -> list[str]:

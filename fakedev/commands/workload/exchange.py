@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
-from fakedev.spec.profiles import format_intensities, use_profile, use_word
+from fakedev.spec.profiles import ONCE, format_intensities, use_profile, use_word
 from fakedev.spec.value_functions import Function, Value
 from fakedev.wire.auth import is_plain_ok
 
@@ -43,6 +43,7 @@ def run_message(workload: WorkloadSpec) -> bytes:
         "seconds-of": "work" if workload.is_work else "",
         "kind": "" if workload.kind == "compute" else workload.kind,
         "intensity": format_intensities(workload.intensities),
+        "service": workload.service,
         "node": workload.node,
         "pod": workload.pod,
         "namespace": workload.namespace,
@@ -89,8 +90,11 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
         "faults": workload.faults,
         "scaling": workload.measured_frequency_mhz or workload.measured_capability,
         "seconds of work": workload.is_work,
+        "drawn lengths": workload.activities.spreads,
+        "activities that run once": workload.activities.once_count,
         "kind of work": workload.kind != "compute",
         "intensity": workload.intensities,
+        "service": workload.service,
         "node": workload.node,
         "pod": workload.pod or workload.namespace or workload.container,
         "labels": workload.labels,
@@ -102,7 +106,10 @@ def _activity(activity: Activity) -> dict[str, object]:
     """An activity without its zeros, which both servers add: the original reads few bytes."""
     seconds = 0.0 if activity.seconds >= FOREVER else activity.seconds
     numbers = {"load": activity.value, "fluctuation": activity.fluctuation, "seconds": seconds}
-    return {name: _shown(number) for name, number in numbers.items() if number}
+    shown: dict[str, object] = {name: _shown(number) for name, number in numbers.items() if number}
+    if activity.spread != 1.0:
+        shown["spread"] = _plain(activity.spread)
+    return shown | {ONCE: True} if activity.is_once else shown
 
 
 def _shown(value: Value) -> object:

@@ -122,7 +122,7 @@ class WorkloadOptions:
             "profile": flags.text("activity", "98:1:0", fields["profile"].help, fields["profile"].shown),
             "run-time-limit": flags.seconds("runtime-limit", 0.0, fields["run-time-limit"].help, "DURATION"),
         }
-        for field in (fields["seconds-of"], fields["kind"]):
+        for field in (fields["seconds-of"], fields["kind"], fields["service"]):
             self._plain[field.name] = flags.text(field.name, str(field.default), field.help, field.shown)
         self._intensity = flags.text("intensity", "", fields["intensity"].help, fields["intensity"].shown)
         for field in (fields["measured-frequency"], fields["measured-capability"]):

@@ -35,10 +35,11 @@ from fakedev.config.schema.types import (
 from fakedev.spec.device_types import Layout
 from fakedev.spec.fleet import MAX_SPEED
 from fakedev.spec.kubernetes import MAX_REPLICAS, MigStrategy
-from fakedev.spec.named_profiles import PROFILES
+from fakedev.spec.named_profiles import MIXES, PROFILES
 from fakedev.spec.shards import parse_shard
 
-_PROFILE = OneOf((SCHEDULE, Choice(tuple(PROFILES))), words=f"{' or '.join(PROFILES)} or a schedule")
+_NAMED = (*PROFILES, *MIXES)
+_PROFILE = OneOf((SCHEDULE, Choice(_NAMED)), words=f"{' or '.join(_NAMED)} or a schedule")
 _CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
 _DEGREES = "degrees Celsius"
 _LABELS = MapOf(Text(), check=fact_name, words="mapping of label names to texts")

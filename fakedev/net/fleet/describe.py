@@ -61,13 +61,13 @@ def _workload(
 def workload_seconds_left(now_seconds: float, work_left: float, workload: Workload) -> float:
     """Seconds until the earliest known end of a workload; over 1e12 when it has none.
 
-    :param work_left: the remaining seconds of its work, if its profile is work.
+    :param work_left: the remaining seconds of its profile, if that has an open end.
     """
     started = workload.start_seconds
     total_seconds, _, _ = workload.end_seconds
     run_seconds = 0.0 if started is None else max(now_seconds - started, 0.0)
-    if workload.spec.is_work:
-        # At the highest clock from now on: the earliest possible end.
+    if workload.spec.has_open_end:
+        # At the highest clock and without what is drawn, from now on.
         total_seconds = min(total_seconds, run_seconds + work_left)
     return max(total_seconds - run_seconds, 0.0)
 

@@ -14,7 +14,6 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.entities.state import Positions
 from fakedev.sim.workloads.demand import Capacity
-from fakedev.sim.workloads.schedule import MAX_DRAWS
 from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
 from fakedev.spec.device_types import WORK_KINDS
@@ -23,7 +22,7 @@ from fakedev.spec.fleet import Activities, MetricName, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import metric_word
 from fakedev.spec.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.spec.units import format_duration
-from fakedev.spec.value_functions import DRAWN
+from fakedev.spec.value_functions import DRAWN, MAX_DRAWS
 
 #: The device words of the last workloads on so many devices are not resolved again.
 _MANY: Final = 64

@@ -12,10 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions, Rows, column
-from fakedev.sim.workloads.schedule import Profiles, drawn_integrals
-from fakedev.spec.fleet import Activities, Activity, MetricUse
+from fakedev.sim.workloads.course import Course
+from fakedev.sim.workloads.schedule import Profiles
+from fakedev.spec.fleet import Activities, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
 from fakedev.spec.value_functions import scaled
 
@@ -131,19 +132,17 @@ class MetricUses(Rows):
         return replace(self, **self._carried(old, row_was, "amount", "before", "carried", "counted"))
 
     def ask(
-        self, metric: str, seed: int, keys: Keys, begin: Floats, end: Floats, stretch: Floats, speed: Floats,
-        ease: Floats, noise: Floats, seconds: float,
+        self, metric: str, course: Course, speed: Floats, ease: Floats, noise: Floats, seconds: float
     ) -> Floats:
         """The demand in a tick on each of the V devices, in the metric's unit; for counters the increment.
 
-        :param keys, begin, end, stretch: of all workloads, shape (W,), as for their loads.
+        :param course: of all workloads, as for their loads.
         :param speed, ease: factors of rates in bytes, and of the load of engines: shape (W,).
         :param noise: of all pairs, shape (P,).
         :param seconds: the length of the tick; 0 for the first instant, in which counters do not grow.
-        """  # fmt: skip
+        """
         of = self.workload
-        drawn = drawn_integrals(self.profiles, seed, keys[of], metric, begin[of], end[of])
-        mean, fluctuation = self.profiles.means(begin[of], end[of], stretch[of], drawn, _DECIMALS)
+        mean, fluctuation = course.means(self.profiles, metric, of, _DECIMALS)
         if metric in RATES:
             mean, fluctuation = (each * np.where(self.is_share, 1.0, speed[of]) for each in (mean, fluctuation))
         elif metric in _EASED:
@@ -166,8 +165,10 @@ def _by_highest(activities: Activities, peak: float) -> Activities:
     if not peak:
         return activities
     return Activities(
-        Activity(
-            1.0 if each.value == peak else scaled(each.value, 1.0 / peak), each.fluctuation / peak, each.seconds
+        replace(
+            each,
+            value=1.0 if each.value == peak else scaled(each.value, 1.0 / peak),
+            fluctuation=each.fluctuation / peak,
         )
         for each in activities
     )

@@ -13,9 +13,9 @@ from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.workloads.demand import Capacity, Demand
+from fakedev.sim.workloads.lengths import course_of, pace_of
 from fakedev.sim.workloads.metric_uses import INTENSE
 from fakedev.sim.workloads.noise import first_noise, next_noise
-from fakedev.sim.workloads.schedule import drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
@@ -30,11 +30,12 @@ class Workloads:
     """All workloads of a fleet, by id; the running workloads also as arrays.
 
     :param device_keys: keys of randomness of the devices, shape (devices,).
+    :param epoch_seconds: wall time of tick 0, in seconds since 1970: some loads follow the time of day.
     :ivar changes: how often workloads started or ended.
     """
 
-    def __init__(self, seed: int, device_keys: Keys, capacity: Capacity) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, device_keys: Keys, capacity: Capacity, epoch_seconds: float = 0.0) -> None:
+        self._seed, self._epoch_seconds = seed, epoch_seconds
         self._device_keys = device_keys
         self._capacity, self._count = capacity, capacity.count
         self.table = Table()
@@ -76,7 +77,8 @@ class Workloads:
             for workload in started:
                 workload.start_seconds = now_seconds
             new = table_of(started, now_seconds, self._device_keys, self._capacity)
-            new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
+            noise, pace = first_noise(self._seed, new.pair_keys, tick), pace_of(self._seed, new.keys)
+            new = replace(new, noise=noise, pace=pace)
             self.table = self.table.joined(new)
 
     def reindex(
@@ -149,18 +151,11 @@ class Workloads:
         """
         table = self.table
         seconds = end_seconds - start_seconds
-        begin = np.minimum(start_seconds - table.start, table.lasts)
-        end = np.minimum(end_seconds - table.start, table.lasts)
-        stretch = np.full(len(table), seconds)
-        if table.is_work.any():
-            # Work that ends within a tick, or at the deadline of its workload, has only part of its load there.
-            stretch = np.where(table.is_work, self._rates(pace), 1.0) * seconds
-            part = np.where(table.is_work, (end - begin) / seconds, 1.0)
-            done = np.minimum(table.done + stretch * part, table.work)
-            begin, end = np.where(table.is_work, table.done, begin), np.where(table.is_work, done, end)
-            table.done = np.where(table.is_work, done, 0.0)
-        drawn = drawn_integrals(table.profiles, self._seed, table.keys, INTENSE, begin, end)
-        load, fluctuation = table.profiles.means(begin, end, stretch, drawn)
+        wall_seconds = self._epoch_seconds + start_seconds
+        rates = np.where(table.is_work, self._rates(pace), 1.0) if table.is_work.any() else np.ones(len(table))
+        course = course_of(table, self._seed, start_seconds, end_seconds, wall_seconds, rates)
+        table.done = course.done
+        load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
         noisy, noise = table.noisy, table.noise.copy()
         noise[noisy] = next_noise(noise[noisy], self._seed, table.pair_keys[noisy], tick, seconds)
@@ -179,14 +174,10 @@ class Workloads:
         asked = {}
         for metric, uses in table.uses.items():
             counted = seconds if tick else 0.0
-            amount = uses.ask(
-                metric, self._seed, table.keys, begin, end, stretch, table.speed, table.ease, table.noise, counted
-            )
+            amount = uses.ask(metric, course, table.speed, table.ease, table.noise, counted)
             asked[metric] = table.sums.by_use(metric, amount, self._count)
         if len(table.intense):
-            table.intense.ask(
-                INTENSE, self._seed, table.keys, begin, end, stretch, table.speed, table.ease, table.noise, seconds
-            )
+            table.intense.ask(INTENSE, course, table.speed, table.ease, table.noise, seconds)
         loads, activity = self._by_kind(share)
         if self._contexts is None:
             self._contexts = np.bincount(table.device, minlength=self._count) > 0
@@ -293,13 +284,13 @@ class Workloads:
         return dict(zip(rows, self.table.load[list(rows.values())].tolist(), strict=True))
 
     def work_left(self, rows: Mapping[str, int]) -> dict[str, float]:
-        """Remaining seconds at the highest clock, by id, of those workloads whose profile is work.
+        """Remaining seconds at the highest clock, by id, of those workloads whose profile has an open end.
 
         :param rows: from :meth:`rows_of`.
         """
         table = self.table
         places = np.array(list(rows.values()), dtype=np.int64)
-        places = places[table.is_work[places]]
+        places = places[table.is_open[places]]
         return dict(zip(table.ids[places].tolist(), table.work_left[places].tolist(), strict=True))
 
     def level(self, now_seconds: float) -> Level:
@@ -314,11 +305,11 @@ class Workloads:
         """
         table = self.table
         run_seconds = now_seconds - table.start
-        passed = np.where(table.is_work, table.done, run_seconds)
+        passed = np.where(table.is_open, table.done, run_seconds)
         ends = table.work < FOREVER
         progress = np.divide(passed, table.work, out=np.zeros(len(table)), where=ends)
         remaining = table.lasts - run_seconds
-        remaining = np.where(table.is_work, np.minimum(remaining, (table.work - table.done) / table.speed), remaining)
+        remaining = np.where(table.is_open, np.minimum(remaining, table.work_left), remaining)
         arrays, present = self.shares().by_workload()
         arrays |= {
             "devices": table.pair_counts.astype(np.float64),
@@ -333,7 +324,7 @@ class Workloads:
     def over(self, end_seconds: float) -> list[Verdict]:
         """Verdicts on the workloads with a known end at or before ``end_seconds``, or with finished work."""
         table = self.table
-        is_done = table.is_work & (table.done >= table.work - _ROUNDING_SECONDS)
+        is_done = table.is_open & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
         verdicts = []
         for workload_id, is_work_done in zip(table.ids[over].tolist(), is_done[over].tolist(), strict=True):

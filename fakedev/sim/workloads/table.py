@@ -90,7 +90,10 @@ class Table(Rows):
     """W workloads, and P pairs of a workload and one of its devices, grouped by workload.
 
     :ivar start, lasts: simulated seconds of the start, and from the start to the known end.
-    :ivar is_work: whether the profile is work; work, done: seconds of work in all, and done so far.
+    :ivar services: keys of the services that the workloads are replicas of.
+    :ivar is_work: whether the profile is work; is_open: whether its end is open: it is work, or lengths are drawn.
+    :ivar work, done: seconds of an open profile in all, and done so far.
+    :ivar pace: of drawn lengths: how much longer than those of others they are.
     :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
     :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 if that is unknown.
     :ivar ease: factor from the measured load to the load on the workload's devices, for profiles of time.
@@ -112,13 +115,16 @@ class Table(Rows):
     keys: Keys = column("workload", np.uint64)
     start: Floats = column("workload")
     lasts: Floats = column("workload")
+    services: Keys = column("workload", np.uint64)
     is_work: Mask = column("workload", np.bool_)
+    is_open: Mask = column("workload", np.bool_)
     work: Floats = column("workload")
     done: Floats = column("workload")
     speed: Floats = column("workload")
     ease: Floats = column("workload")
     measured_mhz: Floats = column("workload")
     measured_capability: Floats = column("workload")
+    pace: Floats = column("workload")
     peak: Floats = column("workload")
     load: Floats = column("workload")
     is_fresh: Mask = column("workload", np.bool_)
@@ -135,7 +141,7 @@ class Table(Rows):
 
     @property
     def work_left(self) -> Floats:
-        """Remaining seconds of work at the highest clock, shape (W,); meaningless for other profiles."""
+        """Remaining seconds of open profiles at the highest clock, shape (W,); meaningless for others."""
         left: Floats = (self.work - self.done) / self.speed
         return left
 
@@ -243,7 +249,7 @@ class Table(Rows):
 
 
 def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys, capacity: Capacity) -> Table:
-    """The rows of workloads that start; their noise is 0.
+    """The rows of workloads that start; their noise and pace are 0.
 
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
@@ -259,9 +265,12 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
         start=np.full(len(started), now_seconds),
         lasts=np.array([workload.end_seconds.seconds for workload in started]),
+        services=np.array([entity_key("service", spec.service or spec.name) for spec in specs], dtype=np.uint64),
         is_work=np.array([spec.is_work for spec in specs]),
+        is_open=np.array([spec.has_open_end for spec in specs]),
         work=np.array([workload.profile_seconds for workload in started]),
         done=nothing,
+        pace=nothing,
         measured_mhz=np.array([spec.measured_frequency_mhz for spec in specs], dtype=np.float64),
         measured_capability=np.array([spec.measured_capability for spec in specs], dtype=np.float64),
         peak=np.array([spec.activities.highest for spec in specs]),

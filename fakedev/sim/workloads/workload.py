@@ -74,8 +74,9 @@ class Workload:
     @property
     def profile_seconds(self) -> float:
         """Seconds of the profile with its repeats: simulated time, or work."""
-        period = self.spec.activities.seconds
-        return min(period * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
+        activities = self.spec.activities
+        once = activities.once_seconds
+        return min(once + (activities.seconds - once) * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
 
     @property
     def has_time_limit(self) -> bool:
@@ -84,9 +85,9 @@ class Workload:
 
     @property
     def end_seconds(self) -> Ending:
-        """The earliest known end; the end of work is unknown, because it depends on the clocks."""
+        """The earliest known end; an open end is unknown: that of work depends on the clocks."""
         spec = self.spec
-        ends = [Ending(FOREVER if spec.is_work else self.profile_seconds, 0, "OK")]
+        ends = [Ending(FOREVER if spec.has_open_end else self.profile_seconds, 0, "OK")]
         if spec.ttl_seconds:
             ends.append(Ending(spec.ttl_seconds, 0, "time to live is over"))
         if spec.run_time_limit_seconds:

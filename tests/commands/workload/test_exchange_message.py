@@ -59,7 +59,7 @@ def test_all_fields_reach_the_server() -> None:
 
 def test_functions_and_metrics_reach_the_server() -> None:
     """Typed as on the port; what the file says wins; the original would take none of it."""
-    profile = "-activity=ramp(5,90):5:60,steps(10,40):0:9"
+    profile = "-activity=ramp(5,90):5:60:1.5:once,steps(10,40):0:9"
     arguments = ("-intensity=45:5,30", profile, "-use", "memory=sine(50%,30%,90s)", "-use=pcie-tx=1GB/s")
     text = '{"metrics": {"memory": "40GiB"}, "measured-frequency": 990}'
     asked = order(*arguments, "-json=f", "-measured-capability=2", texts={"f": text})
@@ -73,7 +73,9 @@ def test_functions_and_metrics_reach_the_server() -> None:
     assert beyond_the_original(asked.workload, asked.message) == [
         "its loads change within an activity, and the original takes numbers"
     ]
-    assert unknown_to_the_original(asked.workload) == ["metrics", "scaling", "intensity"]
+    assert unknown_to_the_original(asked.workload) == [
+        "metrics", "scaling", "drawn lengths", "activities that run once", "intensity",
+    ]  # fmt: skip
     assert read_by_the_original(asked.message) is None
 
 

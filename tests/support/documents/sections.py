@@ -12,3 +12,9 @@ def with_section(document: str, head: str, section: str) -> str:
     if not found:
         raise ValueError(f"the document has no line {head!r}")
     return before + section + rest[rest.index("\n## ") :]
+
+
+def between(document: str, begin: str, end: str, section: str) -> str:
+    """A document with a section between two lines that stay."""
+    before, rest = document.split(begin)
+    return before + begin + section + end + rest.split(end)[1]
