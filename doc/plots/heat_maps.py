@@ -98,7 +98,8 @@ def _scale(heat_map: HeatMap, top: int) -> list[str]:
     for step in range(steps):
         red, green, blue = _colour(1 - (step + 0.5) / steps)
         at = top + 22 + step * height
-        lines.append(f'<rect x="{left}" y="{at:g}" width="14" height="{height + 0.5:g}" fill="rgb({red},{green},{blue})"/>')
+        fill = f"rgb({red},{green},{blue})"
+        lines.append(f'<rect x="{left}" y="{at:g}" width="14" height="{height + 0.5:g}" fill="{fill}"/>')
     low, high = heat_map.ends
     lines.append(f'<text x="{left + 20}" y="{top + 32}">{high:g}</text>')
     lines.append(f'<text x="{left + 20}" y="{top + _MAP - 8}">{low:g}</text>')
