@@ -33,6 +33,8 @@ CATALOG = [
     catalog_type(name)
     for name in (
         "h100", "h200", "a100", "a100-80gb", "l40s", "t4", "v100", "dg1", "max-1550", "flex-170", "mi300x",
+        "l4", "a10", "a30", "rtx-4000-ada", "rtx-4090", "p100", "v100-32gb", "a800", "h800", "b200", "gb200",
+        "mi250x", "mi325x", "gaudi-3",
     )
 ]  # fmt: skip
 KINDS = [*WORK_KINDS, "odd"]
