@@ -124,6 +124,11 @@ POINTS = (
 )  # fmt: skip
 
 
+def catalog_names() -> tuple[str, ...]:
+    """The names of all device types of the catalog."""
+    return tuple(file.removesuffix(".yaml") for file in Files(environ={}).catalog_names("devices"))
+
+
 def catalog_type(name: str) -> DeviceType:
     """A device type of the catalog, as a configuration gets it."""
     pool = f"{{name: dgx, nodes: 1, device: {name}, identity: dcgm}}"

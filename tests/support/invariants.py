@@ -34,7 +34,7 @@ from tests.support.divided_devices import of_parts_and_devices
 from tests.support.link_checks import of_link_steps, of_links
 
 #: Catalog type to the boards of a node, and how often they have MIG instances: profiles to choose from.
-_POOLS: Final = {
+POOLS: Final = {
     "h100": (8, ("3g.40gb", "2g.20gb", "1g.10gb", "1g.20gb", "7g.80gb")),
     "h200": (8, ("3g.71gb", "2g.35gb", "1g.18gb", "7g.141gb")),
     "a100": (8, ("3g.20gb", "2g.10gb", "1g.5gb", "7g.40gb")),
@@ -128,7 +128,7 @@ class Found:
 def pools_text(rng: Random, nodes: int) -> str:
     """Pools of all device types, some divided, some in a ring, some in warm air."""
     pools = []
-    for name, (devices, profiles) in _POOLS.items():
+    for name, (devices, profiles) in POOLS.items():
         more = ""
         if rng.random() < 0.2:
             more += f", inlet: {rng.choice((5, 18, 35, 45))}"
