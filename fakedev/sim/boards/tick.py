@@ -121,7 +121,8 @@ class Boards:
         :param before: the quantities a tick ago; None at the start, which is a steady state.
         """
         boards, engines = self.coefficients, self.engines
-        setting = self._setting.at(boards, moment.wall_seconds)
+        setting = self._setting
+        inlet = setting.inlet_at(boards, moment.wall_seconds)
         made, works = engines.busy(work)
         awake = works if work.contexts is None else works | work.contexts
         share = heat_and_power.work_share(boards, work)
@@ -133,18 +134,21 @@ class Boards:
             "throttled_power": limited_mean,
         }
 
+        def temperature(name: str, watts: Floats) -> Floats:
+            return heat_and_power.temperature(boards, setting, inlet, name, watts, before, seconds)
+
         def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats]:
+            """Mean clock, throttling, how far the clock is raised, power and core temperature, with these ratios."""
             clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds)
             raised = boards.raised(clock)
             drawn = heat_and_power.board_power(boards, share, clock, raised)
             drawn = boards.sensor.shown(drawn, setting.power_limit_watts, moment.tick)
-            warming = heat_and_power.warming_power(drawn, before)
-            core = heat_and_power.temperature(boards, setting, "temperature_celsius", warming, before, seconds)
+            core = temperature("temperature_celsius", heat_and_power.warming_power(drawn, before))
             return clock, throttles, raised, drawn, core
 
         clock, throttles, raised, drawn, core = powered()
         if (core > boards.slowdown).any():
-            heated, held = heat_and_power.throttling(boards, setting, share, before, seconds)
+            heated, held = heat_and_power.throttling(boards, setting, inlet, share, before, seconds)
             # Where the hardware has taken over, the driver leaves the clock to it.
             is_heated = (core > held) & (ratios["throttled_hardware"] == 1.0)
             ratios["throttled_thermal"] = np.where(is_heated, heated, 1.0)
@@ -161,7 +165,7 @@ class Boards:
         moves = engines.moving(traffic) | is_raised
         memory_load = heat_and_power.memory_load(boards, traffic)
         warming = heat_and_power.memory_warming(boards, memory_load, heat_and_power.warming_power(drawn, before))
-        memory = heat_and_power.temperature(boards, setting, "memory_temperature_celsius", warming, before, seconds)
+        memory = temperature("memory_temperature_celsius", warming)
         return {
             **made,
             **throttles,
@@ -179,7 +183,7 @@ class Boards:
             "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
             "temperature_margin_celsius": boards.operating_celsius - core,
             "memory_temperature_celsius": memory,
-            "inlet_temperature_celsius": setting.inlet_celsius,
+            "inlet_temperature_celsius": inlet,
             "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
             "performance_state": np.where(awake | is_raised, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
