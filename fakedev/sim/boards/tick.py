@@ -165,7 +165,12 @@ class Boards:
         moves = engines.moving(traffic) | is_raised
         memory_load = heat_and_power.memory_load(boards, traffic)
         warming = heat_and_power.memory_warming(boards, memory_load, heat_and_power.warming_power(drawn, before))
-        memory = temperature("memory_temperature_celsius", warming)
+        shown_by_some: dict[str, Callable[[], Floats]] = {
+            "memory_temperature_celsius": lambda: temperature("memory_temperature_celsius", warming),
+            "memory_power_watts": lambda: heat_and_power.memory_power(boards, memory_load, drawn),
+            "video_frequency_mhz": lambda: boards.video_mhz(raised),
+            "fan_speed_ratio": lambda: heat_and_power.fan_speed(boards, setting, core, before, seconds),
+        }
         return {
             **made,
             **throttles,
@@ -175,19 +180,16 @@ class Boards:
             "core_frequency_mean_mhz": clock,
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": np.where(moves, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz),
-            "video_frequency_mhz": boards.video_mhz(raised),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
-            "memory_power_watts": heat_and_power.memory_power(boards, memory_load, drawn),
             "temperature_celsius": core,
             "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
             "temperature_margin_celsius": boards.operating_celsius - core,
-            "memory_temperature_celsius": memory,
             "inlet_temperature_celsius": inlet,
-            "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
             "performance_state": np.where(awake | is_raised, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
             "lost": lost,
+            **{name: shown() for name, shown in shown_by_some.items() if name in boards.shown},
         }
 
     def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:
