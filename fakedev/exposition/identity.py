@@ -154,6 +154,11 @@ class RowSpec:
         return self.level.partition("/")[0]
 
     @property
+    def is_of_one_link(self) -> bool:
+        """Whether it shows the links of one number, which a device with fewer links does not have."""
+        return self.level != self.state_level
+
+    @property
     def named(self) -> tuple[str, ...]:
         """All quantities that it depends on."""
         every = (self.quantity, *self.plus, *self.needed, *self.where, *self.unless)
@@ -255,11 +260,14 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families all of whose rows are conditional, of some devices only, or of levels that may be empty."""
+        """Families all of whose rows are conditional, of some devices, of one link, or of levels that may be empty."""
         return [
             family.name
             for family in self.families
-            if all(row.is_conditional or row.is_of_some or row.state_level in _AT_TIMES for row in family.rows)
+            if all(
+                row.is_conditional or row.is_of_some or row.is_of_one_link or row.state_level in _AT_TIMES
+                for row in family.rows
+            )
         ]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:

@@ -156,14 +156,14 @@ CASES: Final = (
     ),
     Case(
         "dcgm@4.4.1-4.6.0",
-        "l40s",
+        "rtx-4000-ada",
         "dcgm-exporter-4.5.x-rtx4000ada-pod.prom",
-        "a real scrape of 4.5.x, RTX 4000 Ada with a pod (on an L40S)",
+        "a real scrape of 4.5.x, RTX 4000 Ada with a pod",
         (
             (
                 "FB_USED|PROF_",
                 "range",
-                "the scraped board is idle, and smaller than an L40S; the page has an idle and a busy one",
+                "the scraped board is idle, the page has an idle and a busy one",
             ),
         ),
     ),
