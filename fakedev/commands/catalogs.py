@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Final
 
-from fakedev.commands.console import write_text
+from fakedev.commands.console import table, write_text
 from fakedev.commands.control.connection import add_address
 from fakedev.commands.control.verbs import relay
 from fakedev.commands.parser import Parser
@@ -97,15 +97,6 @@ def _for_rules(parser: Parser, options: Namespace) -> int:
 
     identity = options.identity or "dcgm"
     return faults_for(options.rules, identity, options.device or "", labels, as_json=options.json)
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Rows with the same columns as aligned text."""
-    titles = list(rows[0]) if rows else []
-    lines = [titles, *([row[title] for title in titles] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
-    shown = ("  ".join(f"{text:{width}}" for text, width in zip(line, widths, strict=True)) for line in lines)
-    return "".join(f"{line.rstrip()}\n" for line in shown)
 
 
 def _device_rows() -> Iterable[Row]:

@@ -11,15 +11,15 @@ from typing import Any, Final, NamedTuple
 from fakedev.commands.alert_rules.promtool import PromtoolError, check_rules, fired
 from fakedev.commands.alert_rules.rules import AlertRule, RuleFile, read_rules
 from fakedev.commands.alert_rules.trials import BEGIN_SECONDS, SCRAPE_SECONDS, Scraped, scrape
-from fakedev.commands.console import Progress, write_text
+from fakedev.commands.console import Progress, table, write_text
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.spec.fault_kinds import KINDS, Scope
 from fakedev.spec.units import format_duration
 
-#: Boards of each vendor: the one that shows most of an identity is tried.
-_BOARDS: Final = ("h100", "mi300x", "max-1550", "flex-170")
+#: Boards of each vendor: the one that shows most of an identity is tried, of equal ones the first.
+_BOARDS: Final = ("max-1550", "mi300x", "flex-170", "h100")
 #: Rules that wait longer for an alert are not tried.
 _LONGEST_SECONDS: Final = 7200.0
 #: For what heats up, for the scrape, and for the evaluation.
@@ -64,8 +64,6 @@ def faults_for(file: str, identity: str, device: str, labels: Sequence[str], *, 
     if as_json:
         write_text(sys.stdout, json.dumps([_as_json(each) for each in answers], indent=1) + "\n")
     else:
-        from fakedev.commands.catalogs import table  # noqa: PLC0415 - that module imports this one
-
         write_text(sys.stdout, table([_row(each) for each in answers]))
     return 0
 
@@ -96,10 +94,9 @@ def answer(
     waits = [rule.for_seconds + rule.window_seconds for rule in rules.alerts]
     longest = max((each for each in waits if each <= _LONGEST_SECONDS), default=0.0)
     last = SCRAPE_SECONDS * -(-(BEGIN_SECONDS + longest + _SLACK_SECONDS) // SCRAPE_SECONDS)
-    metrics = rules.metrics
     codes = {code for rule in rules.alerts for code in rule.codes}
-    wanted = (lambda name: True) if rules.takes_all else metrics.__contains__
-    scraped = scrape(identity, device, codes, wanted, labels, last, progress)
+    metrics = None if rules.takes_all else rules.metrics
+    scraped = scrape(identity, device, codes, metrics, labels, last, progress)
     found = fired(rules, scraped, last)
     names, known = set().union(*(each.names for each in scraped)), set().union(*(each.labels for each in scraped))
     return [_answer(rule, scraped, found, identity, device, names, known) for rule in rules.alerts]

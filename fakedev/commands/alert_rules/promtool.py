@@ -60,7 +60,7 @@ def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> d
             {
                 "interval": f"{SCRAPE_SECONDS}s",
                 "input_series": [
-                    {"series": series, "values": " ".join(_values(samples, scrapes))}
+                    {"series": series, "values": " ".join(series_values(samples, scrapes))}
                     for series, samples in each.series.items()
                 ],
                 "promql_expr_test": [_test(rule.number, place, scrapes) for rule in rules.alerts],
@@ -88,7 +88,7 @@ def _test(rule: int, place: int, scrapes: int) -> dict[str, Any]:
     return {"expr": first, "eval_time": f"{scrapes * SCRAPE_SECONDS}s", "exp_samples": []}
 
 
-def _values(samples: Sequence[tuple[int, str]], scrapes: int) -> Iterator[str]:
+def series_values(samples: Sequence[tuple[int, str]], scrapes: int) -> Iterator[str]:
     """Samples in promtool's notation: what a scrape lacks is stale once, then missing."""
     next_number = 0
     run, length = "", 0

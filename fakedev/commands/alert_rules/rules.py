@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fakedev.config.schema.documents import read_document
-from fakedev.config.schema.nodes import Listing, Node, Place, Report, Table
+from fakedev.config.schema.nodes import Listing, Node, Place, Report, Scalar, Table
 from fakedev.spec.units import parse_duration
 
 #: The most alert rules of a file that are tried.
@@ -91,7 +91,7 @@ def read_rules(text: str, file: str) -> RuleFile:
     report.raise_if_any()
     rules = [rule for group in groups for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in rules if "record" in rule}
-    alerts = []
+    alerts: list[AlertRule] = []
     for rule in rules:
         if "alert" in rule:
             number = len(alerts)
@@ -187,4 +187,7 @@ def _plain(node: Node) -> Any:
             for key, value in node.entries
             if not getattr(value, "is_null", False)
         }
-    return [_plain(each) for each in node.items] if isinstance(node, Listing) else node.text
+    if isinstance(node, Listing):
+        return [_plain(each) for each in node.items]
+    assert isinstance(node, Scalar)
+    return node.text

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
+from fakedev.exposition.identity import Identity
 from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
@@ -42,16 +43,21 @@ _VALUES: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
 }
 #: Errors that happen once are tried again and again, too: for rules that want more of them for some time.
 _AGAIN_SECONDS: Final = 60
+#: What comes and goes, with the seconds that it lasts: some counters count only returns.
+_FLAPPING: Final = {"link-down": 20}
 TICK_SECONDS: Final = 5
 SCRAPE_SECONDS: Final = 15
 #: A scrape that takes longer fails, as in Prometheus unless it is configured otherwise.
 _SCRAPE_TIMEOUT_SECONDS: Final = 10.0
 #: How long boards work before faults begin: until their temperatures are steady.
 BEGIN_SECONDS: Final = 300
-#: Work of trials without faults: what it is called, and its profile and memory.
+_IDLE: Final = "an idle board"
+#: Work of trials: what it is called, its profile, kind and memory.
 _WORK: Final = {
-    "an idle board": ("0:0:0", "0%"), "a busy board": ("88:8:60", "40%"), "a full board": ("100:0:0", "100%"),
-}  # fmt: skip
+    _IDLE: ("0:0:0", "compute", "0%"),
+    "a busy board": ("88:8:60", "compute", "40%"),
+    "a full board": ("100:0:0", "tensor", "100%"),
+}
 _BUSY: Final = "a busy board"
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
 _SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*+)(?:\{(.*)\})?[ \t]++(\S++)(?:[ \t]++-?[\d.]++)?[ \t]*+")
@@ -70,12 +76,13 @@ class Trial:
     kind: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     every_seconds: int = 0
+    duration_seconds: int = 0
 
     @property
     def fields(self) -> dict[str, object]:
         """The fault's fields, but for its device."""
-        every = {"every": format_duration(self.every_seconds)} if self.every_seconds else {}
-        return {"kind": self.kind, **self.values, **every}
+        times = {"every": self.every_seconds, "duration": self.duration_seconds}
+        return {"kind": self.kind, **self.values, **{key: format_duration(of) for key, of in times.items() if of}}
 
     @property
     def words(self) -> str:
@@ -117,6 +124,8 @@ def all_trials(codes: Iterable[int], cap_watts: float) -> list[Trial]:
             given = [{"watts": cap_watts}] if cap_watts else []
         again = [0] if kind.lasts and kind.name != "xid" else [0, _AGAIN_SECONDS]
         trials += [Trial(_BUSY, kind.name, values, every) for values in given for every in again]
+        if kind.name in _FLAPPING:
+            trials.append(Trial(_BUSY, kind.name, {}, _AGAIN_SECONDS, _FLAPPING[kind.name]))
     return trials
 
 
@@ -124,7 +133,7 @@ def scrape(
     identity: str,
     device: str,
     codes: Iterable[int],
-    wanted: Callable[[str], bool],
+    metrics: Collection[str] | None,
     labels: Mapping[str, str],
     last_seconds: float,
     progress: Callable[[float], None],
@@ -132,7 +141,7 @@ def scrape(
     """The series of all trials that boards of a type can have; faults begin at BEGIN_SECONDS.
 
     :param codes: further error codes that are tried.
-    :param wanted: whether a metric is kept.
+    :param metrics: those that are needed; None for all.
     :param labels: further labels of all series, as a scrape configuration adds them.
     :param progress: called with the share that is done, 0 to 1.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
@@ -141,7 +150,7 @@ def scrape(
     trials = all_trials(codes, probe.fleet.pools[0].device_type.power_limit_ends()[0])
     text = _configuration(identity, device, trials)
     configuration = load(None, Files(environ=os.environ), text=text)
-    fleet, shown = Fleet(configuration.fleet), configuration.identities["trials"]
+    fleet, shown = Fleet(configuration.fleet), _with_families(configuration.identities["trials"], metrics)
     found = [Scraped(trial) for trial in trials]
     nodes = list(fleet.roster.shown)
     pages = [Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), [node]) for node in nodes]
@@ -155,23 +164,31 @@ def scrape(
         if tick % each == 0:
             for node, page, scraped in zip(nodes, pages, found, strict=True):
                 add = {"job": "fakedev", "instance": f"{node.name}:9400"} | dict(labels)
-                _scrape(fleet, node, page, scraped, tick // each, wanted, add)
+                _scrape(fleet, node, page, scraped, tick // each, add)
         progress(tick / last)
     return [scraped for place, scraped in enumerate(found) if place not in impossible]
+
+
+def _with_families(identity: Identity, metrics: Collection[str] | None) -> Identity:
+    """The identity with the families that have some metrics; a counter of OpenMetrics adds to its family's name."""
+    if metrics is None:
+        return identity
+    kept = [each for each in identity.families if any(f"{name}_".startswith(f"{each.name}_") for name in metrics)]
+    return replace(identity, families=tuple(kept))
 
 
 def _configuration(identity: str, device: str, trials: Sequence[Trial]) -> str:
     """The configuration of a fleet with a node for each trial."""
     nodes = [f"trial-{number}" for number in range(len(trials))]
     pool = {"name": "trials", "nodes": nodes, "device": device, "devices-per-node": 2, "identity": identity}
-    base = []
-    for work, (profile, memory) in _WORK.items():
+    base: list[dict[str, object]] = []
+    for work, (profile, kind, memory) in _WORK.items():
         devices = [f"{node}/*" for node, trial in zip(nodes, trials, strict=True) if trial.work == work]
         # Each node has its own workload: what ends on one node goes on elsewhere.
-        named = enumerate(devices) if work != "an idle board" else ()
+        named = enumerate(devices) if work != _IDLE else ()
         base += [
-            {"name": f"work-{len(base)}-{number}", "devices": each, "profile": profile, "repeat": 0,
-             "metrics": {"memory": memory}, **_POD}
+            {"name": f"work-{len(base)}-{number}", "devices": each, "profile": profile, "kind": kind,
+             "repeat": 0, "metrics": {"memory": memory}, **_POD}
             for number, each in named
         ]  # fmt: skip
     tree = {
@@ -194,8 +211,7 @@ def _inject(fleet: Fleet, node: RosterNode, trial: Trial) -> bool:
 
 
 def _scrape(
-    fleet: Fleet, node: RosterNode, page: Page[RosterNode], scraped: Scraped, number: int,
-    wanted: Callable[[str], bool], labels: Mapping[str, str],
+    fleet: Fleet, node: RosterNode, page: Page[RosterNode], scraped: Scraped, number: int, labels: Mapping[str, str]
 ) -> None:
     """Add the samples of a page, and whether it could be scraped."""  # fmt: skip
     target = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
@@ -214,11 +230,10 @@ def _scrape(
             continue
         name, own, value = match.groups()
         scraped.names.add(name)
-        if wanted(name):
-            series = f"{name}{{{_joined(own or '', labels, target)}}}"
-            if series not in scraped.series:
-                scraped.labels.update(_LABEL.findall(series))
-            scraped.series.setdefault(series, []).append((number, value))
+        series = f"{name}{{{_joined(own or '', labels, target)}}}"
+        if series not in scraped.series:
+            scraped.labels.update(_LABEL.findall(series))
+        scraped.series.setdefault(series, []).append((number, value))
 
 
 def _joined(own: str, labels: Mapping[str, str], target: str) -> str:
