@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from fakedev.commands.alert_rules.command import most_showing_board
 from fakedev.commands.alert_rules.rules import seconds_of
 from fakedev.commands.main import main
 from tests.real.test_prometheus import asked, prometheus
 from tests.support.documents import alert_rules
-from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.processes import StartAsync
 
@@ -75,15 +73,13 @@ def shortened(rules: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.requires_program("prometheus")
-@pytest.mark.parametrize("file", alert_rules.IDENTITIES)
+@pytest.mark.parametrize("file", alert_rules.PAGES)
 @pytest_twisted.ensureDeferred
 async def test_fired_and_cleared(start_async: StartAsync, tmp_path: Path, file: str) -> None:
     """Each rule that a fault makes fire does so on the node with that fault, and on no healthy one; then it clears."""
     expected = {f"n{number}": row for number, row in enumerate(alert_rules.rows(file)) if row.fault}
     assert len(expected) > 2
-    identity = alert_rules.IDENTITIES[file]
-    identity = str(ROOT / identity) if "/" in identity else identity
-    nodes, board = ["well", *expected], most_showing_board(identity)
+    nodes, (identity, board) = ["well", *expected], alert_rules.PAGES[file]
     work = "profile: '88:8:60', repeat: 0, metrics: {memory: 40%}"
     base = ", ".join(f"{{name: w{node}, devices: {node}/*, {work}}}" for node in nodes)
     service = await serve(

@@ -10,11 +10,19 @@ from typing import Any, Final, NamedTuple
 
 from fakedev.commands.alert_rules.promtool import PromtoolError, check_rules, fired
 from fakedev.commands.alert_rules.rules import AlertRule, RuleFile, read_rules
-from fakedev.commands.alert_rules.trials import BEGIN_SECONDS, SCRAPE_SECONDS, Scraped, scrape
+from fakedev.commands.alert_rules.trials import (
+    BEGIN_SECONDS,
+    FULL,
+    SCRAPE_SECONDS,
+    Scraped,
+    quantities_of,
+    scrape,
+)
 from fakedev.commands.console import Progress, table, write_text
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Problem
+from fakedev.exposition.captured import read_page
 from fakedev.spec.fault_kinds import KINDS, Scope
 from fakedev.spec.units import format_duration
 
@@ -33,7 +41,7 @@ class Answer(NamedTuple):
     """What makes a rule fire.
 
     :ivar fires: trials with their seconds from the fault to the alert, the plainest first.
-    :ivar reason: why no fault does, or which work does without one; empty where faults do.
+    :ivar reason: why no fault does, or which work does without one; else empty.
     """
 
     rule: AlertRule
@@ -69,16 +77,22 @@ def faults_for(file: str, identity: str, device: str, labels: Sequence[str], *, 
 
 
 def most_showing_board(identity: str) -> str:
-    """The board on whose page an identity shows the most families."""
+    """The board of which an identity shows most, and has most quantities that it can show.
+
+    :raises ConfigurationError: when there is no such identity.
+    """
     shown: dict[str, int] = {}
     problem: ConfigurationError | None = None
     for board in _BOARDS:
         try:
-            _, page = sample_page(identity, board)
+            found, page = sample_page(identity, board)
         except ConfigurationError as error:
             problem = problem or error
             continue
-        shown[board] = sum(line.startswith("# TYPE") for line in page.splitlines())
+        has = quantities_of(board)
+        # Some rows are there only with a fault; boards of several tiles have further kinds of rows.
+        samples = ((name, each.label_names) for name, of in read_page(page).families.items() for each in of.samples)
+        shown[board] = len(set(samples)) + sum(row.quantity in has for family in found.families for row in family.rows)
     if problem is not None and not shown:
         raise problem
     return max(shown, key=shown.__getitem__)
@@ -111,10 +125,12 @@ def _answer(
     """  # fmt: skip
     fires = [(each, found[rule.number, place]) for place, each in enumerate(scraped) if (rule.number, place) in found]
     work = [each.trial.work for each, _ in fires if not each.trial.kind]
-    if work:
+    fires = [each for each in fires if each[0].trial.kind]
+    of_boards = any(_scope(each) is Scope.BOARD for each, _ in fires)
+    if work and not (work == [FULL] and of_boards):
         return Answer(rule, (), f"no fault is needed: {', '.join(work)} makes it fire")
     if fires:
-        return Answer(rule, sorted(fires, key=lambda each: _rank(*each)), "")
+        return Answer(rule, sorted(fires, key=lambda each: _rank(*each)), f"{FULL}, too" if work else "")
     wait = rule.for_seconds + rule.window_seconds
     missing = sorted(rule.metrics - names - {"ALERTS"})
     unknown = sorted(rule.labels - labels)
@@ -129,17 +145,22 @@ def _answer(
     return Answer(rule, (), reason)
 
 
+def _scope(scraped: Scraped) -> Scope:
+    return KINDS[scraped.trial.kind].scope
+
+
 def _rank(scraped: Scraped, seconds: float) -> tuple[int, int, int, float]:
     """Faults of boards before those of exporters, once before again and again, few values before many."""
     trial = scraped.trial
-    return _ORDER[KINDS[trial.kind].scope], trial.every_seconds, len(trial.values), seconds
+    return _ORDER[_scope(scraped)], trial.every_seconds, len(trial.values), seconds
 
 
 def _row(answer: Answer) -> dict[str, str]:
     shown = [f"{each.trial.words} ({seconds:.0f} s)" for each, seconds in answer.fires[:_SHOWN]]
     more = len(answer.fires) - _SHOWN
     also = ", ".join(shown[1:]) + (f", {more} more" if more > 0 else "")
-    return {"ALERT": answer.rule.name, "FAULT": shown[0] if shown else "-", "ALSO": also or answer.reason}
+    notes = "; ".join(each for each in (also, answer.reason) if each)
+    return {"ALERT": answer.rule.name, "FAULT": shown[0] if shown else "-", "ALSO": notes}
 
 
 def _as_json(answer: Answer) -> dict[str, Any]:

@@ -52,11 +52,12 @@ _SCRAPE_TIMEOUT_SECONDS: Final = 10.0
 #: How long boards work before faults begin: until their temperatures are steady.
 BEGIN_SECONDS: Final = 300
 _IDLE: Final = "an idle board"
+FULL: Final = "a full board"
 #: Work of trials: what it is called, its profile, kind and memory.
 _WORK: Final = {
     _IDLE: ("0:0:0", "compute", "0%"),
     "a busy board": ("88:8:60", "compute", "40%"),
-    "a full board": ("100:0:0", "tensor", "100%"),
+    FULL: ("100:0:0", "tensor", "100%"),
 }
 _BUSY: Final = "a busy board"
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
@@ -127,6 +128,13 @@ def all_trials(codes: Iterable[int], cap_watts: float) -> list[Trial]:
         if kind.name in _FLAPPING:
             trials.append(Trial(_BUSY, kind.name, {}, _AGAIN_SECONDS, _FLAPPING[kind.name]))
     return trials
+
+
+def quantities_of(device: str) -> frozenset[str]:
+    """The quantities that boards of a type have."""
+    configuration = load(None, Files(environ=os.environ), text=_configuration("dcgm", device, [Trial()]))
+    level = Fleet(configuration.fleet).state.levels["device"]
+    return frozenset(name for name in level.arrays if level.has(name, 0))
 
 
 def scrape(

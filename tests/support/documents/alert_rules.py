@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from fakedev.commands.alert_rules.command import Answer, answer, most_showing_board
+from fakedev.commands.alert_rules.command import Answer, answer
 from fakedev.commands.alert_rules.rules import read_rules
 from fakedev.spec.units import format_duration
 from tests.support.paths import DOCUMENTS, ROOT
 
 PAGE: Final = DOCUMENTS / "alert-rules.md"
 FOLDER: Final = ROOT / "etc" / "alert-rules"
-#: Rule file to the identity of its pages.
-IDENTITIES: Final = {
-    "dcgm.yml": "etc/alert-rules/dcgm-identity.yaml",
-    "nvidia-gpu-exporter.yml": "nvidia-gpu-exporter",
-    "amd-device-metrics.yml": "amd-device-metrics",
-    "xpumanager.yml": "xpumanager",
-    "xpumd.yml": "xpumd",
+#: Rule file to the identity of its pages, and their boards.
+PAGES: Final = {
+    "dcgm.yml": (str(FOLDER / "dcgm-identity.yaml"), "h100"),
+    "nvidia-gpu-exporter.yml": ("nvidia-gpu-exporter", "h100"),
+    "amd-device-metrics.yml": ("amd-device-metrics", "mi300x"),
+    "xpumanager.yml": ("xpumanager", "max-1550"),
+    "xpumd.yml": ("xpumd", "max-1550"),
 }
 #: What stays although the fault is over and the board was reset: the board stores it.
 STAYS: Final = frozenset((
@@ -39,8 +39,7 @@ class Row(NamedTuple):
 def answers(file: str) -> list[Answer]:
     """What makes the rules of a file fire."""
     rules = read_rules((FOLDER / file).read_text(encoding="utf-8"), file)
-    identity = str(ROOT / IDENTITIES[file]) if "/" in IDENTITIES[file] else IDENTITIES[file]
-    return answer(rules, identity, most_showing_board(identity), {}, lambda share: None)
+    return answer(rules, *PAGES[file], {}, lambda share: None)
 
 
 def table(file: str) -> str:
@@ -52,6 +51,7 @@ def table(file: str) -> str:
         if fires:
             fault, seconds = f"`{fires[0][0].trial.words}`", f"{fires[0][1]:.0f} s"
             clears = "never: the board stores it" if rule.name in STAYS else "yes"
+            fault += f"; {reason}" if reason else ""
         else:
             fault, seconds, clears = reason.replace(str(ROOT) + "/", ""), "-", "-"
         lines.append(f"| {rule.name} | {expression} | {waits} | {fault} | {seconds} | {clears} |")
@@ -63,12 +63,12 @@ def rows(file: str) -> list[Row]:
     page = PAGE.read_text(encoding="utf-8")
     text = page.partition(f"<!-- {file}: begin -->\n")[2].partition("<!--")[0]
     cells = [line.replace("\\|", "").split("|") for line in text.splitlines()[2:]]
-    return [Row(each[1].strip(), each[-4].strip().strip("`") if each[-3].strip() != "-" else "") for each in cells]
+    return [Row(each[1].strip(), each[-4].partition(";")[0].strip().strip("`") if each[-3].strip() != "-" else "") for each in cells]
 
 
 def with_tables(page: str) -> str:
     """The page with the tables as they are now."""
-    for file in IDENTITIES:
+    for file in PAGES:
         begin, end = f"<!-- {file}: begin -->\n", f"<!-- {file}: end -->"
         before, _, rest = page.partition(begin)
         _, found, after = rest.partition(end)
