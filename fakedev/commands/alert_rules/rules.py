@@ -183,11 +183,11 @@ def _plain(node: Node) -> Any:
     """A node as JSON; all scalars are texts, but for the numbers that promtool wants as such."""
     if isinstance(node, Table):
         return {
-            key.text: int(value.text) if key.text == "limit" and value.text.isdigit() else _plain(value)
+            key.text: int(value.text) if key.text == "limit" and isinstance(value, Scalar) and value.text.isdigit()
+            else _plain(value)
             for key, value in node.entries
             if not getattr(value, "is_null", False)
-        }
+        }  # fmt: skip
     if isinstance(node, Listing):
         return [_plain(each) for each in node.items]
-    assert isinstance(node, Scalar)
     return node.text

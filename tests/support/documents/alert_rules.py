@@ -63,7 +63,8 @@ def rows(file: str) -> list[Row]:
     page = PAGE.read_text(encoding="utf-8")
     text = page.partition(f"<!-- {file}: begin -->\n")[2].partition("<!--")[0]
     cells = [line.replace("\\|", "").split("|") for line in text.splitlines()[2:]]
-    return [Row(each[1].strip(), each[-4].partition(";")[0].strip().strip("`") if each[-3].strip() != "-" else "") for each in cells]
+    faults = [each[-4].partition(";")[0].strip().strip("`") if each[-3].strip() != "-" else "" for each in cells]
+    return [Row(each[1].strip(), fault) for each, fault in zip(cells, faults, strict=True)]
 
 
 def with_tables(page: str) -> str:
