@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from charts import Chart, Panel
+from heat_maps import HeatMap, HeatMaps
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -203,6 +204,39 @@ workloads: {{listen: []}}
     return Chart("A day: usage of H100s by minute (%)", panels, 24, 60.0, unit_seconds=3600)
 
 
+def day_of_64() -> HeatMaps:
+    """A day of 64 boards: four servers that train, one with a service, one with notebooks, two of a shared cluster."""
+    uses = ("training", "training", "training", "training", "inference", "notebook", "cluster", "cluster")
+    pools = "".join(
+        f"    - {{name: dgx-{number}, nodes: 1, device: h100, devices-per-node: 8, profile: {use}, identity: dcgm}}\n"
+        for number, use in enumerate(uses)
+    )
+    text = f"""
+version: 1
+fleet:
+  seed: 7
+  epoch: 0
+  tick: 15s
+  pools:
+{pools}web: []
+workloads: {{listen: []}}
+"""
+    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+    quantities = (("usage_ratio", 100.0, "usage %", (0, 100)), ("power_watts", 1.0, "power W", (50, 700)),
+                  ("temperature_celsius", 1.0, "core °C", (25, 65)))  # fmt: skip
+    found: list[list[list[float]]] = [[] for _ in quantities]
+    for tick in range(24 * 60 * 4):
+        fleet.advance()
+        if tick % 12 == 11:
+            for values, (name, factor, *_) in zip(found, quantities, strict=True):
+                values.append([factor * value for value in getattr(fleet, name).tolist()])
+    maps = [
+        HeatMap(label, list(zip(*values, strict=True)), ends)
+        for values, (_, _, label, ends) in zip(found, quantities, strict=True)
+    ]
+    return HeatMaps("A day of 64 H100s, every three minutes", maps, 24)
+
+
 def profiles_heat() -> Chart:
     """How devices with faults get warm, beside one without."""
     names = ("stable", "degrading", "faulty", "chaos")
@@ -217,6 +251,7 @@ PLOTS = {
     "power-throttle": power_throttle,
     "profiles": profiles,
     "day": day,
+    "day-of-64": day_of_64,
     "profiles-heat": profiles_heat,
 }
 

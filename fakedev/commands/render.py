@@ -141,7 +141,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
             raise no_node(name, fleet.roster, "node")
         nodes = [node]
     return [
-        Page(LabelCache(identity, DeviceSource(fleet, identity.shared_devices)), group)
+        Page(LabelCache(identity, DeviceSource.of(fleet, identity)), group)
         for identity, group in by_identity(nodes, configuration.identities)
     ]
 

@@ -28,6 +28,8 @@ def sample_page(
     instances: Sequence[str] = (),
     faults: Sequence[Mapping[str, object]] = (),
     facts: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_idle: bool = False,
 ) -> tuple[Identity, str]:
     """The page of a node of two boards, one idle and one fully busy for two minutes.
 
@@ -36,16 +38,18 @@ def sample_page(
     :param instances: the profiles of the instances that each board is divided into; empty for none.
     :param faults: in the form of the configuration.
     :param facts: of the boards, in place of those of their type.
+    :param is_idle: both boards are idle.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     pool: dict[str, object]
     pool = {"name": "sample", "nodes": ["node-1"], "device": device, "devices-per-node": 2, "identity": identity}
     pool |= {"mig": list(instances)} if instances else {}
     pool |= {"labels": dict(facts)} if facts else {}
+    work = {"name": "train", "devices": "*/1", "profile": "100:0:0", **_POD}
     tree = {
         "fleet": {"epoch": str(_EPOCH_SECONDS), "pools": [pool]},
         "web": [],
-        "workloads": {"listen": [], "base": [{"name": "train", "devices": "*/1", "profile": "100:0:0", **_POD}]},
+        "workloads": {"listen": [], "base": [] if is_idle else [work]},
         "faults": list(faults),
     }
     configuration = load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
@@ -53,5 +57,5 @@ def sample_page(
     for _ in range(_TICKS):
         fleet.advance()
     shown = configuration.identities["sample"]
-    page = Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.shown)
+    page = Page(LabelCache(shown, DeviceSource.of(fleet, shown)), fleet.roster.shown)
     return shown, page.render(fleet.shown).decode()

@@ -8,6 +8,7 @@ from hashlib import sha1
 from typing import Final
 
 _VERSION: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 #: The first branch of drivers with a CUDA (NVIDIA's table of CUDA toolkits and drivers), the latest first.
 _CUDA_OF_BRANCHES: Final = ((580, 13), (525, 12), (450, 11))
 #: What names of boards have in them, and their brand.
@@ -44,9 +45,21 @@ def _compute_number(version: str) -> str:
     return _packed(version, 65536, 1)
 
 
+def _only_number(text: str) -> str:
+    """The number in a text that has exactly one, as ``200`` of ``H200``; else an empty text."""
+    numbers = _NUMBER.findall(text)
+    return numbers[0] if len(numbers) == 1 else ""
+
+
+def _next(text: str) -> str:
+    """The number after a whole number, for exporters that count from 1; other texts stay."""
+    return str(int(text) + 1) if text.isdecimal() else text
+
+
 #: By the word after the bar; each is a function from a fact's text.
 CHANGES: Final[dict[str, Callable[[str], str]]] = {
     "": str, "upper": str.upper, "lower": str.lower, "dashed": lambda text: text.replace(" ", "-"),
+    "number": _only_number, "next": _next, "hex4": lambda text: text.lower().removeprefix("0x").zfill(4),
     "sha1_6": lambda text: sha1(text.encode(), usedforsecurity=False).hexdigest()[:6],
     "nvml": _nvml_version, "brand": _brand, "cuda_number": _cuda_number, "compute_number": _compute_number,
 }  # fmt: skip

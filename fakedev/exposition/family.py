@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from enum import Enum, auto
 from typing import Final
 from weakref import ref
 
@@ -17,6 +19,14 @@ from fakedev.sim.entities.state import Level, State
 
 #: The lowest number without a mask of 64 bits.
 _TOO_LARGE: Final = 2.0**63
+
+
+class _Doubt(Enum):
+    """Why some entities may not have a row."""
+
+    NONE_HAS_IT = auto()
+    QUANTITIES = auto()
+    FACT = auto()  # it may be no number
 
 
 class Family:
@@ -34,31 +44,36 @@ class Family:
         self.name = spec.name.encode()
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self.kinds = kinds
-        self._rows = spec.rows
-        self._levels = tuple(row.state_level for row in spec.rows)
-        self._units = tuple(UNITS[row.unit] for row in spec.rows)
-        self._needed = tuple(frozenset(row.needed) for row in spec.rows)
+        # Rows that differ in their labels only, as those of the dies of a board, are handled as one.
+        self._are_alike = len({replace(row, labels=()) for row in spec.rows}) == 1
+        self._rows = spec.rows[:1] if self._are_alike else spec.rows
+        self._levels = tuple(row.state_level for row in self._rows)
+        self._units = tuple(UNITS[row.unit] for row in self._rows)
+        self._needed = tuple(frozenset(row.needed) for row in self._rows)
         self.number = spec.number
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
         self._state: ref[State] | None = None
-        self._doubtful: Sequence[tuple[int, bool]] = ()
+        self._doubtful: Sequence[tuple[int, _Doubt]] = ()
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their rows in a state."""
         if self._state is None or self._state() is not state:
             self._state, self._doubtful = ref(state), self._find_doubtful_rows(state)
+        rows = None if self._are_alike else lines.rows
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
-        for number, can_be_there in self._doubtful:
-            if not can_be_there:
+        for number, doubt in self._doubtful:
+            if doubt is _Doubt.NONE_HAS_IT:
                 found.append((number, False))
             else:
                 row = self._rows[number]
                 level = state.levels[self._levels[number]]
+                if doubt is _Doubt.FACT and lines.are_numbers and lines.end <= level.count:
+                    continue
                 is_of_fact = bool(row.fact) and lines.numbers is not None
-                if is_of_fact and number not in lines.numbered_rows:
+                if is_of_fact and not (lines.numbered_rows if rows is None else number in lines.numbered_rows):
                     found.append((number, False))
                     continue
-                where = slice(None) if lines.rows is None else lines.rows == number
+                where = slice(None) if rows is None else rows == number
                 is_there = _is_there(level, row, self._needed[number], lines.positions[where])
                 if is_of_fact and lines.numbers is not None:
                     is_there = is_there & ~np.isnan(lines.numbers[where])
@@ -69,23 +84,25 @@ class Family:
             return NO_LINES
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         for number, is_there in found:
-            chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
+            chosen[slice(None) if rows is None else rows == number] = is_there
         return lines if chosen.all() else lines.only(chosen)
 
-    def _find_doubtful_rows(self, state: State) -> list[tuple[int, bool]]:
-        """The numbers of rows that some entities do not have in a state, and whether any can have it."""
-        rows: list[tuple[int, bool]] = []
+    def _find_doubtful_rows(self, state: State) -> list[tuple[int, _Doubt]]:
+        """The numbers of rows that some entities may not have in a state, and why."""
+        rows: list[tuple[int, _Doubt]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
             level = state.levels.get(self._levels[number])
             if level is None or not needed <= level.arrays.keys():
-                rows.append((number, False))
-            elif row.is_conditional or needed & level.present.keys():
-                rows.append((number, True))
+                rows.append((number, _Doubt.NONE_HAS_IT))
+            elif row.where or row.unless or needed & level.present.keys():
+                rows.append((number, _Doubt.QUANTITIES))
+            elif row.fact:
+                rows.append((number, _Doubt.FACT))
         return rows
 
     def values(self, lines: Lines, state: State) -> Floats:
         """The numbers of lines, in the units of their rows, shape (N,); all lines must be present."""
-        if lines.rows is None:
+        if lines.rows is None or self._are_alike:
             return self._shown(0, state, lines.positions, lines.numbers)
         values = np.empty(len(lines.rows))
         for number in np.unique(lines.rows).tolist():

@@ -6,11 +6,12 @@ Labels are templates over facts: ``nvidia{index}``, ``GPU-{uuid}``, ``0000{pci_a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from fakedev.exposition.page_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.fleet import MetricName
 
@@ -31,9 +32,15 @@ UNITS: Final[dict[str, float]] = {
     "mW": 1000.0,
     "ns": 1e9,
     "Hz": 1e6,
+    "ms": 1000.0,
+    "32B": 1.0 / 32,
 }
 #: Levels that are all devices if none has parts.
 _DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
+#: Levels with quantities of their own.
+_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES, PROCESS))
+#: Levels that may have no entity at a time, though devices have the quantities.
+_AT_TIMES: Final = frozenset(("part", "xid", PROCESS))
 #: Levels that are empty then.
 _NO_DEVICES: Final = frozenset(("part", "tile", "tiled"))
 
@@ -101,6 +108,8 @@ class RowSpec:
     :param between: two versions: ``fact`` is one, and only an entity whose version is at least the first and below the
         second has a row, which shows 0; empty for no such condition.
     :param without_it: what it shows for an entity that does not have the quantities; None: it has no row.
+    :param only: the name of a fact, and its values with which an entity may have the row; empty: with any value.
+    :param excepted: the same, and its values with which an entity has no row. The rows of a family have the same two.
     """
 
     quantity: str
@@ -118,6 +127,19 @@ class RowSpec:
     within: str = ""
     between: tuple[str, ...] = ()
     without_it: float | None = None
+    only: tuple[str, ...] = ()
+    excepted: tuple[str, ...] = ()
+
+    @property
+    def is_of_some(self) -> bool:
+        """Whether it depends on a fact who may have it."""
+        return bool(self.only or self.excepted)
+
+    def is_of(self, facts: Mapping[str, str]) -> bool:
+        """Whether an entity with some facts may have it."""
+        if self.excepted and facts.get(self.excepted[0], "") in self.excepted[1:]:
+            return False
+        return not self.only or facts.get(self.only[0], "") in self.only[1:]
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -130,6 +152,11 @@ class RowSpec:
     def state_level(self) -> str:
         """Its level of the state: ``link`` for ``link/5``, the links 5 of all devices."""
         return self.level.partition("/")[0]
+
+    @property
+    def is_of_one_link(self) -> bool:
+        """Whether it shows the links of one number, which a device with fewer links does not have."""
+        return self.level != self.state_level
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -218,8 +245,14 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows and family.rows[0].is_plain and family.rows[0].state_level not in LINK_QUANTITIES
+            if family.rows and family.rows[0].is_plain and family.rows[0].state_level not in _NOT_OF_DEVICES
         }
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether it shows processes, or their number."""
+        rows = [row for family in self.families for row in family.rows]
+        return any(row.level == PROCESS or COUNT in row.named for row in rows)
 
     @property
     def title(self) -> str:
@@ -227,8 +260,15 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families all of whose rows are conditional."""
-        return [family.name for family in self.families if all(row.is_conditional for row in family.rows)]
+        """Families all of whose rows are conditional, of some devices, of one link, or of levels that may be empty."""
+        return [
+            family.name
+            for family in self.families
+            if all(
+                row.is_conditional or row.is_of_some or row.is_of_one_link or row.state_level in _AT_TIMES
+                for row in family.rows
+            )
+        ]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:
         """Families that no entity has if only these quantities exist."""
@@ -243,7 +283,9 @@ def _can_exist(row: RowSpec, quantities: Collection[str]) -> bool:
     """Whether devices with these quantities, or their links, can have a row."""
     if row.state_level in LINK_QUANTITIES:
         return "links_up" in quantities
-    return set(row.needed) <= set(quantities)
+    if row.state_level in PAGE_QUANTITIES:
+        return True
+    return {FOLLOW_FROM.get(name, name) for name in row.needed} <= set(quantities)
 
 
 def without_parts(identity: Identity) -> Identity:

@@ -40,10 +40,12 @@ class RowKinds(NamedTuple):
 
     :ivar numbers: the number of each row's kind.
     :ivar are_of_one_level: whether all rows have the same entities.
+    :ivar are_of_page: whether a page has them once, not for each group.
     """
 
     numbers: tuple[int, ...]
     are_of_one_level: bool
+    are_of_page: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,16 @@ class Lines:
             return frozenset()
         has = ~np.isnan(self.numbers)
         return frozenset((np.zeros(len(has), dtype=np.int64) if self.rows is None else self.rows)[has].tolist())
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether each line shows a fact that is a number."""
+        return self.numbers is not None and not np.isnan(self.numbers).any()
+
+    @cached_property
+    def end(self) -> int:
+        """The first index that is larger than that of each line."""
+        return int(self.positions.max(initial=-1)) + 1
 
     @classmethod
     def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:

@@ -173,6 +173,8 @@ class Page(Generic[Group]):
         """Make the lines of families with some kinds of rows; sorted lines take three calls."""
         if kinds not in self._unsorted:
             lines = Lines.of([texts for texts in self._texts if texts is not None], kinds)
+            if kinds.are_of_page:
+                lines = lines.batches(len(kinds.numbers))[0]
             (self._unsorted if self._sorts else self._lines)[kinds] = lines
         elif kinds not in self._sorted:
             self._orders[kinds] = self._unsorted[kinds].order(self._orders.get(kinds))
@@ -189,6 +191,7 @@ class Page(Generic[Group]):
         The labels are those at the time of the call.
         """
         by_family = [(family, self._lines[family.kinds]) for family in self._families]
+        state = self._cache.completed(state)
         return rendered(self._parts(by_family, state), state, self._line_end(state))
 
     def render(self, state: State) -> bytes:

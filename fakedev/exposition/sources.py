@@ -9,7 +9,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from fakedev.exposition.identity import Identity, SharedDevices
+from fakedev.exposition.page_levels import MAX_PROCESSES, PageLevels
 from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.sim.entities.state import State
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import link_facts, port_facts, switch_facts
 
@@ -38,6 +40,9 @@ class Source(Protocol[Group]):
     def version(self, group: Group) -> object:
         """A value that changes with the facts and the members of a group."""
 
+    def completed(self, state: State) -> State:
+        """A state with the levels that only pages have: the same object for the same state."""
+
     def previous(self, group: Group) -> PreviousLabels[Group] | None:
         """The same group before the last reload; None if more than its :meth:`version` has changed."""
 
@@ -64,16 +69,28 @@ class DeviceSource:
     Levels: ``device``; ``held``, devices of pods; ``part``, instances of divided devices; ``whole``, undivided devices;
     ``unit``: undivided devices and instances, by device; ``repeated``: as ``unit``, each with the values of its device;
     ``tile``; ``tiled`` and ``single``, devices with tiles and without; ``xid``, error codes that devices have reported,
-    for each ``repeated``; ``peer``, a device with another one of its node; ``link``; ``link/5``, the links with that
-    number and the facts of their devices; ``port``, links as switches see them; ``switch``.
+    for each ``repeated``; ``xid/device``, the same for each device; ``peer``, a device with another one of its node;
+    ``link``; ``link/5``, the links with that number and the facts of their devices; ``port``, links as switches see
+    them; ``switch``; ``process``, workloads on devices; ``node``, with the facts that all its devices have; ``page``,
+    the same, of which a page shows only the first.
 
     :param shared: the rows of devices that several pods share.
+    :param has_processes: processes are shown.
     """
 
-    def __init__(self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST) -> None:
+    def __init__(
+        self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST, has_processes: bool = False
+    ) -> None:
         self._fleet = fleet
+        self._levels = PageLevels(fleet)
+        self._has_processes = has_processes
         self._shared = shared
         self._is_shared = shared is not SharedDevices.FIRST
+
+    @classmethod
+    def of(cls, fleet: Fleet, identity: Identity) -> DeviceSource:
+        """The devices as an identity shows them."""
+        return cls(fleet, identity.shared_devices, identity.has_processes)
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
         """The node's entities of a level."""
@@ -99,9 +116,23 @@ class DeviceSource:
                 return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
             case "held":
                 return [each for each in self._devices(group) if each[1].get("pod")]
-            case "xid" | "peer":
-                return self._xids(group) if level == "xid" else self._peers(group)
-        return self._connections(level, group)
+        return self._counted(level, group)
+
+    def _counted(self, level: str, node: RosterNode) -> Sequence[Entity]:
+        """What exporters count and list of the node's devices: error codes, pairs, processes, the node itself."""
+        match level:
+            case "xid":
+                return self._xids(self.entities("repeated", node))
+            case "xid/device":
+                return self._xids(self._devices(node))
+            case "peer":
+                return self._peers(node)
+            case "process":
+                facts = self._fleet.facts(node)
+                return [(place, {**facts[index], **own}) for place, index, own in self._levels.processes(node)]
+            case "node" | "page":
+                return [(0, _of_all(self._fleet.facts(node)))]
+        return self._connections(level, node)
 
     def _connections(self, level: str, node: RosterNode) -> Sequence[Entity]:
         """The node's links as devices or switches see them, or its switches."""
@@ -135,11 +166,11 @@ class DeviceSource:
         pairs = list(peers.of_node(node))
         return [(place, {**own, "peer": str(peer)}) for place, board, peer in pairs for own in facts[board]]
 
-    def _xids(self, node: RosterNode) -> list[Entity]:
-        """Error codes that the node's devices have reported; those of a divided device for each of its instances."""
+    def _xids(self, devices: Sequence[Entity]) -> list[Entity]:
+        """Error codes that devices have reported, with their facts."""
         return [
             (place, {**facts, "xid": str(code)})
-            for device, facts in self.entities("repeated", node)
+            for device, facts in devices
             for place, code in self._fleet.tallies.xids_of(device)
         ]
 
@@ -162,9 +193,14 @@ class DeviceSource:
             return [(position, _of_all(every)) for position, every in held]
         return [(position, facts) for position, every in held for facts in every]
 
-    def version(self, group: RosterNode) -> int:
-        """The version of the node's labels."""
-        return self._fleet.labels_version(group, is_shared=self._is_shared)
+    def version(self, group: RosterNode) -> object:
+        """The version of the node's labels, and its processes if they are shown."""
+        version = self._fleet.labels_version(group, is_shared=self._is_shared)
+        return (version, self._levels.version(group)) if self._has_processes else version
+
+    def completed(self, state: State) -> State:
+        """A state with the levels that only pages have."""
+        return self._levels.completed(state, self._has_processes)
 
     def previous(self, group: RosterNode) -> PreviousLabels[RosterNode] | None:
         """The node before the last reload, if its facts have not changed otherwise."""
@@ -196,6 +232,10 @@ def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
             return node.first
         case "unit" | "repeated":
             return None if roster.parts.count else node.first
+        case "node" | "page":
+            return 0
+        case "process":
+            return node.first * MAX_PROCESSES
         case "part" | "tile":
             return int(np.searchsorted(roster.parts.owners, node.first))
         case "link" | "port":

@@ -97,7 +97,7 @@ class Fleet:
         levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links), 0)
         #: Counts that exporters keep of what the devices report.
         self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
-        self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)
+        self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0, self.due_seconds(0))
         self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
     def _use(self, compiled: CompiledFleet) -> None:
@@ -176,7 +176,8 @@ class Fleet:
         self._labels.note(past[UNIT], levels[UNIT])
         if self.tallies.are_shown:
             conditions = self._relations.conditions
-            self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, conditions, end))
+            due = self.due_seconds(self.state.tick + 1)
+            self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, conditions, end, due))
             self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
         else:
             self.state = self.shown = self._state_of(self.state.tick + 1, levels)

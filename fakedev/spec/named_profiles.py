@@ -115,10 +115,10 @@ PROFILES: Final[Mapping[str, NamedProfile]] = {
     ),
     "wave": NamedProfile("a sine, one wave in 377 s", {"profile": "sine(50,40,377)"}),
     "degrading": NamedProfile(
-        "busy, in air that gets warmer by 3 degrees every 10 minutes, ten times, with single-bit errors",
+        "busy, in air that gets warmer by 4 degrees every 10 minutes, ten times, with single-bit errors",
         {"profile": "80:3"},
         faults=(
-            *_warmer(600, 3, 10),
+            *_warmer(600, 4, 10),
             {"kind": "ecc-single", "every": 600, "probability": 0.8, "start": 300},
         ),
     ),

@@ -120,6 +120,9 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "non_compute_errors_uncorrectable": "uncorrectable errors outside the compute engines",
     "memory_errors_correctable": "correctable (single-bit) memory errors",
     "memory_errors_uncorrectable": "uncorrectable (double-bit) memory errors",
+    "process_count": "workloads on the board, as exporters count processes",
+    "uptime_seconds": "how long the board's counters have counted",
+    "wall_seconds": "of a page or node: wall time of the tick that is shown, in seconds since 1970",
     "created_seconds": "wall time at which the counters began, in seconds since 1970",
 }
 

@@ -12,6 +12,8 @@ from typing import Final
 
 #: The number of reported error codes: of a device, and of each code that it reported.
 XIDS: Final = "xid_events"
+#: The wall time of the last of these reports, in seconds since 1970: of a device, and of each code that it reported.
+XID_TIMES: Final = "xid_last_wall_seconds"
 #: Clock events, in the order of their bits in ``throttle_reasons``.
 CLOCK_EVENTS: Final = (
     "gpu_idle", "clocks_setting", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
@@ -56,7 +58,7 @@ class Tally:
 
 def is_tally(base: str) -> bool:
     """Whether a name without window and interval is the name of a tally."""
-    return base in (XIDS, PEERS) or base in HEALTH or is_sampled(base)
+    return base in (XIDS, XID_TIMES, PEERS) or base in HEALTH or is_sampled(base)
 
 
 def is_sampled(base: str) -> bool:

@@ -38,20 +38,36 @@ SOURCE = re.compile(r"\[(?:C|S|P|L|D|F|V|X|M)\]|derived|chosen|guess|by definiti
 
 #: What the facts that this project was built on say of the boards: PCI device, memory in MiB.
 BOARDS = {
+    "a10-24gb": (0x2236, 23028),
     "a100-sxm4-40gb": (0x20B0, 40960),
     "a100-sxm4-80gb": (0x20B2, 81920),
+    "a30-24gb": (0x20B7, 24576),
+    "a800-sxm4-80gb": (0x20F3, 81920),
+    "amd-mi250x": (0x7408, 131072),
     "amd-mi300x": (0x74A1, 196608),
+    "amd-mi325x": (0x74A5, 262144),
+    "b200-sxm-180gb": (0x2901, 183359),
+    "gb200-186gb": (0x2941, 189471),
     "h100-sxm5-80gb": (0x2330, 81559),
     "h200-sxm-141gb": (0x2335, 143771),
+    "h800-sxm5-80gb": (0x2324, 81559),
     "intel-dg1": (0x4905, 3822),
     "intel-flex-170": (0x56C0, 14248),
+    "intel-gaudi-3": (0x1060, 131072),
     "intel-max-1550": (0x0BD5, 131072),
+    "l4-24gb": (0x27B8, 23034),
     "l40s-48gb": (0x26B9, 46068),
+    "p100-sxm2-16gb": (0x15F9, 16384),
+    "rtx-4000-ada-20gb": (0x27B2, 20475),
+    "rtx-4090-24gb": (0x2684, 24564),
     "t4-16gb": (0x1EB8, 15360),
     "v100-sxm2-16gb": (0x1DB1, 16384),
+    "v100-sxm2-32gb": (0x1DB5, 32768),
 }
 SHORT_NAMES = {
     "h100", "a100", "h200", "l40s", "t4", "v100", "dg1", "0x4905", "max-1550", "flex-170", "mi300x",
+    "l4", "a10", "a30", "rtx-4000-ada", "rtx-4090", "p100", "v100-32gb", "a800", "h800", "b200", "gb200",
+    "mi250x", "mi325x", "gaudi-3",
 }  # fmt: skip
 
 
@@ -152,12 +168,13 @@ class TestDevices:
         assert all(bound % page == 0 for bound in used)
 
     def test_memory_kind(self, device: dict[str, Any]) -> None:
-        """GDDR boards of NVIDIA show no memory temperature and drop the memory clock, HBM ones neither."""
+        """GDDR boards of NVIDIA show no memory temperature and drop the memory clock, HBM ones since Volta neither."""
         if device["facts"]["vendor"] != "NVIDIA":
             return
         low, high = device["ranges"]["memory_frequency_mhz"]
         hbm = device["facts"]["memory_type"] == "HBM"
-        assert hbm == ("memory_temperature_celsius" in device["ranges"])
+        has_sensor = hbm and device["facts"]["architecture"] != "pascal"
+        assert has_sensor == ("memory_temperature_celsius" in device["ranges"])
         assert hbm == (low == high)
 
     def test_dynamics(self, device: dict[str, Any]) -> None:

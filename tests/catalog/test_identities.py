@@ -13,7 +13,9 @@ from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import UNITS, Identity
 from fakedev.exposition.labels import Template
+from fakedev.exposition.page_levels import PAGE_QUANTITIES, PROCESS
 from fakedev.spec.quantities import KNOWN_QUANTITIES
+from fakedev.spec.tallies import tally_of
 from tests.support.identities import TITLES, loaded
 
 METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -23,6 +25,13 @@ FACTS = {
     *COMPUTED_FACTS, "uuid", "serial", "pci_address", "device_file",
     "product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type",
 }  # fmt: skip
+#: Levels of rows of the catalog.
+LEVELS = {
+    "device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link", "xid/device", PROCESS,
+    *PAGE_QUANTITIES,
+}  # fmt: skip
+#: Facts that only entities of some levels have.
+OF_LEVELS = {"tile", "link", "port", "switch", "mig_id", "mig_profile", "part_uuid"}
 
 
 @pytest.fixture(params=TITLES)
@@ -45,10 +54,10 @@ def test_rows(identity: Identity) -> None:
     """Rows show known quantities of devices in known units; each row has different labels."""
     for family in identity.families:
         for row in family.rows:
-            assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
+            assert {name for name in row.named if tally_of(name) is None} <= set(KNOWN_QUANTITIES), family.name
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
-            assert row.level in ("device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link")
+            assert row.level in LEVELS or row.state_level == "link"
         for row, other in combinations(family.rows, 2):
             assert row.excludes(other) or row.labels != other.labels, family.name
 
@@ -63,7 +72,7 @@ def test_labels(identity: Identity) -> None:
     for label in (*identity.labels, *of_rows, *of_levels):
         assert LABEL_NAME.fullmatch(label.name)
         assert not label.name.startswith("__")
-        facts = {*FACTS, "tile", "link", "port", "switch"}
+        facts = {*FACTS, *OF_LEVELS}
         assert label.optional or label.only_with in facts or set(Template.parse(label.value).facts) <= facts, label
     for family in identity.families:
         for row in family.rows:

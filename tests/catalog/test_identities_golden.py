@@ -309,3 +309,54 @@ class TestCollectd:
         missing = left_out(self.identity, "collectd_gpu_sysman_")
         assert missing
         assert not missing & {name for name, _, _ in declared(self.identity)}
+
+
+#: Endings of Prometheus' names by the units of OpenTelemetry.
+ENDINGS = {
+    "J": "_joules", "Hz": "_hertz", "By": "_bytes", "By/s": "_bytes_per_second", "W": "_watts", "Cel": "_celsius",
+}  # fmt: skip
+
+
+class TestXpumd:
+    """xpumd@2."""
+
+    identity = written("xpumd@2")
+    def metrics(self) -> dict[str, set[str]]:
+        """The labels of each metric of the daemon, by its name in Prometheus, without ``_total``."""
+        text = (GOLDEN / "intel-xpumd.metrics.csv").read_text(encoding="utf-8")
+        found = {}
+        for row in csv.DictReader(line for line in text.splitlines() if not line.startswith(('#', '"#'))):
+            ending = ENDINGS.get(row["unit"], "_ratio" if (row["unit"], row["type"]) == ("1", "Gauge") else "")
+            labels = {each.partition("=")[0].strip().replace(".", "_") for each in row["attributes"].split(";")}
+            found[row["name"].replace(".", "_") + ending] = labels
+        return found
+
+    def test_families_and_labels(self) -> None:
+        """Each family is a metric of the daemon with its attributes; those that are missing are named."""
+        metrics = self.metrics()
+        ours = {family["name"].removesuffix("_total"): family for family in self.identity["families"]}
+        assert set(ours) <= set(metrics)
+        assert set(metrics) - set(ours) == left_out(self.identity, "hw_") & set(metrics)
+        for name, family in ours.items():
+            for row in rows_of(family):
+                labels = set(row_labels(self.identity, row, with_pod=True))
+                assert labels <= metrics[name], name
+                assert metrics[name] - labels <= {"hw_memory_demand_paging"}, name
+
+    def test_words(self) -> None:
+        """Enumerations are in lower case, as the daemon writes them."""
+        values = {
+            (label["name"], label["value"])
+            for family in self.identity["families"]
+            for row in rows_of(family)
+            for label in row["labels"]
+            if "{" not in label["value"]
+        }
+        assert all(value == value.lower() for _, value in values)
+        categories = {value for name, value in values if name == "error_category"}
+        assert categories == {
+            "reset", "programming_errors", "driver_errors", "cache_errors", "non_compute_errors", "memory_errors"
+        }
+        reasons = {value for name, value in values if name == "com_intel_speed_throttle_reason"}
+        assert reasons == {"ave_pwr_cap", "thermal_limit", "psu_alert"}
+        assert {value for name, value in values if name == "statistic"} == {"min", "max"}

@@ -23,6 +23,7 @@ from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.labels import Template
 from fakedev.exposition.numbers import number_of
 from fakedev.exposition.page import Page
+from fakedev.exposition.page_levels import PAGE
 from fakedev.exposition.sources import DeviceSource, Entity
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
@@ -81,7 +82,7 @@ def has_row(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -
     is_left_out = row.where and not any(value_of(level, name, device) for name in row.where)
     is_left_out = is_left_out or any(value_of(level, name, device) for name in row.unless)
     is_left_out = is_left_out or (bool(row.fact) and math.isnan(fact_of(row, facts)))
-    return all(level.has(name, device) for name in row.needed) and not is_left_out
+    return row.is_of(facts) and all(level.has(name, device) for name in row.needed) and not is_left_out
 
 
 def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> float:
@@ -92,23 +93,24 @@ def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> 
         return row.constant
     value = sum(value_of(level, name, device) for name in (row.quantity, *row.plus))
     if row.bits:
-        return float(int(value) & row.bits != 0)
+        return float(int(value) & row.bits != 0) * UNITS[row.unit]
     return value / (value_of(level, row.per, device) if row.per else 1.0) * UNITS[row.unit]
 
 
 def sorted_rows(family: FamilySpec, source: DeviceSource, node: RosterNode) -> list[tuple[RowSpec, Entity]]:
-    """The rows of a family that a node's entities may have: entity by entity, row by row."""
+    """The rows of a family that a node's entities may have: entity by entity, row by row; of a page, only once."""
     found = [
         (place, number, row, entity)
         for number, row in enumerate(family.rows)
         for place, entity in enumerate(source.entities(row.level, node))
+        if row.level != PAGE or not node.first
     ]
     return [(row, entity) for _, _, row, entity in sorted(found, key=itemgetter(0, 1))]
 
 
 def page_of(fleet: Fleet, identity: Identity) -> str:
     """The page of a whole fleet."""
-    return Page(LabelCache(identity, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state).decode()
+    return Page(LabelCache(identity, DeviceSource.of(fleet, identity)), fleet.roster.nodes).render(fleet.state).decode()
 
 
 @pytest.mark.parametrize("title", IDENTITIES)
@@ -119,7 +121,7 @@ class TestEveryDevice:
         """With the declared types; a family is declared once."""
         fleet, identity = every_device(title)
         for node in fleet.roster.nodes:
-            page = Page(LabelCache(identity, DeviceSource(fleet)), [node]).render(fleet.state).decode()
+            page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), [node]).render(fleet.state).decode()
             seen = [
                 (sample.name, *sorted(sample.labels.items()))
                 for family in text_string_to_metric_families(page)
@@ -136,7 +138,8 @@ class TestEveryDevice:
         The rows of a node are in the order of its entities, of a level each.
         """
         fleet, identity = every_device(title)
-        levels, source = fleet.state.levels, DeviceSource(fleet)
+        source = DeviceSource.of(fleet, identity)
+        levels = source.completed(fleet.state).levels
         lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
         for family in identity.families:
             expected = [
@@ -150,9 +153,10 @@ class TestEveryDevice:
             assert next(lines).startswith(f"# HELP {family.name} ")
             assert next(lines) == f"# TYPE {family.name} {family.kind}"
             for value in expected:
-                name, _, rest = next(lines).partition("{")
-                number = float(rest.rpartition("} ")[2].split()[0])
-                assert name == family.name
+                line = re.fullmatch(r"(\w+)(?:\{.*\})? (\S+)(?: \d+)?", next(lines))
+                assert line is not None
+                assert line[1] == family.name
+                number = float(line[2])
                 digits = family.number.value
                 assert abs(number - value) <= DIGITS[digits] + abs(value) * SHARES.get(digits, 0) + 1e-9
         assert list(lines) == []
@@ -171,7 +175,10 @@ class TestEveryDevice:
         fleet, identity = every_device(title)
         of_pods = tuple(f"{family.name}{{" for family in identity.families if family.rows[0].level == "held")
         shows_pods = any("{pod}" in label.value for label in identity.labels_on("device"))
-        every = [line for line in page_of(fleet, identity).splitlines() if not line.startswith("#")]
+        of_no_device = tuple(family.name for family in identity.families if family.rows[0].level in ("node", "page"))
+        every = [
+            line for line in page_of(fleet, identity).splitlines() if not line.startswith(("#", *of_no_device))
+        ]
         assert all('"train-0"' in line for line in every if line.startswith(of_pods))
         rows = [line for line in every if not line.startswith(of_pods)]
         with_pod = [line for line in rows if '"train-0"' in line]
@@ -234,7 +241,7 @@ class TestNvidiaGpuExporter:
         pool = "{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}"
         fleet, identity = made(pool, "all")
         own = {f"nvidia_smi_{each}" for each in ("pci_device", "pci_bus", "serial")}
-        facts = {family.name for family in identity.families if family.rows[0].fact} - own
+        facts = {family.name for family in identity.families if family.rows[0].fact} - own - {"nvidia_smi_name"}
         assert len(facts) > 25
         ours, theirs = (
             {name: float(value) for name, value in re.findall(r"^(\w+)\{.*\} (\S+)$", page, re.MULTILINE)}

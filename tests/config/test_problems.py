@@ -62,7 +62,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         (pool(node_name='"x{}-"'), ["f.yaml:1: node-name: 'x0-' is no node name: at most 253 letters, digits, '.', '_' and '-', the first and the last no sign"]),
         (pool(nodes="[x]", node_name='"y{}"'), ["f.yaml:1: node-name: is for a number of nodes, and these have names"]),
         (pool(nodes="100000", devices_per_node="1024"), ["f.yaml:1: the fleet has 102400000 devices so far: at most 1000000"]),
-        (pool(device="rtx4090"), ["f.yaml:1: no device type 'rtx4090': fakedev devices lists all; a file of your own is named by its path"]),
+        (pool(device="gtx1080"), ["f.yaml:1: no device type 'gtx1080': fakedev devices lists all; a file of your own is named by its path"]),
         (pool(device="h10"), ["f.yaml:1: no device type 'h10'; did you mean 'h100'? fakedev devices lists all; a file of your own is named by its path"]),
         (pool(identity="dcgm@9"), ["f.yaml:1: no identity 'dcgm@9': the last release that is known is 4.6.0-4.8.3; did you mean 'dcgm'? fakedev identities lists all; a file of your own is named by its path"]),
         (pool(device="none.yaml"), ["f.yaml:1: the device type none.yaml: no such file"]),

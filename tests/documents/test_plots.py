@@ -14,8 +14,8 @@ from tests.support.paths import ROOT
 
 PLOTS = ROOT / "doc" / "plots"
 NAMES = [
-    "day.svg", "drawn-values.svg", "job.svg", "power-throttle.svg", "profiles-heat.svg", "profiles.svg",
-    "thermal-throttle.svg", "value-functions.svg",
+    "day-of-64.svg", "day.svg", "drawn-values.svg", "job.svg", "power-throttle.svg", "profiles-heat.svg",
+    "profiles.svg", "thermal-throttle.svg", "value-functions.svg",
 ]  # fmt: skip
 
 

@@ -35,6 +35,8 @@ def test_the_same_product(product: str, name: str) -> None:
         ("NVIDIA-H200-141GB-HBM3e", 143360, "h200-sxm-141gb"),
         ("Custom H100", 0, "h100-sxm5-80gb"),
         ("Tesla-V100", 16160, "v100-sxm2-16gb"),
+        ("Tesla-V100", 32510, "v100-sxm2-32gb"),
+        ("NVIDIA-B200-192GB-HBM3e", 196608, "b200-sxm-180gb"),
     ],
 )
 def test_the_same_model(product: str, memory_mib: int, name: str) -> None:
@@ -46,9 +48,9 @@ def test_the_same_model(product: str, memory_mib: int, name: str) -> None:
 @pytest.mark.parametrize(
     ("product", "memory_mib", "name"),
     [
-        ("NVIDIA-B200-192GB-HBM3e", 196608, "h200-sxm-141gb"),
+        ("NVIDIA-B300-288GB-HBM3e", 294912, "gb200-186gb"),
         ("NVIDIA RTX A6000", 49140, "l40s-48gb"),
-        ("NVIDIA B200", 0, "h200-sxm-141gb"),
+        ("NVIDIA B300", 0, "gb200-186gb"),
     ],
 )
 def test_an_unknown_product(product: str, memory_mib: int, name: str) -> None:

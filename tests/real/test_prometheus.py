@@ -34,12 +34,23 @@ IDENTITIES = [
     ("xpumanager", "flex-170", "intel-xpumanager-1.3.DERIVED.prom", set()),
     ("collectd", "flex-170", "collectd-gpu-sysman.DERIVED.prom", set()),
     ("dcgm@3.0", "a100", "dcgm-exporter-3.0-a100-idle-mig-disabled.0.prom", DCGM),
+    ("dcgm@3.2.5", "a100", "", DCGM),
+    ("dcgm@3.3.7", "a100", "", DCGM),
+    ("dcgm@4.4.1-4.6.0", "h100", "", DCGM),
+    ("dcgm@main", "h100", "", DCGM),
+    ("nvidia-gpu-exporter@1-nvml", "h200", "", {
+        "metric name should not include type 'histogram'",
+        'non-counter metrics should not have "_total" suffix',
+        'non-histogram and non-summary metrics should not have "_count" suffix',
+    }),
+    ("dcgm-fake@2026.01", "h100", "", {"label names should be written in 'snake_case' not 'camelCase'"}),
     ("dcgm@4.8.3", "h100", "dcgm-exporter-4.8.3.DERIVED-default-2xH100.prom", DCGM),
     ("run-ai", "h100", "", {"label names should be written in 'snake_case' not 'camelCase'"}),
     ("xpumd", "max-1550", "", set()),
     (
         "amd-device-metrics", "mi300x", "",
         {
+            "metric name should not include type 'counter'",
             'non-counter metrics should not have "_total" suffix',
             'non-histogram and non-summary metrics should not have "_count" suffix',
         },
@@ -47,12 +58,13 @@ IDENTITIES = [
     (
         "nvidia-gpu-exporter", "h100", "",
         {
+            "metric name should not include type 'histogram'",
             'non-counter metrics should not have "_total" suffix',
             'non-histogram and non-summary metrics should not have "_count" suffix',
         },
     ),
     ("neuron", "h100", "", set()),
-    ("tpu", "h100", "", {"no help text", 'non-counter metrics should not have "_total" suffix'}),
+    ("tpu", "h100", "", {'non-counter metrics should not have "_total" suffix'}),
     (
         "gaudi", "h100", "",
         {

@@ -11,12 +11,17 @@ import pytest
 
 from fakedev.sim.entities.state import Level
 from tests.support.board_checks import BoardRules
-from tests.support.calibration import catalog_type
+from tests.support.calibration import catalog_names, catalog_type
 from tests.support.faulty_fleets import busy
-from tests.support.invariants import TICKS, random_days
+from tests.support.invariants import POOLS, TICKS, random_days
 
 #: Devices times ticks, of all lengths of ticks together.
 DEVICE_TICKS = 200_000
+
+
+def test_every_board() -> None:
+    """The days have boards of every type of the catalog."""
+    assert {catalog_type(name).name for name in POOLS} == set(catalog_names())
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ _REGULATED: Final = 0.2
 #: How far a board may pass its shutdown temperature, in kelvins.
 _OVER_SHUTDOWN: Final = 1.0
 #: How near heat holds a board to a temperature, in kelvins.
-_HELD_WITHIN: Final = 0.5
+_HELD_WITHIN: Final = 1.5
 _CLOCK: Final = "core_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
 _LINKS: Final = ("pcie_tx", "pcie_rx", "fabric_tx", "fabric_rx")

@@ -48,6 +48,7 @@ class Point(NamedTuple):
 
 
 CAPTURE, TABLES = "nvidia-smi -q of one board", "nvidia-smi tables in public issues"
+SMI, ROCM_SMI = "nvidia-smi tables in public repositories", "rocm-smi tables in public repositories"
 SWEEP = "a DCGM sweep of one board"
 #: How near a clock has to be that was computed from a throughput, in steps of 15 MHz; as a share.
 CLOCK_TOLERANCE = 0.01
@@ -90,7 +91,42 @@ POINTS = (
     Point("v100", "context, 0 % usage", CONTEXT, "a table in a public issue", 53),
     Point("v100", "100 % usage, spinning", (("hung", 100),), "that board", 66),
     Point("mi300x", "dense bf16 GEMM, 782 TFLOP/s", TENSOR, "MAMF finder", 750, None, None, 1360),
+    Point("l4", "idle", (), "nvidia-smi -q, and a scrape of dcgm-exporter", 16.4, 32, None, 210),
+    Point("l4", "context, 0 % usage", CONTEXT, f"{SMI}: 35 to 37 W", 36, None, None, 2040),
+    Point("l4", "100 % usage", COMPUTE, SMI, 71, 58),
+    Point("a10", "idle", (), CAPTURE, 15.65, 33),
+    Point("a10", "context, 0 % usage", CONTEXT, f"{SMI}: 54 to 58 W", 56),
+    Point("a10", "91 % usage", (("compute", 91),), SMI, 148, 49, is_wanted=False),
+    Point("a30", "idle", (), f"{SMI}: 27 to 35 W", 30, 31),
+    Point("rtx-4000-ada", "idle", (), f"{SMI}: 4 to 12 W", 10, 34),
+    Point("rtx-4000-ada", "context, 0 % usage", CONTEXT, "dcgm-exporter", 40.98, 48, None, 2310),
+    Point("rtx-4090", "idle", (), f"{SMI}: 13 to 20 W", 16, 33, None, 210),
+    Point("rtx-4090", "context, 0 % usage", CONTEXT, SMI, 65, 36),
+    Point("rtx-4090", "90 to 100 % usage", COMPUTE, f"{SMI}: 362 and 435 W", 398, 60),
+    Point("p100", "idle", (), f"{SMI}: 25 to 40 W", 32, 30),
+    Point("p100", "context, 0 % usage", CONTEXT, SMI, 50),
+    Point("p100", "82 % usage", (("compute", 82),), SMI, 214, 49),
+    Point("p100", "99 % usage, another board", (("compute", 99),), SMI, 196, 49, is_wanted=False),
+    Point("v100-32gb", "idle", (), CAPTURE, 39.78, 38, 34, 135, inlet_celsius=33.4),
+    Point("v100-32gb", "88 % usage", (("compute", 88),), SMI, 183, 60, is_wanted=False),
+    Point("a800", "idle", (), f"{SMI}: 55 to 62 W", 58, 28),
+    Point("h800", "idle", (), CAPTURE, 74.71, 35, 44, 345),
+    Point("h800", "context, 0 % usage", CONTEXT, f"{SMI}: 115 to 124 W", 119),
+    Point("b200", "idle", (), "an hour's log of two boards", 144, 30, None, 120),
+    Point("b200", "context, 0 % usage", CONTEXT, f"{SMI}: 187 to 197 W", 192, 32),
+    Point("b200", "dense bf16 GEMM, 1745 TFLOP/s", TENSOR, "MAMF finder", 1000, None, None, 1548),
+    Point("gb200", "idle", (), "dcgm-exporter", 166, 27, None, 120),
+    Point("mi250x", "idle", (), f"{ROCM_SMI}, MI250 series: 82 to 102 W", 92, 39, None, 800),
+    Point("mi325x", "idle", (), ROCM_SMI, 140, 39, None, 131),
+    Point("mi325x", "dense bf16 GEMM, 831 TFLOP/s", TENSOR, "AMD, at 1000 W", 1000, None, None, 1435),
+    Point("gaudi-3", "idle", (), "hl-smi", 226, 36.5),
+    Point("gaudi-3", "dense bf16 GEMM, 1289 TFLOP/s", TENSOR, "MAMF finder", 900, None, None, 1322),
 )  # fmt: skip
+
+
+def catalog_names() -> tuple[str, ...]:
+    """The names of all device types of the catalog."""
+    return tuple(file.removesuffix(".yaml") for file in Files(environ={}).catalog_names("devices"))
 
 
 def catalog_type(name: str) -> DeviceType:

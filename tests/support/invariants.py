@@ -34,7 +34,7 @@ from tests.support.divided_devices import of_parts_and_devices
 from tests.support.link_checks import of_link_steps, of_links
 
 #: Catalog type to the boards of a node, and how often they have MIG instances: profiles to choose from.
-_POOLS: Final = {
+POOLS: Final = {
     "h100": (8, ("3g.40gb", "2g.20gb", "1g.10gb", "1g.20gb", "7g.80gb")),
     "h200": (8, ("3g.71gb", "2g.35gb", "1g.18gb", "7g.141gb")),
     "a100": (8, ("3g.20gb", "2g.10gb", "1g.5gb", "7g.40gb")),
@@ -46,6 +46,20 @@ _POOLS: Final = {
     "t4": (4, ()),
     "dg1": (2, ()),
     "flex-170": (2, ()),
+    "l4": (2, ()),
+    "a10": (2, ()),
+    "a30": (4, ("2g.12gb", "1g.6gb", "1g.6gb", "1g.6gb+me", "4g.24gb")),
+    "rtx-4000-ada": (2, ()),
+    "rtx-4090": (2, ()),
+    "p100": (8, ()),
+    "v100-32gb": (2, ()),
+    "a800": (4, ()),
+    "h800": (4, ()),
+    "b200": (4, ("3g.90gb", "2g.45gb", "1g.23gb", "1g.45gb", "7g.180gb")),
+    "gb200": (4, ()),
+    "mi250x": (4, ()),
+    "mi325x": (4, ()),
+    "gaudi-3": (8, ()),
 }
 #: Seconds of a tick to the share of device-ticks that have it.
 TICKS: Final = {1.0: 0.55, 0.25: 0.15, 10.0: 0.15, 60.0: 0.15}
@@ -114,7 +128,7 @@ class Found:
 def pools_text(rng: Random, nodes: int) -> str:
     """Pools of all device types, some divided, some in a ring, some in warm air."""
     pools = []
-    for name, (devices, profiles) in _POOLS.items():
+    for name, (devices, profiles) in POOLS.items():
         more = ""
         if rng.random() < 0.2:
             more += f", inlet: {rng.choice((5, 18, 35, 45))}"

@@ -13,6 +13,7 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
+from fakedev.exposition.page_levels import NODE, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.naming import device_facts
 from fakedev.sim.entities.roster import Roster
@@ -25,6 +26,8 @@ _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.
 _OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "tiled", "single", "held")
+#: Levels of rows that no device has.
+_OF_OTHERS: Final = (*PAGE_QUANTITIES, PROCESS)
 #: Levels of rows that each instance of a divided device has.
 _OF_INSTANCES: Final = ("part", "unit", "repeated", "xid")
 
@@ -42,20 +45,27 @@ def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Pla
     nodes = sum(len(pool.nodes) for pool in pools)
     if nodes < 2:
         return
-    used = facts_shown(identity.labels)
     own = {name for pool in pools for node in pool.nodes for name in node.facts}
     types = [source for pool in pools for source in (pool.device_type.facts, pool.facts)]
     devices = [device.facts for pool in pools for device in pool.devices.values()]
     fixed = {name for source in (*types, *devices) for name in source}
-    if used & ((set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)):
-        return
-    if len({pool.name for pool in pools}) == nodes and "pool" in used:
-        return
-    report.problem(
-        place,
-        f"{identity.title} has no label that distinguishes its {nodes} nodes: their series would be the same on "
-        "/metrics; give it a label with {node}",
-    )
+    distinguishing = (set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)
+    if len({pool.name for pool in pools}) == nodes:
+        distinguishing.add("pool")
+    of_nodes = {
+        (*identity.labels_on(NODE), *row.labels)
+        for family in identity.families
+        for row in family.rows
+        if row.level == NODE
+    }
+    for labels in (identity.labels, *sorted(of_nodes, key=str)):
+        if not facts_shown(labels) & distinguishing:
+            report.problem(
+                place,
+                f"{identity.title} has no label that distinguishes its {nodes} nodes: their series would be the same "
+                "on /metrics; give it a label with {node}",
+            )
+            return
 
 
 def facts_shown(labels: Iterable[LabelSpec]) -> frozenset[str]:
@@ -102,7 +112,7 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
     has = frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
     rows = [(family.name, row) for family in loaded.identity.families for row in family.rows]
-    shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile")]
+    shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile", PROCESS)]
     missing = [(family, quantity) for family, named in shown for quantity in named if quantity not in has]
     for family, quantity in dict.fromkeys(missing):
         at = loaded.quantity_places.get(quantity, place)
@@ -117,12 +127,22 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
 
 
 def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:
-    """Reports when two devices of a node would have the same labels."""
+    """Reports when two devices of a node would have the same labels, or two processes of a device."""
+    for family in identity.families:
+        for row in family.rows:
+            if row.level == PROCESS and "pid" not in facts_shown((*identity.labels_on(PROCESS), *row.labels)):
+                report.problem(
+                    place,
+                    f"{family.name}: processes of a device would have the same series: {identity.title} has no label "
+                    "that distinguishes them; give it a label with {pid}",
+                )
+                return
     if pool.devices_per_node < 2:
         return
     for node in _distinct_nodes(pool)[:1]:
         every = [device_facts(0, pool, node, index) for index in range(pool.devices_per_node)]
-        own = dict.fromkeys(row.labels for family in identity.families for row in family.rows)
+        rows = [row for family in identity.families for row in family.rows if row.level not in _OF_OTHERS]
+        own = dict.fromkeys(row.labels for row in rows)
         for labels in [(*identity.labels, *each) for each in own]:
             same = _first_same(labels, every)
             if same is not None:

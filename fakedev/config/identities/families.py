@@ -16,6 +16,7 @@ from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
 from fakedev.exposition.numbers import version_number
+from fakedev.exposition.page_levels import PAGE, PAGE_QUANTITIES, PROCESS
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.quantities import quantity_in_file
 
@@ -24,8 +25,8 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
-    "device", "held", "xid", "peer", "part", "unit", "repeated", "whole", "tile", "tiled", "single", "node", "link",
-    "port", "switch", "workload",
+    "device", "held", "xid", "xid/device", "peer", "part", "unit", "repeated", "whole", "tile", "tiled", "single",
+    "link", "port", "switch", PROCESS, *PAGE_QUANTITIES,
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
@@ -72,6 +73,10 @@ def checked_label(name: str) -> str:
 
 def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Report) -> None:
     """Reports labels given twice on a line, and rows that would be the same series."""
+    levels = {row.level for row in family.rows}
+    if PAGE in levels and len(levels) > 1:
+        others = ", ".join(sorted(levels - {PAGE}))
+        report.problem(place, f"{family.name}: rows of the level page stand alone: put those of {others} elsewhere")
     seen: dict[tuple[str, frozenset[tuple[str, str]]], list[RowSpec]] = {}
     for row in family.rows:
         names = Counted(label.name for label in (*identity.labels_on(row.level), *row.labels))
@@ -95,16 +100,36 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
         report.tried(values.place_of("name"), "", checked_metric, name)
     if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
         report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
-    rows = tuple(read_row(row, quantities, report) for row in values["rows"])
+    rows = [each for row in values["rows"] for each in numbered_rows(row, quantities, report)]
     if not rows and (values["quantity"] or values["fact"] or values["constant"] is not None):
-        rows = (read_row(values, quantities, report),)
+        rows = numbered_rows(values, quantities, report)
+    only, excepted = (_texts_of_a_fact(values, key, name, report) for key in ("only", "except"))
     return FamilySpec(
         name=name,
         kind=values["type"] or "gauge",
         help=values["help"] or "",
         number=values["format"] or NumberFormat.GO,
-        rows=rows,
+        rows=tuple(replace(row, only=only, excepted=excepted) for row in rows),
     )
+
+
+def _texts_of_a_fact(values: Values, key: str, name: str, report: Report) -> tuple[str, ...]:
+    """The fact by which devices have a family or not, and its texts; empty where that depends on none."""
+    facts = values[key].items()
+    if len(facts) > 1:
+        report.problem(values.place_of(key), f"{name}: {key}: give one fact, not {', '.join(values[key])}")
+    return next(((fact, *texts) for fact, texts in facts), ())
+
+
+def numbered_rows(values: Values, quantities: dict[str, Place], report: Report) -> list[RowSpec]:
+    """A row, or in its place the rows of the things that it numbers."""
+    row = read_row(values, quantities, report)
+    rows = [row]
+    for label, count in values["numbered"].items():
+        report.tried(values.place_of("numbered"), "", checked_label, label)
+        own = [LabelSpec(label, str(number)) for number in range(count)]
+        rows = [replace(each, labels=(*each.labels, number)) for each in rows for number in own]
+    return rows
 
 
 def read_row(
@@ -160,8 +185,8 @@ def _check_versions(versions: Sequence[str], fact: str) -> None:
 
 
 def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
-    """Reports quantities that links and switches have not."""
-    known = LINK_QUANTITIES.get(row.state_level, ())
+    """Reports quantities that links and switches, or pages and nodes, have not."""
+    known = {**LINK_QUANTITIES, **PAGE_QUANTITIES}.get(row.state_level, ())
     for name in row.named if known else ():
         if name not in known:
             hint = did_you_mean(name, known) or f"there is {', '.join(known)}"

@@ -76,6 +76,14 @@ _WITHIN: Final = Key(
 _SHOWN: Final = (_CONSTANT, _FACT, _BETWEEN, _ELSE, _BITS, _PLUS, _PER, _UNIT)
 _CONDITIONS: Final = (_REQUIRES, _WHERE, _UNLESS, _WITHIN)
 
+_NUMBERED: Final = Key(
+    "numbered", MapOf(Integer(1, 64), words="mapping of a label to a count"),
+    "Of several things of which the device has one value: a row for each, with its number, from 0, in this label.",
+    default={}, default_words="one row",
+)  # fmt: skip
+
+_TEXTS_OF_A_FACT: Final = MapOf(ListOf(Text(), 1), words="mapping of a fact to a list of texts")
+
 ROW = Section(
     "identity.families.rows",
     (
@@ -84,6 +92,7 @@ ROW = Section(
         Key("level", Text(), "The level of entities that have a row.", default="device"),
         *_CONDITIONS,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=()),
+        _NUMBERED,
     ),
     doc="A row of a family for each entity.",
 )
@@ -102,6 +111,12 @@ FAMILY = Section(
         *_SHOWN,
         *_CONDITIONS,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=()),
+        _NUMBERED,
+        Key("only", _TEXTS_OF_A_FACT, "Devices have it only with one of these texts in this fact.", default={}),
+        Key(
+            "except", _TEXTS_OF_A_FACT, "Devices with one of these texts in this fact have it not.", default={},
+            field="excepted",
+        ),
         Key(
             "rows",
             ListOf(ROW, 1, words="list of rows"),

@@ -280,7 +280,7 @@ class Pages:
     def _labels_of(self, identity: Identity) -> LabelCache[RosterNode]:
         if identity not in self._labels:
             shown = identity if self.fleet.roster.parts.count else without_parts(identity)
-            source = DeviceSource(self.fleet, identity.shared_devices)
+            source = DeviceSource.of(self.fleet, identity)
             self._labels[identity] = LabelCache(shown, source, self._previous_labels.pop(identity, None))
         return self._labels[identity]
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.arrays import Air, Exponents, Lag, OfTypes, as_few
-from fakedev.sim.entities.randomness import Floats, Keys, uniform
+from fakedev.sim.entities.randomness import Draws, Floats, Keys, uniform
 from fakedev.sim.entities.state import Mask, Positions
 from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import DIRECT_QUANTITIES
@@ -70,9 +70,10 @@ class PowerSensor:
     """
 
     def __init__(self, noise: Floats, step: Floats, seed: int, keys: Keys) -> None:
-        self._seed, self._keys = seed, keys
+        self._draws = Draws(seed, keys, "power noise")
         self._noise = as_few(noise) if noise.any() else None
-        self._per_watt = np.divide(1.0, step, out=np.zeros(len(step)), where=step > 0) if step.any() else None
+        #: Steps by watt, 0 without steps.
+        self._per_watt = as_few(np.divide(1.0, step, out=np.zeros(len(step)), where=step > 0)) if step.any() else None
 
     def shown(self, watts: Floats, most: Floats, tick: int) -> Floats:
         """The power in a tick with its fluctuation, as the sensor resolves it.
@@ -84,12 +85,14 @@ class PowerSensor:
         """
         if self._noise is not None:
             widest = self._noise * watts
-            room = np.clip(most - watts, _NOISE_AT_LIMIT * widest, widest)
-            noise = 2.0 * uniform(self._seed, self._keys, "power noise", tick) - 1.0
-            watts = np.minimum(watts + room * noise, np.maximum(watts, most))
+            room = np.minimum(np.maximum(most - watts, _NOISE_AT_LIMIT * widest), widest)
+            watts = np.minimum(watts + room * (2.0 * self._draws.uniform(tick) - 1.0), np.maximum(watts, most))
         if self._per_watt is None:
             return watts
-        return np.divide(np.rint(watts * self._per_watt), self._per_watt, out=watts.copy(), where=self._per_watt > 0)
+        steps: Floats = np.rint(watts * self._per_watt)
+        if isinstance(self._per_watt, float):
+            return steps / self._per_watt
+        return np.divide(steps, self._per_watt, out=watts.copy(), where=self._per_watt > 0)
 
 
 class Coefficients:
@@ -101,6 +104,7 @@ class Coefficients:
     :param keys: random keys of the boards, shape (B,): they decide the spread between boards of one type.
     :ivar low, high: ends of the types' ranges; 0 for quantities without one.
     :ivar has: boards with a range of a quantity.
+    :ivar shown: quantities with a range of any board.
     :ivar resting_mhz, memory_resting_mhz: clocks without work.
     :ivar step_ratio: a step of the clock as a share of the highest.
     :ivar throttling_celsius: how far over the slowdown temperature a board gets that heat takes all its clock from.
@@ -125,6 +129,7 @@ class Coefficients:
         self.high = {name: np.array([each.high for each in found])[which] for name, found in ranges.items()}
         self.has = {name: np.array([name in each.ranges for each in types])[which] for name in DIRECT_QUANTITIES}
         self.span = {name: self.high[name] - low for name, low in self.low.items()}
+        self.shown = frozenset(name for name, has in self.has.items() if has.any())
         self.memory_bytes_per_second = of_types.number("memory_bytes_per_second")
         self.links = {
             "transfer": of_types.number("pcie_bytes_per_second"),

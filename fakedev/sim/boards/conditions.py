@@ -85,7 +85,8 @@ class Setting:
 
     A flag that is None is set on no board.
 
-    :ivar inlet_celsius, power_limit_watts: as shown.
+    :ivar inlet_celsius: without the drift of the rooms over the day.
+    :ivar power_limit_watts: as shown.
     :ivar room_watts: what the power limit leaves to work and raised clocks; infinite where no limit applies.
     :ivar full_mhz: the highest core clock that is allowed.
     :ivar locked: boards that a locked clock keeps below their highest clock.
@@ -145,15 +146,15 @@ class Setting:
             shares={link: unless_changed(share, ones) for link, share in given.items() if share is not None},
         )
 
-    def at(self, boards: Coefficients, wall_seconds: float) -> Self:
-        """The setting at a time of the day: the rooms drift.
+    def inlet_at(self, boards: Coefficients, wall_seconds: float) -> Floats:
+        """The inlet temperatures at a time of the day: the rooms drift.
 
         :param wall_seconds: in seconds since 1970.
         """
         if boards.drift_celsius is None:
-            return self
+            return self.inlet_celsius
         wave = math.cos((wall_seconds - _WARMEST_SECONDS) * (2.0 * math.pi / _DAY_SECONDS))
-        return replace(self, inlet_celsius=self.inlet_celsius + boards.drift_celsius * wave)
+        return self.inlet_celsius + boards.drift_celsius * wave
 
     def limit_traffic(self, traffic: dict[str, Floats], maxima: Mapping[str, Floats]) -> None:
         """Limit traffic to what impaired links carry.

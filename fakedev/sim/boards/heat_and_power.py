@@ -30,6 +30,7 @@ _LEAST_KELVINS: Final = 1e-9
 def temperature(
     boards: Coefficients,
     setting: Setting,
+    inlet: Floats,
     name: str,
     power: Floats,
     before: Mapping[str, Floats] | None,
@@ -39,10 +40,11 @@ def temperature(
 
     A core that reaches the shutdown temperature within the tick switches its board off there, and gets no warmer.
 
+    :param inlet: the temperature of the air.
     :param power: of the board; for the memory that of :func:`memory_warming`.
     """
     at_no_power, by_watt = boards.heat[name]
-    level = setting.inlet_celsius + setting.resistance * (at_no_power + by_watt * power)
+    level = inlet + setting.resistance * (at_no_power + by_watt * power)
     if setting.forced_celsius is not None and name == _CORE:
         level = np.where(np.isnan(setting.forced_celsius) | (power <= 0.0), level, setting.forced_celsius)
     lagged = _lagged(setting, name, level, before, seconds)
@@ -52,20 +54,26 @@ def temperature(
 
 
 def throttling(
-    boards: Coefficients, setting: Setting, share: Floats, before: Mapping[str, Floats] | None, seconds: float
+    boards: Coefficients,
+    setting: Setting,
+    inlet: Floats,
+    share: Floats,
+    before: Mapping[str, Floats] | None,
+    seconds: float,
 ) -> tuple[Floats, Floats]:
     """What heat leaves of the highest clock where a board would get too warm, and the temperature that it is held at.
 
     Heat is a power limit: that at which the core is at the temperature at the end of the tick. The more of its power a
     board has to lose, the warmer it is held, from the slowdown temperature up to the hardware's slowdown.
 
+    :param inlet: the temperature of the air.
     :param share: what the work draws, from :func:`work_share`.
     """
     at_no_power, by_watt = boards.heat[_CORE]
 
     def room(level: Floats) -> Floats:
         """What the power may be over that of an idle board, for a level of the temperature."""
-        rise = (level - setting.inlet_celsius) / setting.resistance - at_no_power
+        rise = (level - inlet) / setting.resistance - at_no_power
         return rise / by_watt - boards.idle_watts
 
     steady = fitting(boards, room(boards.slowdown), share)

@@ -122,7 +122,8 @@ class Boards:
         :param before: the quantities a tick ago; None at the start, which is a steady state.
         """
         boards, engines = self.coefficients, self.engines
-        setting = self._setting.at(boards, moment.wall_seconds)
+        setting = self._setting
+        inlet = setting.inlet_at(boards, moment.wall_seconds)
         made, works = engines.busy(work)
         awake = works if work.contexts is None else works | work.contexts
         share = heat_and_power.work_share(boards, work)
@@ -134,18 +135,21 @@ class Boards:
             "throttled_power": limited_mean,
         }
 
+        def temperature(name: str, watts: Floats) -> Floats:
+            return heat_and_power.temperature(boards, setting, inlet, name, watts, before, seconds)
+
         def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats]:
+            """Mean clock, throttling, how far the clock is raised, power and core temperature, with these ratios."""
             clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds)
             raised = boards.raised(clock)
             drawn = heat_and_power.board_power(boards, share, clock, raised)
             drawn = boards.sensor.shown(drawn, setting.power_limit_watts, moment.tick)
-            warming = heat_and_power.warming_power(drawn, before)
-            core = heat_and_power.temperature(boards, setting, "temperature_celsius", warming, before, seconds)
+            core = temperature("temperature_celsius", heat_and_power.warming_power(drawn, before))
             return clock, throttles, raised, drawn, core
 
         clock, throttles, raised, drawn, core = powered()
         if (core > boards.slowdown).any():
-            heated, held = heat_and_power.throttling(boards, setting, share, before, seconds)
+            heated, held = heat_and_power.throttling(boards, setting, inlet, share, before, seconds)
             # Where the hardware has taken over, the driver leaves the clock to it.
             is_heated = (core > held) & (ratios["throttled_hardware"] == 1.0)
             ratios["throttled_thermal"] = np.where(is_heated, heated, 1.0)
@@ -162,7 +166,12 @@ class Boards:
         moves = engines.moving(traffic) | is_raised
         memory_load = heat_and_power.memory_load(boards, traffic)
         warming = heat_and_power.memory_warming(boards, memory_load, heat_and_power.warming_power(drawn, before))
-        memory = heat_and_power.temperature(boards, setting, "memory_temperature_celsius", warming, before, seconds)
+        shown_by_some: dict[str, Callable[[], Floats]] = {
+            "memory_temperature_celsius": lambda: temperature("memory_temperature_celsius", warming),
+            "memory_power_watts": lambda: heat_and_power.memory_power(boards, memory_load, drawn),
+            "video_frequency_mhz": lambda: boards.video_mhz(raised),
+            "fan_speed_ratio": lambda: heat_and_power.fan_speed(boards, setting, core, before, seconds),
+        }
         return {
             **made,
             **throttles,
@@ -172,19 +181,16 @@ class Boards:
             "core_frequency_mean_mhz": clock,
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": np.where(moves, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz),
-            "video_frequency_mhz": boards.video_mhz(raised),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
-            "memory_power_watts": heat_and_power.memory_power(boards, memory_load, drawn),
             "temperature_celsius": core,
             "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
             "temperature_margin_celsius": boards.operating_celsius - core,
-            "memory_temperature_celsius": memory,
-            "inlet_temperature_celsius": setting.inlet_celsius,
-            "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
+            "inlet_temperature_celsius": inlet,
             "performance_state": np.where(awake | is_raised, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
             "lost": lost,
+            **{name: shown() for name, shown in shown_by_some.items() if name in boards.shown},
         }
 
     def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:

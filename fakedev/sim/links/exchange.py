@@ -256,5 +256,5 @@ def _nodes_of(layout: LinkLayout, devices: Mask) -> list[Positions]:
     members = np.flatnonzero(devices)
     firsts, sizes = np.unique(layout.nodes[members], return_index=True, return_counts=True)[1:]
     return [
-        members[firsts[sizes == size]] + np.arange(size)[:, np.newaxis] for size in np.unique(sizes).tolist()
+        members[firsts[sizes == size]] + np.arange(size)[:, np.newaxis] for size in sorted(set(sizes.tolist()))
     ]

@@ -68,12 +68,14 @@ class Xids:
         self._places: dict[tuple[int, int], int] = {}
         self._of_device: dict[int, list[int]] = {}
         self._total: Floats = _NOTHING
+        self._last: Floats = _NOTHING
         self._windows = {seconds: self._window(seconds) for seconds in windows}
 
-    def note(self, reports: Sequence[Report], lost: Mask | None, now: float) -> Positions:
+    def note(self, reports: Sequence[Report], lost: Mask | None, now: float, wall_seconds: float) -> Positions:
         """Count the reports of a tick at its end.
 
         :param lost: devices that were lost before: they report nothing.
+        :param wall_seconds: the wall time of the tick, in seconds since 1970.
         :returns: the device of each new pair.
         """
         fresh: list[int] = []
@@ -83,6 +85,8 @@ class Xids:
             reporting = devices if lost is None else devices[~lost[devices]]
             entities = np.array([self._place(device, code, fresh) for device in reporting.tolist()], dtype=np.int64)
             self._total = self._counted(self._total, entities)
+            self._last = self._longer(self._last).copy()
+            self._last[entities] = wall_seconds
             for window in self._windows.values():
                 window.note(now, entities)
         if fresh:
@@ -107,6 +111,10 @@ class Xids:
         counts = self._windows[window_seconds].counts if window_seconds else self._total
         return self._longer(counts)
 
+    def last_times(self) -> Floats:
+        """The wall time of the last report of each pair, in seconds since 1970: shape (E,)."""
+        return self._longer(self._last)
+
     def _window(self, seconds: float) -> Window[Positions]:
         return Window(seconds, _NOTHING, self._counted)
 
@@ -125,7 +133,7 @@ class Xids:
         stays = np.flatnonzero(moves.new_of[self.devices] >= 0)
         new_of = np.full(len(self.codes), -1, dtype=np.int64)
         new_of[stays] = np.arange(len(stays))
-        self._total = self.counts(0.0)[stays]
+        self._total, self._last = self.counts(0.0)[stays], self.last_times()[stays]
         for window in self._windows.values():
             window.move(lambda places: new_of[places[new_of[places] >= 0]], self._longer(window.counts)[stays])
         self.devices = moves.new_of[self.devices[stays]]

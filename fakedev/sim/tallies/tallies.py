@@ -18,7 +18,7 @@ from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.tallies.counts import ClockEvents, Xids
 from fakedev.sim.tallies.health_checks import Health, Peers
-from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
+from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XID_TIMES, XIDS, Tally, is_sampled
 
 #: The levels of error codes that devices have reported, and of pairs of devices.
 XID_LEVEL: Final = "xid"
@@ -62,12 +62,14 @@ class Tallies:
         }
 
     def note(
-        self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
-    ) -> Positions:
+        self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float,
+        wall_seconds: float,
+    ) -> Positions:  # fmt: skip
         """Count the reports of a tick at its end.
 
         :param level: the true level of the devices.
         :param before: the same a tick ago.
+        :param wall_seconds: the wall time of the tick, in seconds since 1970.
         :returns: devices with a new entity.
         """
         if not self._tallies:
@@ -82,10 +84,11 @@ class Tallies:
         # Drivers of other vendors report no such code.
         reports = [Report(devices[self._reports[devices]], code) for devices, code in reported]
         if before is None or "lost" not in before.arrays:
-            return self._xids.note(reports, None, now)
+            return self._xids.note(reports, None, now, wall_seconds)
         gone = before.arrays["lost"] > 0
         fallen = fallen_off(level.arrays, before, conditions.lost)
-        return self._xids.note([*reports, Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF)], gone, now)
+        reports.append(Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF))
+        return self._xids.note(reports, gone, now, wall_seconds)
 
     def shown(self, levels: Levels, exporter_faults: Sequence[Fault] = ()) -> Levels:
         """Levels with the tallies, also those of lost devices."""
@@ -101,6 +104,10 @@ class Tallies:
             if tally.base == XIDS:
                 counts = self._xids.counts(tally.within_seconds)
                 values, has = np.bincount(self._xids.devices, counts, self._count).astype(np.float64), self._reports
+            elif tally.base == XID_TIMES:
+                values = np.zeros(self._count)
+                np.maximum.at(values, self._xids.devices, self._xids.last_times())
+                has = self._reports & (values > 0)
             elif tally.base in HEALTH:
                 values, has = findings[tally.base], self._reports
             else:
@@ -123,14 +130,15 @@ class Tallies:
 
     def _level_of_xids(self, device: Level) -> Levels:
         """The level of reported codes; codes are hidden with the tallies of their device."""
-        names = [each for each in self._tallies if each.base == XIDS]
+        names = [each for each in self._tallies if each.base in (XIDS, XID_TIMES)]
         if not names:
             return {}
         owners = self._xids.devices
         arrays: dict[str, Floats] = {}
         for each in names:
             of_device = device.arrays[each.name][owners]
-            arrays[each.name] = np.where(np.isnan(of_device), of_device, self._xids.counts(each.within_seconds))
+            own = self._xids.last_times() if each.base == XID_TIMES else self._xids.counts(each.within_seconds)
+            arrays[each.name] = np.where(np.isnan(of_device), of_device, own)
         present = {each.name: device.present[each.name][owners] for each in names}
         return {XID_LEVEL: Level(len(owners), arrays, present)}
 

@@ -25,16 +25,11 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED
 from tests.support.board_checks import changed, check_level, check_step
-from tests.support.calibration import catalog_type
+from tests.support.calibration import catalog_names, catalog_type
 from tests.support.examples import examples
 from tests.support.fleets import BOARD, pool_of, start
 
-CATALOG = [
-    catalog_type(name)
-    for name in (
-        "h100", "h200", "a100", "a100-80gb", "l40s", "t4", "v100", "dg1", "max-1550", "flex-170", "mi300x",
-    )
-]  # fmt: skip
+CATALOG = [catalog_type(name) for name in catalog_names()]
 KINDS = [*WORK_KINDS, "odd"]
 SHARES = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
 LAGS = st.sampled_from([0.0, 0.3, 3.0]) | st.floats(0.01, 100)

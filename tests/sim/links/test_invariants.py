@@ -115,7 +115,8 @@ class AnyLinks(RuleBasedStateMachine):
         has = layout.counts > 0
         for name in (*RATES, *CARRIED, *COUNTED):
             together = np.bincount(layout.owners, weights=links.arrays[name], minlength=len(has))
-            assert np.allclose(together[has], devices.arrays[name][has], rtol=1e-9, atol=1e-6), name
+            # Of terabytes that come and go some millionths of a byte are left.
+            assert np.allclose(together[has], devices.arrays[name][has], rtol=1e-9, atol=1e-3), name
         most = links.arrays["link_bytes_per_second_max"] * (1 + 1e-9)
         assert all((links.arrays[name] <= most).all() for name in RATES)
         there = has & (devices.arrays["lost"] == 0)

@@ -39,6 +39,9 @@ WHY: Final = {
     "metric names should be written in 'snake_case' not 'camelCase'": (
         "names in `mW`", "the exporter writes the unit so",
     ),
+    "metric name should not include type 'histogram'": (
+        "`remapped_rows_histogram`", "the exporter names metrics after nvidia-smi's columns",
+    ),
     "no help text": ("no help", "the exporter gives none, or none is known"),
 }  # fmt: skip
 

@@ -1,0 +1,233 @@
+"""Rows of the page itself, of its nodes, and of processes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.exposition.label_cache import LabelCache
+from fakedev.exposition.page import Page
+from fakedev.exposition.page_levels import MAX_PROCESSES
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.entities.state import State
+from fakedev.sim.fleet import Fleet
+from tests.support.faulty_fleets import inject
+from tests.support.fleets import MIB, advance, start, stop
+
+IDENTITY = """
+name: own
+labels: [{name: gpu, value: "{node}/{index}"}]
+labels-of-levels: {page: [], node: [{name: host, value: "{node}"}]}
+families:
+  - {name: up, level: page, type: gauge, help: "Up.", constant: 1, format: go}
+  - {name: seen_seconds, level: page, type: gauge, help: "Seen.", quantity: wall_seconds, format: go-whole}
+  - name: modes
+    type: gauge
+    help: "Modes."
+    format: go
+    rows:
+      - {level: page, constant: 1, labels: [{name: mode, value: a}]}
+      - {level: page, constant: 2, labels: [{name: mode, value: b}]}
+  - {name: gpus, level: node, type: gauge, help: "GPUs.", fact: "{device_count}", format: go}
+  - {name: model, type: gauge, help: "Model.", fact: "{product_name|number}", format: go}
+  - {name: dies, type: gauge, help: "Dies.", quantity: usage_ratio, format: go, numbered: {die: 2}}
+  - {name: new, type: gauge, help: "New.", constant: 1, format: go, except: {architecture: [turing]}}
+  - {name: old, type: gauge, help: "Old.", constant: 1, format: go, only: {architecture: [turing, volta]}}
+  - {name: used, type: gauge, help: "Used.", quantity: memory_used_bytes, format: go}
+  - {name: processes, type: gauge, help: "Processes.", quantity: process_count, format: go}
+  - name: process_used
+    type: gauge
+    help: "Used by a process."
+    format: go
+    rows:
+      - level: process
+        quantity: memory_used_bytes
+        labels: [{name: pid, value: "{pid}"}, {name: name, value: "{process}"}]
+"""
+
+
+class Own:
+    """A fleet with that identity.
+
+    :param pool: further keys of the pool.
+    """
+
+    def __init__(
+        self, folder: Path, pool: str = "nodes: [n, m], device: h200, devices-per-node: 2", of: str = IDENTITY
+    ) -> None:
+        (folder / "own.yaml").write_text(of)
+        text = f"fleet: {{epoch: 1700000000, pools: [{{name: p, identity: {folder}/own.yaml, {pool}}}]}}"
+        self._configuration = load(None, Files(environ={}), text=text)
+        self.fleet = Fleet(self._configuration.fleet)
+        identity = self._configuration.identities["p"]
+        self._page = Page(LabelCache(identity, DeviceSource.of(self.fleet, identity)), self.fleet.roster.nodes)
+
+    def lines(self, family: str, state: State | None = None) -> list[str]:
+        """The lines of a family on the page of all nodes, in their order; the state is the present one by default."""
+        page = self._page.render(state or self.fleet.shown).decode()
+        return re.findall(rf"^{family}[{{ ].*$", page, re.MULTILINE)
+
+    def used(self, gpu: str) -> tuple[float, list[float]]:
+        """The used memory of a device, and that of each process on it."""
+        (device,) = [float(line.split()[-1]) for line in self.lines("used") if f'"{gpu}"' in line]
+        return device, [float(line.split()[-1]) for line in self.lines("process_used") if f'"{gpu}"' in line]
+
+
+def test_of_a_page(tmp_path: Path) -> None:
+    """They are there once, whatever number of nodes the page has, all rows of a family."""
+    own = Own(tmp_path)
+    own.fleet.advance()
+    assert own.lines("up") == ["up 1"]
+    assert own.lines("seen_seconds") == ["seen_seconds 1.700000001e+09"]
+    assert own.lines("modes") == ['modes{mode="a"} 1', 'modes{mode="b"} 2']
+
+
+def test_of_a_node(tmp_path: Path) -> None:
+    """Once for each node, with the facts that all its devices have."""
+    assert Own(tmp_path).lines("gpus") == ['gpus{host="n"} 2', 'gpus{host="m"} 2']
+
+
+@pytest.mark.parametrize(("device", "number"), [("h200", " 200"), ("t4", " 4"), ("h100", None)])
+def test_the_only_number_in_a_text(tmp_path: Path, device: str, number: str | None) -> None:
+    """A text with none or several has no number, and its device no row."""
+    found = Own(tmp_path, f"nodes: [n], device: {device}, devices-per-node: 1").lines("model")
+    assert found == ([] if number is None else [f'model{{gpu="n/0"}}{number}'])
+
+
+def test_numbered_rows(tmp_path: Path) -> None:
+    """A row for each of several alike things, with the value of the device."""
+    own = Own(tmp_path, "nodes: [n], device: h200, devices-per-node: 2")
+    assert own.lines("dies") == [f'dies{{gpu="n/{gpu}",die="{die}"}} 0' for gpu in (0, 1) for die in (0, 1)]
+
+
+@pytest.mark.parametrize(("device", "has"), [("t4", "old"), ("v100", "both"), ("h200", "new")])
+def test_families_of_some_devices(tmp_path: Path, device: str, has: str) -> None:
+    """By a fact of the device."""
+    own = Own(tmp_path, f"nodes: [n], device: {device}, devices-per-node: 1")
+    assert bool(own.lines("old")) == (has in ("old", "both"))
+    assert bool(own.lines("new")) == (has in ("new", "both"))
+
+
+class TestProcesses:
+    """A workload on a device is a process there."""
+
+    def test_they_hold_the_memory_of_their_device(self, tmp_path: Path) -> None:
+        """Together all of it; with names, and numbers that stay when others come and go."""
+        own = Own(tmp_path)
+        start(own.fleet, "n/0,n/1", "40:0:0", name="a")
+        second = start(own.fleet, "n/0", "30:0:0", name="b")
+        own.fleet.advance()
+        assert own.lines("processes") == [
+            f'processes{{gpu="{gpu}"}} {count}' for gpu, count in (("n/0", 2), ("n/1", 1), ("m/0", 0), ("m/1", 0))
+        ]
+        device, processes = own.used("n/0")
+        assert len(processes) == 2
+        assert device - 4 * MIB < sum(processes) <= device
+        before = {line.split()[0] for line in own.lines("process_used")}
+        assert len({re.findall(r'pid="(\d+)"', line)[0] for line in before}) == 3
+        stop(own.fleet, second)
+        own.fleet.advance()
+        assert {line.split()[0] for line in own.lines("process_used")} == {x for x in before if 'name="b"' not in x}
+
+    def test_one_that_ends_on_another_node_moves_no_other(self, tmp_path: Path) -> None:
+        """The rows of the others stay, with their values."""
+        own = Own(tmp_path)
+        first = start(own.fleet, "n/0", "20:0:0", name="a")
+        start(own.fleet, "m/1", "60:0:0", name="b")
+        own.fleet.advance()
+        before = own.used("m/1")[1]
+        stop(own.fleet, first)
+        own.fleet.advance()
+        assert own.used("n/0")[1] == []
+        assert own.used("m/1")[1] == before
+        assert len(before) == 1
+
+    def test_on_instances_of_a_device(self, tmp_path: Path) -> None:
+        """A workload on two instances is one process of their board."""
+        own = Own(tmp_path, "nodes: [n], device: h200, devices-per-node: 1, mig: [1g.18gb, 1g.18gb]")
+        start(own.fleet, "n/0/*", "50:0:0", name="a")
+        own.fleet.advance()
+        assert own.lines("processes") == ['processes{gpu="n/0"} 1']
+        device, (process,) = own.used("n/0")
+        assert device - 4 * MIB < process <= device
+
+    def test_a_lost_device_lists_none(self, tmp_path: Path) -> None:
+        """As it shows nothing else."""
+        own = Own(tmp_path, "nodes: [n], device: h200, devices-per-node: 2")
+        start(own.fleet, "n/0", "50:0:0", name="a")
+        start(own.fleet, "n/1", "50:0:0", name="b")
+        own.fleet.advance()
+        inject(own.fleet, kind="lost", devices="n/0")
+        advance(own.fleet, 2)
+        assert [re.findall('name="(.)"', line) for line in own.lines("process_used")] == [["b"]]
+        assert own.lines("processes") == ['processes{gpu="n/1"} 1']
+
+    def test_their_device(self, tmp_path: Path) -> None:
+        """Their other quantities are those of their device; they were created when they began."""
+        of = IDENTITY + """
+  - name: process_watts
+    type: gauge
+    help: "Power of the device of a process."
+    format: go
+    rows: [{level: process, quantity: power_watts, labels: [{name: pid, value: "{pid}"}]}]
+  - name: process_created
+    type: gauge
+    help: "Start of a process."
+    format: go-whole
+    rows: [{level: process, quantity: created_seconds, labels: [{name: pid, value: "{pid}"}]}]
+  - {name: watts, type: gauge, help: "Power.", quantity: power_watts, format: go}
+"""
+        own = Own(tmp_path, of=of)
+        advance(own.fleet, 5)
+        start(own.fleet, "n/1", "40:0:0", name="a")
+        advance(own.fleet, 3)
+        (watts,) = [line.split()[-1] for line in own.lines("watts") if "n/1" in line]
+        assert [line.split()[-1] for line in own.lines("process_watts")] == [watts]
+        assert [line.split()[-1] for line in own.lines("process_created")] == ["1.700000005e+09"]
+
+    def test_on_a_page_that_holds(self, tmp_path: Path) -> None:
+        """The page of an earlier tick has the present processes, with the memory that they hold now."""
+        own = Own(tmp_path)
+        held = own.fleet.shown
+        start(own.fleet, "n/0", "50:0:0", name="a")
+        own.fleet.advance()
+        assert own.lines("process_used", held) == own.lines("process_used")
+        assert own.lines("used", held) != own.lines("used")
+
+    def test_at_most_so_many(self, tmp_path: Path) -> None:
+        """The oldest are listed, all are counted."""
+        own = Own(tmp_path, "nodes: [n], device: h200, devices-per-node: 1")
+        for _ in range(MAX_PROCESSES + 2):
+            start(own.fleet, "n/0", "1:0:0", name="a")
+        own.fleet.advance()
+        assert len(own.lines("process_used")) == MAX_PROCESSES
+        assert own.lines("processes") == [f'processes{{gpu="n/0"}} {MAX_PROCESSES + 2}']
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "  - {name: up, level: page, type: gauge, help: \"Up.\", constant: 1, format: go}",
+            "  - {name: up, type: gauge, help: \"Up.\", format: go, rows: [{level: page, constant: 1}, {constant: 1}]}",
+            "up: rows of the level page stand alone: put those of device elsewhere",
+        ),
+        ("quantity: wall_seconds", "quantity: power_watts", "the level page has no quantity 'power_watts'"),
+        ("only: {architecture: [turing, volta]}", "only: {a: [A], b: [B]}", "old: only: give one fact, not a, b"),
+        ("{pid}", "{serial}", "processes of a device would have the same series: own has no label"),
+        ("numbered: {die: 2}", "numbered: {die: 65}", "numbered.die: 65 is not within 1 to 64"),
+        ("numbered: {die: 2}", "numbered: {1die: 2}", "'1die' is no label name"),
+        ('[{name: host, value: "{node}"}]', "[]", "has no label that distinguishes its 2 nodes"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    """Rows that would be the same series, or that would never be there."""
+    assert old in IDENTITY
+    with pytest.raises(ConfigurationError) as caught:
+        Own(tmp_path, of=IDENTITY.replace(old, new))
+    assert problem in str(caught.value)
