@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Final
 
-from fakedev.commands.console import write_text
+from fakedev.commands.console import table, write_text
 from fakedev.commands.control.connection import add_address
 from fakedev.commands.control.verbs import relay
 from fakedev.commands.parser import Parser
 from fakedev.config.peer_address import WORKLOAD_SOCKET
 
 _GIB: Final = 2**30
+_LABEL: Final = re.compile(r"[a-zA-Z_]\w*=.*")
 #: A row: the columns of the table, by title.
 Row = Mapping[str, str]
 
@@ -30,8 +33,8 @@ def identities(arguments: Sequence[str]) -> int:
 
 
 def faults(arguments: Sequence[str]) -> int:
-    """Print the kinds of faults, or the faults of a running service."""
-    return _list("faults", "the kinds of faults", _fault_rows, arguments, "faults")
+    """Print the kinds of faults, the faults of a running service, or those that make alert rules fire."""
+    return _list("faults", "the kinds of faults", _fault_rows, arguments, "faults", takes_rules=True)
 
 
 def schema(arguments: Sequence[str]) -> int:
@@ -44,18 +47,26 @@ def schema(arguments: Sequence[str]) -> int:
 
 
 def _list(
-    command: str, what: str, rows: Callable[[], Iterable[Row]], arguments: Sequence[str], verb: str = ""
+    command: str, what: str, rows: Callable[[], Iterable[Row]], arguments: Sequence[str], verb: str = "",
+    *, takes_rules: bool = False,
 ) -> int:
     """Print a catalog, or with ``--active`` what a running service answers to a verb.
 
     :param verb: of the workload port; empty for none.
-    """
+    :param takes_rules: with ``--for`` it prints which rows make alert rules fire.
+    """  # fmt: skip
     parser = Parser(f"fakedev {command}", description=f"Lists {what}.")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     if verb:
         parser.add_argument("--active", action="store_true", help=f"list the {command} of a running service instead")
         add_address(parser, WORKLOAD_SOCKET)
+    if takes_rules:
+        _add_rule_options(parser)
     options = parser.parse_args(arguments)
+    if takes_rules and options.rules is not None:
+        return _for_rules(parser, options)
+    if takes_rules and (options.identity or options.device or options.label):
+        parser.error("--identity, --device and --label go with --for")
     if verb and options.active:
         given = {"--socket": options.socket, "--token-file": options.token_file}
         return relay(command, [word for name, value in given.items() if value for word in (name, value)], verb)
@@ -65,13 +76,27 @@ def _list(
     return 0
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Rows with the same columns as aligned text."""
-    titles = list(rows[0]) if rows else []
-    lines = [titles, *([row[title] for title in titles] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
-    shown = ("  ".join(f"{text:{width}}" for text, width in zip(line, widths, strict=True)) for line in lines)
-    return "".join(f"{line.rstrip()}\n" for line in shown)
+def _add_rule_options(parser: Parser) -> None:
+    rules = "tell which fault makes which alert rule of this Prometheus rule file fire; needs promtool"
+    parser.add_argument("--for", dest="rules", metavar="RULES", help=rules)
+    parser.add_argument("--identity", metavar="ID", help="with --for: the exporter of the pages, default dcgm")
+    device = "with --for: the boards, default: those on which the identity shows most"
+    parser.add_argument("--device", metavar="NAME", help=device)
+    label = "with --for: a label of all series, as a scrape configuration adds it; can be repeated"
+    parser.add_argument("--label", action="append", metavar="NAME=VALUE", help=label)
+
+
+def _for_rules(parser: Parser, options: Namespace) -> int:
+    if options.active:
+        parser.error("--for and --active exclude each other")
+    labels = options.label or []
+    for each in labels:
+        if not _LABEL.fullmatch(each):
+            parser.error(f"--label: {each!r} is no NAME=VALUE: a name has letters, digits and _")
+    from fakedev.commands.alert_rules.command import faults_for  # noqa: PLC0415 - it needs the whole simulation
+
+    identity = options.identity or "dcgm"
+    return faults_for(options.rules, identity, options.device or "", labels, as_json=options.json)
 
 
 def _device_rows() -> Iterable[Row]:

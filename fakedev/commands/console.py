@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self, TextIO
 
 _LONGEST_TEXT: Final = 2000
@@ -51,6 +51,15 @@ def write_text(stream: TextIO | None, text: str) -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows with the same columns as aligned text."""
+    titles = list(rows[0]) if rows else []
+    lines = [titles, *([row[title] for title in titles] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    shown = ("  ".join(f"{text:{width}}" for text, width in zip(line, widths, strict=True)) for line in lines)
+    return "".join(f"{line.rstrip()}\n" for line in shown)
 
 
 def log(text: str) -> None:

@@ -49,7 +49,7 @@ SUBCOMMANDS: Final = {
     "What there is": {
         "devices": ("fakedev.commands.catalogs:devices", "device types; --active: the devices of a running service"),
         "identities": ("fakedev.commands.catalogs:identities", "exporters that pages can imitate"),
-        "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --active: the faults of a running service"),
+        "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --for RULES: those that alert rules find"),
     },
     "Tools": {
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),

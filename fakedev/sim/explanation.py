@@ -22,6 +22,7 @@ from fakedev.sim.parts.tiles import OF_TILES
 from fakedev.spec.device_types import Dynamics
 from fakedev.spec.errors import Refused
 from fakedev.spec.quantities import ERROR_COUNTERS
+from fakedev.spec.tallies import CLOCK_BITS
 
 #: The metrics that are explained by default.
 IMPORTANT: Final = (
@@ -104,6 +105,8 @@ class _Device:
             return f"held by the power limit of {value('power_limit_watts'):g} W {self.since('throttled_power')}"
         if value("throttled_idle"):
             return "idle: no work"
+        if int(value("throttle_reasons")) & CLOCK_BITS["sync_boost"]:
+            return f"held by the slowest board of a group that boosts together; {self.work()}"
         return f"nothing holds it; {self.work()}"
 
     def power(self) -> str:
@@ -114,14 +117,21 @@ class _Device:
     def temperature(self) -> str:
         if self.dynamics is None:
             return self.work()
+        forced = self._condition("overheated_celsius")
+        if not math.isnan(forced):
+            return f"it overheats, whatever the board draws ({self.value('power_watts'):.1f} W)"
         return (f"air of {self.value('inlet_temperature_celsius'):.1f} degrees, {self.value('power_watts'):.1f} W; it "
                 f"follows with {self.dynamics.thermal_seconds * self._resistance():g} s")  # fmt: skip
 
     def _resistance(self) -> float:
         """The factor of faults on the thermal resistance."""
-        resistance = self.fleet.compiled.relations.conditions.resistance
-        found = math.nan if resistance is None else float(resistance[self.fleet.roster.parts.owner(self.position)])
+        found = self._condition("resistance")
         return 1.0 if math.isnan(found) else found
+
+    def _condition(self, name: str) -> float:
+        """What faults make of a condition of the device; NaN for nothing."""
+        values = getattr(self.fleet.compiled.relations.conditions, name)
+        return math.nan if values is None else float(values[self.fleet.roster.parts.owner(self.position)])
 
     def usage(self) -> str:
         if self.value("hung"):
@@ -130,6 +140,10 @@ class _Device:
 
     def xid(self) -> str:
         return f"the last error reported, {self.since('xid')}" if self.value("xid") else "no error since the last reset"
+
+    def recovery_action(self) -> str:
+        return {0: "nothing is advised", 1: "the board does no work until it is reset"}.get(
+            int(self.value("recovery_action")), "memory repairs wait for a reset: end the work, then reset the board")
 
     def lost(self) -> str:
         return f"it is gone {self.since('lost')}" if self.value("lost") else "it is there"
@@ -234,6 +248,7 @@ _REASONS: Final[Mapping[str, Callable[[_Device], str]]] = {
     "usage_ratio": _Device.usage,
     "xid": _Device.xid,
     "lost": _Device.lost,
+    "recovery_action": _Device.recovery_action,
     "links_up": _Device.links,
     "fabric_tx_bytes_per_second": _Device.fabric,
     "fabric_rx_bytes_per_second": _Device.fabric,

@@ -108,6 +108,7 @@ def _share(default: float, summary: str) -> Parameter:
 
 
 _COUNT: Final = Parameter("count", 1, 1e9, 1, "how many errors", whole=True)
+_UNCORRECTABLE: Final = Parameter("uncorrectable", 0, 1, 0, "1: they could not be corrected", whole=True)
 #: Lanes and generation of an impaired PCIe link, in place of the share.
 _LANES: Final = Parameter(
     "width", 0, 32, 0, "remaining lanes; 0: from the share", whole=True, needs="pcie_link_width",
@@ -148,12 +149,26 @@ KINDS: Final[Mapping[str, FaultKind]] = {
                   "double-bit memory errors: XID 48, a row remapped or a page retired for each, work ends",
                   _COUNTED + "; the remapping is pending until reset", (_COUNT,), "memory_errors_uncorrectable",
                   lasts=False, on_tiles=True),
+        FaultKind("programming-errors", _BOARD, "programming errors are counted; work continues", _COUNTED, (_COUNT,),
+                  "programming_errors", lasts=False, moves=("programming_errors",)),
+        FaultKind("driver-errors", _BOARD, "driver errors are counted; work continues", _COUNTED, (_COUNT,),
+                  "driver_errors", lasts=False, moves=("driver_errors",)),
+        FaultKind("cache-errors", _BOARD, "errors in the caches are counted", _COUNTED, (_COUNT, _UNCORRECTABLE),
+                  "cache_errors_correctable", lasts=False, on_tiles=True,
+                  moves=("cache_errors_correctable", "cache_errors_uncorrectable")),
+        FaultKind("non-compute-errors", _BOARD, "errors outside the compute engines are counted", _COUNTED,
+                  (_COUNT, _UNCORRECTABLE), "non_compute_errors_correctable", lasts=False, on_tiles=True,
+                  moves=("non_compute_errors_correctable", "non_compute_errors_uncorrectable")),
         FaultKind("inlet", _BOARD, "warmer air at the inlet", "the board cools down as it warmed up",
                   (Parameter("celsius", -50, 100, 15, "how much warmer"),), "inlet_temperature_celsius",
                   moves=_WARM),
         FaultKind("fan", _BOARD, "the fan of the board or its server stops",
                   "the fan starts again and the board cools down",
                   (Parameter("resistance", 1, 100, 4, "factor on the thermal resistance with the fan"),),
+                  "inlet_temperature_celsius", moves=_WARM),
+        FaultKind("overheat", _BOARD, "the core gets hot, whatever the board draws: the thermal slowdown of the "
+                  "hardware lasts", "the board cools down",
+                  (Parameter("celsius", 0, 150, 0, "where the core goes; 0: 1 over the highest limit that throttles"),),
                   "inlet_temperature_celsius", moves=_WARM),
         FaultKind("power-brake", _BOARD, "the server applies the power brake: the clock halves at once",
                   "clocks return at once", needs="power_limit_watts",
@@ -164,6 +179,9 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("clock-lock", _BOARD, "the core clock is locked", _AT_ONCE,
                   (Parameter("megahertz", 1, 1e5, None, "the highest clock"),), "power_limit_watts",
                   moves=_CLOCK),
+        FaultKind("sync-boost", _BOARD, "the board is in a group that boosts together, and the slowest holds its clock",
+                  _AT_ONCE, (_share(0.8, "what the group leaves of the highest clock"),), "xid",
+                  moves=("throttled_sync_boost_seconds", *_CLOCK)),
         FaultKind("hang", _BOARD, "the board hangs: fully used without progress", _AT_ONCE, needs="hung"),
         FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
                   "traffic returns; the error stays counted",

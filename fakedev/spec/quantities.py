@@ -58,6 +58,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "throttled_hardware_seconds": "how long the hardware slowdown has taken clock away",
     "throttled_hardware_heat_seconds": "how long of that for heat",
     "throttled_hardware_brake_seconds": "how long of that because the host's power brake is on",
+    "throttled_sync_boost_seconds": "how long a group that boosts together has taken clock away",
     "throttled_power": "1 while the power cap takes clock away, else 0",
     "throttled_power_seconds": "how long the power cap has taken clock away",
     "throttled_thermal": "1 while heat takes clock away, else 0",
@@ -109,6 +110,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "row_remap_failure": "1 when remapping of rows has failed, else 0",
     "retired_pages_pending": "1 while retired pages wait for the next reset, else 0",
     "row_remap_pending": "1 while remapped rows wait for the next reset, else 0",
+    "recovery_action": "what the driver advises, as NVIDIA's number: 0 nothing, 1 reset, 4 drain and reset",
     "resets": "resets of the board",
     "programming_errors": "programming errors",
     "driver_errors": "driver errors",
@@ -163,7 +165,7 @@ INTEGRALS: Final[dict[str, str]] = {
 #: Seconds of throttling.
 THROTTLED_SECONDS: Final[tuple[str, ...]] = (
     "throttled_hardware_seconds", "throttled_hardware_heat_seconds", "throttled_hardware_brake_seconds",
-    "throttled_power_seconds", "throttled_thermal_seconds",
+    "throttled_power_seconds", "throttled_thermal_seconds", "throttled_sync_boost_seconds",
 )  # fmt: skip
 
 #: Quantities that only grow, until a board is reset.

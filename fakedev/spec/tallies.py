@@ -19,6 +19,7 @@ CLOCK_EVENTS: Final = (
     "gpu_idle", "clocks_setting", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
     "hw_power_brake", "display_clocks",
 )  # fmt: skip
+CLOCK_BITS: Final = {event: 1 << place for place, event in enumerate(CLOCK_EVENTS)}
 #: The number of samples of ``throttle_reasons`` with an event; and of those without it in the sample before.
 CLOCK_SAMPLES: Final = {f"clock_{event}_samples": place for place, event in enumerate(CLOCK_EVENTS)}
 CLOCK_STARTS: Final = {f"clock_{event}_starts": place for place, event in enumerate(CLOCK_EVENTS)}

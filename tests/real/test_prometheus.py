@@ -135,12 +135,16 @@ def test_the_document() -> None:
     assert promtool_remarks.with_own_section(document) == document
 
 
-async def prometheus(start_async: StartAsync, folder: Path, scrape_configs: str) -> str:
-    """A Prometheus with its data in a folder; its address."""
+async def prometheus(start_async: StartAsync, folder: Path, scrape_configs: str, interval: str = "250ms") -> str:
+    """A Prometheus with its data in a folder; its address.
+
+    :param interval: of scrapes and of the evaluation of rules.
+    """
     require_program("prometheus")
     where = f"127.0.0.1:{free_port()}"
     (folder / "prometheus.yml").write_text(
-        f"global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}\nscrape_configs:\n{scrape_configs}"
+        f"global: {{scrape_interval: {interval}, scrape_timeout: {interval}, evaluation_interval: {interval}}}\n"
+        f"scrape_configs:\n{scrape_configs}"
     )
     program = start_async([
         "prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",

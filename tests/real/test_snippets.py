@@ -35,6 +35,7 @@ OTHERS: Final = (
 ELSEWHERE: Final = {
     "nc localhost 4499": "tests/documents/test_sessions.py types these sessions in",
     "etc/loop.sh": "tests/real/test_loop.py runs it",
+    ".venv/bin/fakedev faults --for": "it needs promtool, and tests/real/test_alert_rules.py runs it",
     "make ": "it would install into the environment of these tests, or run them again",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",

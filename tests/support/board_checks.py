@@ -257,7 +257,7 @@ class BoardRules:
         mean = arrays["core_frequency_mean_mhz"]
         # A mean that lies below a step by no more than rounding is that step.
         yield from broken("the clock is at most its mean", boards & (clock > mean + _NEAR * (1 + step)))
-        free = ((mask & 0x2) == 0) & ~throttled & ~idle
+        free = ((mask & 0x12) == 0) & ~throttled & ~idle
         yield from broken("nothing but a reason lowers the clock of work", boards & free & (clock != high))
         for name, reason in (("thermal_clock_ratio", "throttled_thermal"), ("power_clock_ratio", "throttled_power")):
             least = arrays[name] if name == "thermal_clock_ratio" else mean / np.maximum(high, _NEAR)
@@ -290,6 +290,7 @@ class BoardRules:
                 name = f"{reason}_seconds"
                 grown = now[name] - np.where(reset, 0.0, was[name])
                 yield from broken(f"{name} counts", runs & ~near(grown, now[reason] * seconds))
+        yield from self._of_groups(was, now, runs, np.where(reset, 0.0, 1.0), seconds, conditions or Conditions())
         yield from self._of_errors(was, after)
         boards = self.has_dynamics & runs
         if self.has_dynamics.any():
@@ -298,6 +299,27 @@ class BoardRules:
             yield from self._of_heat(was, now, boards, given)
             yield from self._of_causes(was, now, boards, given)
             yield from self._of_idle_links(now, boards & (now["hung"] == 0), given)
+
+    def _of_groups(
+        self, was: Mapping[str, Floats], now: Mapping[str, Floats], runs: Mask, kept: Floats, seconds: float,
+        conditions: Conditions,
+    ) -> Iterator[Broken]:
+        """Groups that boost together, and what the driver advises.
+
+        :param kept: 0 where the counters began again, else 1.
+        """  # fmt: skip
+        name = "throttled_sync_boost_seconds"
+        if name in now:
+            boosted = (now["throttle_reasons"].astype(np.int64) & 0x10) > 0
+            grown = now[name] - was[name] * kept
+            yield from broken(f"{name} counts", runs & ~near(grown, boosted * seconds))
+            in_group = ~np.isnan(unless_changed(conditions.boost_share, np.full(len(runs), np.nan)))
+            yield from broken("a group that boosts together has a cause", runs & boosted & ~in_group)
+        if "xid" in now:
+            advised, pending = now["recovery_action"], (now["row_remap_pending"] > 0)
+            yield from broken("a pending repair is advised", runs & pending & (advised == 0))
+            hung = now.get("hung", np.zeros(len(runs))) > 0
+            yield from broken("advice has a cause", runs & (advised > 0) & ~pending & ~hung & (now["xid"] == 0))
 
     def _of_idle_links(self, now: Mapping[str, Floats], boards: Mask, conditions: Conditions) -> Iterator[Broken]:
         """Unimpaired PCIe links carry at least what they carry without work."""
@@ -367,6 +389,11 @@ class BoardRules:
                 shares = [0.5 * share + 0.5 * traffic * (1 + sign * spread) + sign * spread for sign in (-1, 1)]
             rises = [(least - self._inlets + (self.end(name, "high") - least) * each) * factor for each in shares]
             ends = np.array([was[name], *(inlet + rise * (1 + sign * spread) for rise in rises for sign in (-1, 1))])
+            if name == "temperature_celsius" and conditions.overheated_celsius is not None:
+                forced = conditions.overheated_celsius
+                limit = np.maximum(self.dynamic("hardware_slowdown_celsius"), self.dynamic("slowdown_celsius"))
+                goes_to = np.where(forced == 0, limit + 1, forced)
+                ends = np.where(np.isnan(forced), ends, np.array([was[name], *[goes_to] * (len(ends) - 1)]))
             has = boards & (self.end(name, "high") > least)
             between = (ends.min(axis=0) - _NEAR <= now[name]) & (now[name] <= ends.max(axis=0) + _NEAR)
             yield from broken(f"{name} goes where power and air take it", has & ~between)

@@ -27,8 +27,8 @@ _BITS: Final = {
     "throttled_hardware": 0x8,
     "throttled_thermal": 0x20,
 }
-#: Bits of a locked clock, and of the causes of a hardware slowdown: heat, the host's power brake.
-_LOCKED, _BY_HEAT, _BY_BRAKE = 0x2, 0x40, 0x80
+#: Bits of a locked clock, of a group that boosts together, and of the causes of a hardware slowdown: heat, the brake.
+_LOCKED, _BOOSTED, _BY_HEAT, _BY_BRAKE = 0x2, 0x10, 0x40, 0x80
 
 
 def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
@@ -106,6 +106,12 @@ def core_clock(
     throttles = _reasons(active, throttled, ratios, least, before, seconds)
     if setting.locked is not None:
         throttles["throttle_reasons"] += np.where(setting.locked & active, _LOCKED, 0.0)
+    so_far = np.zeros(boards.count) if before is None else before["throttled_sync_boost_seconds"]
+    if setting.boosted is not None:
+        boosted = (setting.boosted & active).astype(np.float64)
+        throttles["throttle_reasons"] += boosted * _BOOSTED
+        so_far = so_far + boosted * seconds
+    throttles["throttled_sync_boost_seconds"] = so_far
     _add_hardware_reasons(boards, setting, throttles, before, seconds)
     throttles["core_frequency_request_mhz"] = asked
     throttles["core_frequency_mhz"] = shown

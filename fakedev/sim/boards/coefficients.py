@@ -108,6 +108,7 @@ class Coefficients:
     :ivar resting_mhz, memory_resting_mhz: clocks without work.
     :ivar step_ratio: a step of the clock as a share of the highest.
     :ivar throttling_celsius: how far over the slowdown temperature a board gets that heat takes all its clock from.
+    :ivar throttles_until: the highest temperature that throttles: the hardware's slowdown, else the driver's.
     :ivar hardware_ratio: the share of the highest clock that the hardware slowdown leaves.
     :ivar clocked_slope: watts of raised clocks, by the share of the highest clock.
     :ivar fall_mhz: how fast the clock falls per second; infinite where it falls at once.
@@ -176,6 +177,7 @@ class Coefficients:
         self.operating_celsius = of_types.number("slowdown_celsius")
         self.slowdown = np.where(heats, self.operating_celsius, math.inf)
         self.throttling_celsius = np.where(heats & np.isfinite(until), until - self.operating_celsius, 0.0)
+        self.throttles_until = np.where(np.isfinite(until), until, self.operating_celsius)
         self.resume = of_types.number("resume_celsius")
         self.hardware_slowdown = np.where(of_types.has("hardware-slowdown"), until, math.inf)
         self.hardware_from = np.minimum(self.resume, self.hardware_slowdown)

@@ -20,6 +20,8 @@ from fakedev.sim.entities.state import Mask, Positions
 #: When the rooms are warmest: at four in the afternoon, of the days since 1970 (UTC).
 _WARMEST_SECONDS: Final = 16 * 3600.0
 _DAY_SECONDS: Final = 86400.0
+#: How far over its highest limit of heat an overheated board is, unless the fault gives a temperature.
+_OVER_LIMIT_CELSIUS: Final = 1.0
 #: ``lost`` of a device whose whole node is down; 1 where only the device is lost.
 WITH_NODE: Final = 2.0
 
@@ -33,7 +35,10 @@ class Conditions:
     :ivar inlet_celsius: temperature of the air that cools the device.
     :ivar power_limit_watts: the power cap.
     :ivar highest_mhz: the core clock is locked to this at most.
+    :ivar boost_share: the share of the highest clock that the slowest board of a group leaves to all of the group.
     :ivar resistance: factor on the type's thermal resistance; over 1 where the cooling is worse.
+    :ivar overheated_celsius: the core goes to this temperature, whatever it draws; 0: one kelvin over the highest limit
+        that throttles the board.
     :ivar braked: 1 where the host's power brake halves the clock.
     :ivar fan_stopped: 1 where the fan has stopped.
     :ivar hung: 1 where the device hangs.
@@ -46,7 +51,9 @@ class Conditions:
     inlet_celsius: Floats | None = None
     power_limit_watts: Floats | None = None
     highest_mhz: Floats | None = None
+    boost_share: Floats | None = None
     resistance: Floats | None = None
+    overheated_celsius: Floats | None = None
     braked: Floats | None = None
     fan_stopped: Floats | None = None
     hung: Floats | None = None
@@ -82,8 +89,10 @@ class Setting:
     :ivar power_limit_watts: as shown.
     :ivar room_watts: what the power limit leaves to work and raised clocks; infinite where no limit applies.
     :ivar full_mhz: the highest core clock that is allowed.
-    :ivar locked: boards whose ``full_mhz`` is below their highest clock.
+    :ivar locked: boards that a locked clock keeps below their highest clock.
+    :ivar boosted: boards that their group keeps below the clock that they would have.
     :ivar resistance: factor on the type's thermal resistance.
+    :ivar forced_celsius: where the core temperature goes whatever the board draws; NaN where it follows the power.
     :ivar lags: time constants of temperatures and fan; those of temperatures grow with the resistance.
     :ivar shares: remaining capacity of each board's links, by ``pcie`` and ``fabric``, where any link is impaired.
     """
@@ -93,7 +102,9 @@ class Setting:
     room_watts: Floats
     full_mhz: Floats
     locked: Mask | None
+    boosted: Mask | None
     resistance: Floats
+    forced_celsius: Floats | None
     lags: Mapping[str, Lag]
     braked: Mask | None
     fan_stopped: Mask | None
@@ -110,6 +121,11 @@ class Setting:
         full = high if conditions.highest_mhz is None else unless_changed(conditions.highest_mhz, high)
         full = boards.supported_mhz(np.clip(full, low, high))
         locked = full < high
+        boosted = None
+        if conditions.boost_share is not None:
+            share = unless_changed(conditions.boost_share, np.ones(boards.count))
+            of_group = boards.supported_mhz(np.maximum(share * high, low))
+            boosted, full = of_group < full, np.minimum(full, of_group)
         ones = np.ones(boards.count)
         factor = unless_changed(conditions.resistance, ones)
         given = {"pcie": conditions.pcie_share, "fabric": conditions.fabric_share}
@@ -119,7 +135,9 @@ class Setting:
             room_watts=room,
             full_mhz=full,
             locked=locked if locked.any() else None,
+            boosted=boosted,
             resistance=factor * boards.resistance,
+            forced_celsius=_forced(boards, conditions.overheated_celsius),
             lags=boards.lags if conditions.resistance is None else boards.lags | boards.heat_lags(factor),
             braked=_flags(conditions.braked),
             fan_stopped=_flags(conditions.fan_stopped),
@@ -154,6 +172,10 @@ class Setting:
         """
         share = self.shares.get(name.partition("_")[0])
         return maxima[name] if share is None else maxima[name] * share
+
+
+def _forced(boards: Coefficients, celsius: Floats | None) -> Floats | None:
+    return None if celsius is None else np.where(celsius == 0.0, boards.throttles_until + _OVER_LIMIT_CELSIUS, celsius)
 
 
 def _flags(condition: Floats | None) -> Mask | None:

@@ -23,6 +23,8 @@ _FROM_BOARD: Final = 0.5
 _NEWTON_STEPS: Final = 3
 #: Work that draws less counts as this: it is a divisor.
 _LEAST_WATTS: Final = 1e-9
+#: The least width of a range of temperatures: it is a divisor.
+_LEAST_KELVINS: Final = 1e-9
 
 
 def temperature(
@@ -43,6 +45,8 @@ def temperature(
     """
     at_no_power, by_watt = boards.heat[name]
     level = inlet + setting.resistance * (at_no_power + by_watt * power)
+    if setting.forced_celsius is not None and name == _CORE:
+        level = np.where(np.isnan(setting.forced_celsius) | (power <= 0.0), level, setting.forced_celsius)
     lagged = _lagged(setting, name, level, before, seconds)
     if before is None or name != _CORE or not (lagged > boards.shutdown).any():
         return lagged
@@ -80,7 +84,15 @@ def throttling(
         kept = setting.lags[_CORE].kept(seconds)
         level = (held - before[_CORE] * kept) / (1.0 - kept)
     found = fitting(boards, room(level), share)
-    return np.ones(boards.count) if found is None else found.ratio, held
+    ratio = np.ones(boards.count) if found is None else found.ratio
+    if setting.forced_celsius is None or before is None:
+        return ratio, held
+    # Where less power does not help, the clock follows the temperature, by the same relation the other way round.
+    is_forced = ~np.isnan(setting.forced_celsius)
+    over = before[_CORE] - boards.slowdown
+    width = np.where(boards.throttling_celsius > 0, boards.throttling_celsius, _LEAST_KELVINS)
+    forced = 1.0 - np.clip(over / width, 0.0, 1.0) * (1.0 - boards.min_ratio)
+    return np.where(is_forced, forced, ratio), np.where(is_forced, boards.slowdown, held)
 
 
 def warming_power(power: Floats, before: Mapping[str, Floats] | None) -> Floats:

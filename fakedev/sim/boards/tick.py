@@ -50,6 +50,7 @@ BOARD_QUANTITIES: Final = (
     "throttled_hardware_seconds",
     "throttled_hardware_heat_seconds",
     "throttled_hardware_brake_seconds",
+    "throttled_sync_boost_seconds",
     "thermal_clock_ratio",
     "power_clock_ratio",
     "work_clock_ratio",

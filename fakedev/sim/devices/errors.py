@@ -19,6 +19,11 @@ from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS
 #: Flags that stay set until a reset: of boards that remap rows, and of boards that retire pages instead.
 _PENDING: Final = "row_remap_pending"
 _PAGES_PENDING: Final = "retired_pages_pending"
+#: What NVIDIA's driver advises: to reset the board, or to end its work first.
+RECOVERY_ACTION: Final = "recovery_action"
+_RESET_IT, _DRAIN_AND_RESET = 1.0, 4.0
+#: Codes after which the board does no work until a reset.
+_DEAD_UNTIL_RESET: Final = (61, 62, 95, 119, 120)
 #: Quantities that are kept from tick to tick, unless a device type has a range for them.
 REPORTED: Final = ("xid", _PENDING, _PAGES_PENDING, "created_seconds")
 
@@ -40,6 +45,14 @@ def add_reported(arrays: dict[str, Floats], tick: FaultTick, epoch_seconds: Floa
     pending = tick.get(_PENDING)
     if pending is not None:
         arrays[_PENDING] = arrays[_PAGES_PENDING] = np.maximum(arrays[_PENDING], pending)
+
+
+def recovery_action(arrays: Mapping[str, Floats]) -> Floats:
+    """What the driver advises: a reset where the board does no work without one, or once its work has ended."""
+    dead = np.isin(arrays["xid"], _DEAD_UNTIL_RESET)
+    if "hung" in arrays:
+        dead = dead | (arrays["hung"] > 0)
+    return np.where(dead, _RESET_IT, np.where(arrays[_PENDING] > 0, _DRAIN_AND_RESET, 0.0))
 
 
 def fallen_off(arrays: Mapping[str, Floats], before: Level, removed: Floats | None) -> Mask:

@@ -24,7 +24,7 @@ from fakedev.sim.boards.arrays import Air, Subset, with_dynamics
 from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.engines import SHOWN_AS
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards, Moment
-from fakedev.sim.devices.errors import REPORTED, LostDevices, add_reported, fallen_off
+from fakedev.sim.devices.errors import RECOVERY_ACTION, REPORTED, LostDevices, add_reported, fallen_off, recovery_action
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.entities.randomness import Floats
@@ -107,6 +107,7 @@ class Relations:
             "xid": nothing,
             "row_remap_pending": nothing,
             "retired_pages_pending": nothing,
+            RECOVERY_ACTION: nothing,
         }
         self._present |= dict.fromkeys(MEMORY_QUANTITIES, self._memory.has)
         for name, rating in RATINGS.items():
@@ -120,6 +121,7 @@ class Relations:
             name: mask([each.counts_errors and name not in each.lacks for each in types])
             for name in (*ERROR_COUNTERS, "xid")
         }
+        self._present[RECOVERY_ACTION] = self._present["xid"]
         self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
@@ -234,6 +236,7 @@ class Relations:
             if faults is not None and "xid" in self._masks:
                 # Drivers of other vendors report no such code.
                 arrays["xid"] = np.where(self._masks["xid"], arrays["xid"], 0.0)
+            arrays[RECOVERY_ACTION] = recovery_action(arrays)
         if removed is not None:
             gone = (removed > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone

@@ -78,6 +78,16 @@ def _count(name: str, parameter: str = "") -> Act:
     return _put(name, parameter, np.add)
 
 
+def _count_corrected(name: str) -> Act:
+    """Count errors that were corrected, or could not be."""
+
+    def act(tick: FaultTick, target: Target) -> None:
+        which = "uncorrectable" if target.values["uncorrectable"] else "correctable"
+        tick.put(f"{name}_{which}", target.devices, target.values["count"], np.add)
+
+    return act
+
+
 def _end_work(text: str) -> Act:
     """End the workloads; ``{}`` stands for the name of the device."""
     return lambda tick, target: tick.end_work(target.devices, f"{text}, terminated", target.fault_id)
@@ -140,11 +150,17 @@ _EFFECTS: Final[Mapping[str, Effect]] = {
         )
     ),
     "ecc-double": Effect(strike=_all(_double_bit(48), _code(48))),
+    "programming-errors": Effect(strike=_count("programming_errors", "count")),
+    "driver-errors": Effect(strike=_count("driver_errors", "count")),
+    "cache-errors": Effect(strike=_count_corrected("cache_errors")),
+    "non-compute-errors": Effect(strike=_count_corrected("non_compute_errors")),
     "inlet": Effect(hold=_put("inlet_rise_celsius", "celsius", np.add), adds_up=True),
     "fan": Effect(hold=_all(_put("fan_stopped"), _put("resistance", "resistance", np.multiply)), adds_up=True),
+    "overheat": Effect(hold=_put("overheated_celsius", "celsius")),
     "power-brake": Effect(hold=_put("braked")),
     "power-cap": Effect(hold=_put("power_limit_watts", "watts")),
     "clock-lock": Effect(hold=_put("highest_mhz", "megahertz")),
+    "sync-boost": Effect(hold=_put("boost_share", "share", np.fmin)),
     "hang": Effect(hold=_put("hung")),
     "link-down": replace(_LINK_DOWN, strike=_all(_LINK_DOWN.strike, _code(74))),
     "pcie-slow": Effect(hold=_slow_pcie),

@@ -24,6 +24,8 @@ _LASTING: Final[Mapping[str, float]] = {
     "inlet_rise_celsius": 0.0,
     "power_limit_watts": np.nan,
     "highest_mhz": np.nan,
+    "boost_share": np.nan,
+    "overheated_celsius": np.nan,
     "resistance": 1.0,
     "braked": 0.0,
     "fan_stopped": 0.0,
@@ -175,6 +177,9 @@ class FaultTick:
         for name in ERROR_COUNTERS:
             if name in self._arrays:
                 asked[name] = asked.get(name, 0.0) + self._arrays[name]
+        if (reset := self.resets()) is not None:
+            of_devices = np.arange(self._count) < self._parts.device_count
+            asked["resets"] = asked.get("resets", 0.0) + np.where(of_devices, reset, 0.0)
         idled = self.where("idled")
         if idled is None:
             return replace(demand, asked=asked)

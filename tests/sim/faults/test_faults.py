@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault
+from fakedev.sim.explanation import explain
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault_fields import PARAMETERS, fault_from_fields, fields_of_fault
 from fakedev.spec.fault_kinds import KINDS
 from fakedev.spec.limits import Limits
+from fakedev.spec.quantities import ERROR_COUNTERS
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from tests.support.faulty_fleets import boards_of, busy, cleared, inject, shown
 from tests.support.fleets import advance, ended, make_fleet, start
@@ -210,7 +212,10 @@ class TestBoards:
 
     @pytest.mark.parametrize(
         ("kind", "values", "reason"),
-        [("power-brake", {}, 0x88), ("power-cap", {"watts": 300}, 0x4), ("clock-lock", {"megahertz": 900}, 0x2)],
+        [
+            ("power-brake", {}, 0x88), ("power-cap", {"watts": 300}, 0x4), ("clock-lock", {"megahertz": 900}, 0x2),
+            ("sync-boost", {"share": 0.5}, 0x10),
+        ],
     )
     def test_what_takes_clock_away(self, kind: str, values: dict[str, float], reason: int) -> None:
         """Clock and power fall, NVML's mask has the reason; all comes back."""
@@ -222,6 +227,87 @@ class TestBoards:
         assert int(shown(fleet, "throttle_reasons")) == reason
         cleared(fleet, fault, 300)
         self.recovered(fleet)
+
+    @pytest.mark.parametrize("name", ["h100", "h200", "a100", "a100-80gb", "v100", "l40s", "t4"])
+    def test_overheat_lasts(self, name: str) -> None:
+        """The hardware's thermal slowdown lasts, and every NVIDIA board is warm enough for the usual 85 degrees."""
+        fleet = busy(name=name)
+        fault = inject(fleet, kind="overheat", devices="dgx-0/0")
+        advance(fleet, 300)
+        heated = shown(fleet, "throttled_hardware_heat_seconds")
+        for _ in range(300):
+            fleet.advance()
+            assert shown(fleet, "temperature_celsius") > 86
+            assert int(shown(fleet, "throttle_reasons")) == 0x48
+        assert shown(fleet, "throttled_hardware_heat_seconds") == heated + 300
+        assert "overheats" in explain(fleet, 0, "temperature_celsius")[0].text
+        cleared(fleet, fault, 300)
+        assert shown(fleet, "throttled_hardware") == 0
+        assert shown(fleet, "temperature_celsius") == pytest.approx(shown(fleet, "temperature_celsius", 1), rel=0.1)
+
+    def test_overheat_to_a_temperature(self) -> None:
+        """Between the limits the driver throttles, by its relation; past the last one the board shuts down."""
+        fleet = busy()
+        inject(fleet, kind="overheat", devices="dgx-0/0", celsius=88)
+        advance(fleet, 600)
+        assert shown(fleet, "temperature_celsius") == pytest.approx(88, abs=0.1)
+        assert shown(fleet, "throttled_thermal") == 1
+        assert 800 < shown(fleet, "core_frequency_mhz") < 1500
+        inject(fleet, kind="overheat", devices="dgx-0/0", celsius=97)
+        advance(fleet, 100)
+        assert [shown(fleet, name) for name in ("lost", "xid")] == [1, 79]
+
+    def test_sync_boost_counts(self) -> None:
+        """Only while the board works."""
+        fleet = busy()
+        fault = inject(fleet, kind="sync-boost", devices="dgx-0/0", share=0.5)
+        advance(fleet, 10)
+        assert shown(fleet, "throttled_sync_boost_seconds") == 10
+        assert "group that boosts together" in explain(fleet, 0, "core_frequency_mhz")[0].text
+        cleared(fleet, fault, 10)
+        assert shown(fleet, "throttled_sync_boost_seconds") == 10
+
+    @pytest.mark.parametrize(
+        ("kind", "values", "counter"),
+        [
+            ("programming-errors", {}, "programming_errors"),
+            ("driver-errors", {}, "driver_errors"),
+            ("cache-errors", {}, "cache_errors_correctable"),
+            ("cache-errors", {"uncorrectable": 1}, "cache_errors_uncorrectable"),
+            ("non-compute-errors", {}, "non_compute_errors_correctable"),
+            ("non-compute-errors", {"uncorrectable": 1}, "non_compute_errors_uncorrectable"),
+        ],
+    )
+    def test_errors_of_any_vendor(self, kind: str, values: dict[str, float], counter: str) -> None:
+        """Each category of errors counts, also where there are no XIDs; the work goes on."""
+        fleet = busy(name="max-1550")
+        inject(fleet, kind=kind, devices="dgx-0/0", count=3, **values)
+        advance(fleet, 2)
+        counted = {name for name in ERROR_COUNTERS if shown(fleet, name)}
+        assert (counted, shown(fleet, counter)) == ({counter}, 3)
+        assert shown(fleet, "usage_ratio") == 1
+
+    def test_resets_count(self) -> None:
+        """Those that are asked for, and those with which lost boards return."""
+        fleet = busy()
+        inject(fleet, kind="reset", devices="dgx-0/0")
+        lost = inject(fleet, kind="lost", devices="dgx-0/1")
+        advance(fleet, 2)
+        cleared(fleet, lost, 2)
+        assert [shown(fleet, "resets", board) for board in range(3)] == [1, 1, 0]
+
+    def test_what_the_driver_advises(self) -> None:
+        """A reset, or the end of the work first; nothing after it."""
+        fleet = busy()
+        for board, fields in enumerate(({"kind": "xid", "code": 119}, {"kind": "ecc-double"}, {"kind": "hang"})):
+            inject(fleet, devices=f"dgx-0/{board}", duration="5s", **fields)
+        advance(fleet, 2)
+        assert [shown(fleet, "recovery_action", board) for board in range(4)] == [1, 4, 1, 0]
+        assert "end the work" in explain(fleet, 1, "recovery_action")[0].text
+        advance(fleet, 10)
+        inject(fleet, kind="reset", devices="dgx-0/1")
+        advance(fleet, 2)
+        assert [shown(fleet, "recovery_action", board) for board in range(4)] == [0, 0, 0, 0]
 
     def test_a_cap_above_the_limit(self) -> None:
         """Boards with a driver that would refuse it do not change."""

@@ -13,9 +13,10 @@ _WRITERS = ("configuration", "days", "fault_table", "field_table", "identity_sco
 for name in _WRITERS:
     runpy.run_module(f"tests.support.documents.{name}", run_name="__main__")
 if shutil.which("promtool"):
-    runpy.run_module("tests.support.documents.promtool_remarks", run_name="__main__")
+    for name in ("promtool_remarks", "alert_rules"):
+        runpy.run_module(f"tests.support.documents.{name}", run_name="__main__")
 else:
-    sys.stderr.write("promtool is not installed: its remarks in identities.md stay as they are\n")
+    sys.stderr.write("promtool is not installed: its remarks in identities.md and alert-rules.md stay as they are\n")
 if program("kubectl"):
     runpy.run_module("tests.support.documents.manifests", run_name="__main__")
 else:

@@ -1,0 +1,251 @@
+"""A node for each fault that is tried, in virtual time: its pages, scraped as Prometheus would scrape them.
+
+All nodes are in one fleet, so that all trials take few more ticks than one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.exposition.identity import Identity
+from fakedev.exposition.label_cache import LabelCache
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.events import InjectFault
+from fakedev.sim.fleet import Fleet
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fault_kinds import KINDS, Scope
+from fakedev.spec.units import format_duration
+
+#: What is tried of kinds that need a value, or do more with another one.
+_VALUES: Final[Mapping[str, Sequence[Mapping[str, float]]]] = {
+    "xid": [{"code": code} for code in (13, 31, 43, 45, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120)],
+    "ecc-single": [{}, {"count": 1000, "rows": 100}],
+    "ecc-double": [{}, {"count": 100}],
+    "cache-errors": [{}, {"uncorrectable": 1}],
+    "non-compute-errors": [{}, {"uncorrectable": 1}],
+    "inlet": [{}, {"celsius": 45}],
+    "fan": [{}, {"resistance": 8}],
+    "clock-lock": [{"megahertz": 400}],
+    "link-down": [{}, {"link": 0}],
+    "pcie-slow": [{}, {"width": 4}, {"generation": 1}],
+    "pcie-replays": [{}, {"rate": 1000}],
+    "sentinel": [{}, {"value": 0}],
+}
+#: Errors that happen once are tried again and again, too: for rules that want more of them for some time.
+_AGAIN_SECONDS: Final = 60
+#: What comes and goes, with the seconds that it lasts: some counters count only returns.
+_FLAPPING: Final = {"link-down": 20}
+TICK_SECONDS: Final = 5
+SCRAPE_SECONDS: Final = 15
+#: A scrape that takes longer fails, as in Prometheus unless it is configured otherwise.
+_SCRAPE_TIMEOUT_SECONDS: Final = 10.0
+#: How long boards work before faults begin: until their temperatures are steady.
+BEGIN_SECONDS: Final = 300
+_IDLE: Final = "an idle board"
+FULL: Final = "a full board"
+#: Work of trials: what it is called, its profile, kind and memory.
+_WORK: Final = {
+    _IDLE: ("0:0:0", "compute", "0%"),
+    "a busy board": ("88:8:60", "compute", "40%"),
+    FULL: ("100:0:0", "tensor", "100%"),
+}
+_BUSY: Final = "a busy board"
+_POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
+_SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*+)(?:\{(.*)\})?[ \t]++(\S++)(?:[ \t]++-?[\d.]++)?[ \t]*+")
+_LABEL: Final = re.compile(r'([a-zA-Z_]\w*+)="(?:[^"\\]|\\.)*+"')
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fault that is tried on a busy board, or only work.
+
+    :ivar work: one of the words for work.
+    :ivar kind: of the fault; empty for none.
+    """
+
+    work: str = _BUSY
+    kind: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    every_seconds: int = 0
+    duration_seconds: int = 0
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The fault's fields, but for its device."""
+        times = {"every": self.every_seconds, "duration": self.duration_seconds}
+        return {"kind": self.kind, **self.values, **{key: format_duration(of) for key, of in times.items() if of}}
+
+    @property
+    def words(self) -> str:
+        """The fault as ``fakedev fault`` takes it, but for its device; or the work."""
+        if not self.kind:
+            return self.work
+        rest = {name: f"{value:g}" if isinstance(value, int | float) else value for name, value in self.fields.items()}
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in rest.items() if name != "kind")])
+
+
+@dataclass
+class Scraped:
+    """The series of a trial.
+
+    :ivar series: text of a series to its samples: (number of the scrape, text of the value).
+    :ivar names: the metrics of its pages; ``labels``: the labels of the series.
+    """
+
+    trial: Trial
+    series: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
+
+
+def all_trials(codes: Iterable[int], cap_watts: float) -> list[Trial]:
+    """Work without faults, then each kind of fault that pages can show.
+
+    :param codes: further error codes.
+    :param cap_watts: the lowest power cap of the boards; 0 if they have none.
+    """
+    trials = [Trial(work) for work in _WORK]
+    for kind in KINDS.values():
+        if kind.scope is Scope.CLUSTER:
+            continue
+        given = list(_VALUES.get(kind.name, [{}]))
+        if kind.name == "xid":
+            given += [{"code": code} for code in sorted(set(codes) - {int(each["code"]) for each in given})]
+        if kind.name == "power-cap":
+            given = [{"watts": cap_watts}] if cap_watts else []
+        again = [0] if kind.lasts and kind.name != "xid" else [0, _AGAIN_SECONDS]
+        trials += [Trial(_BUSY, kind.name, values, every) for values in given for every in again]
+        if kind.name in _FLAPPING:
+            trials.append(Trial(_BUSY, kind.name, {}, _AGAIN_SECONDS, _FLAPPING[kind.name]))
+    return trials
+
+
+def quantities_of(device: str) -> frozenset[str]:
+    """The quantities that boards of a type have."""
+    configuration = load(None, Files(environ=os.environ), text=_configuration("dcgm", device, [Trial()]))
+    level = Fleet(configuration.fleet).state.levels["device"]
+    return frozenset(name for name in level.arrays if level.has(name, 0))
+
+
+def scrape(
+    identity: str,
+    device: str,
+    codes: Iterable[int],
+    metrics: Collection[str] | None,
+    labels: Mapping[str, str],
+    last_seconds: float,
+    progress: Callable[[float], None],
+) -> list[Scraped]:
+    """The series of all trials that boards of a type can have; faults begin at BEGIN_SECONDS.
+
+    :param codes: further error codes that are tried.
+    :param metrics: those that are needed; None for all.
+    :param labels: further labels of all series, as a scrape configuration adds them.
+    :param progress: called with the share that is done, 0 to 1.
+    :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
+    """
+    probe = load(None, Files(environ=os.environ), text=_configuration(identity, device, [Trial()]))
+    trials = all_trials(codes, probe.fleet.pools[0].device_type.power_limit_ends()[0])
+    text = _configuration(identity, device, trials)
+    configuration = load(None, Files(environ=os.environ), text=text)
+    fleet, shown = Fleet(configuration.fleet), _with_families(configuration.identities["trials"], metrics)
+    found = [Scraped(trial) for trial in trials]
+    nodes = list(fleet.roster.shown)
+    pages = [Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), [node]) for node in nodes]
+    last, each, begin = (int(seconds // TICK_SECONDS) for seconds in (last_seconds, SCRAPE_SECONDS, BEGIN_SECONDS))
+    impossible: set[int] = set()
+    for tick in range(last + 1):
+        if tick:
+            fleet.advance()
+        if tick == begin:
+            impossible = {place for place, node in enumerate(nodes) if not _inject(fleet, node, trials[place])}
+        if tick % each == 0:
+            for node, page, scraped in zip(nodes, pages, found, strict=True):
+                add = {"job": "fakedev", "instance": f"{node.name}:9400"} | dict(labels)
+                _scrape(fleet, node, page, scraped, tick // each, add)
+        progress(tick / last)
+    return [scraped for place, scraped in enumerate(found) if place not in impossible]
+
+
+def _with_families(identity: Identity, metrics: Collection[str] | None) -> Identity:
+    """The identity with the families that have some metrics; a counter of OpenMetrics adds to its family's name."""
+    if metrics is None:
+        return identity
+    kept = [each for each in identity.families if any(f"{name}_".startswith(f"{each.name}_") for name in metrics)]
+    return replace(identity, families=tuple(kept))
+
+
+def _configuration(identity: str, device: str, trials: Sequence[Trial]) -> str:
+    """The configuration of a fleet with a node for each trial."""
+    nodes = [f"trial-{number}" for number in range(len(trials))]
+    pool = {"name": "trials", "nodes": nodes, "device": device, "devices-per-node": 2, "identity": identity}
+    base: list[dict[str, object]] = []
+    for work, (profile, kind, memory) in _WORK.items():
+        devices = [f"{node}/*" for node, trial in zip(nodes, trials, strict=True) if trial.work == work]
+        # Each node has its own workload: what ends on one node goes on elsewhere.
+        named = enumerate(devices) if work != _IDLE else ()
+        base += [
+            {"name": f"work-{len(base)}-{number}", "devices": each, "profile": profile, "kind": kind,
+             "repeat": 0, "metrics": {"memory": memory}, **_POD}
+            for number, each in named
+        ]  # fmt: skip
+    tree = {
+        "fleet": {"epoch": "0", "tick": f"{TICK_SECONDS}s", "pools": [pool]},
+        "web": [],
+        "workloads": {"listen": [], "base": base},
+    }
+    return json.dumps(tree).replace("$", "$$")
+
+
+def _inject(fleet: Fleet, node: RosterNode, trial: Trial) -> bool:
+    """Inject the fault of a trial; whether the node's boards can have it."""
+    if not trial.kind:
+        return True
+    try:
+        fleet.apply(InjectFault(fault_from_fields({**trial.fields, "devices": [f"{node.name}/0"]})))
+    except Refused:
+        return False
+    return True
+
+
+def _scrape(
+    fleet: Fleet, node: RosterNode, page: Page[RosterNode], scraped: Scraped, number: int, labels: Mapping[str, str]
+) -> None:
+    """Add the samples of a page, and whether it could be scraped."""  # fmt: skip
+    target = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+    trouble = fleet.page_faults.of(frozenset([node.name]))
+    is_up = trouble is None or not (
+        trouble.is_closed or trouble.status or trouble.is_html or trouble.share < 1
+        or trouble.late_seconds > _SCRAPE_TIMEOUT_SECONDS
+    )  # fmt: skip
+    scraped.series.setdefault(f"up{{{target}}}", []).append((number, str(int(is_up))))
+    scraped.names.add("up")
+    if not is_up:
+        return
+    for line in page.render(fleet.shown).decode().splitlines():
+        match = None if line.startswith("#") else _SAMPLE.fullmatch(line)
+        if match is None:
+            continue
+        name, own, value = match.groups()
+        scraped.names.add(name)
+        series = f"{name}{{{_joined(own or '', labels, target)}}}"
+        if series not in scraped.series:
+            scraped.labels.update(_LABEL.findall(series))
+        scraped.series.setdefault(series, []).append((number, value))
+
+
+def _joined(own: str, labels: Mapping[str, str], target: str) -> str:
+    """The labels of a row with those of its target; Prometheus renames labels that the row has as well."""
+    if any(f"{name}=" in own for name in labels):
+        own = _LABEL.sub(lambda found: f"exported_{found[0]}" if found[1] in labels else found[0], own)
+    return f"{own},{target}" if own else target

@@ -1,0 +1,80 @@
+"""Faults that are tried, and their series as promtool reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakedev.commands.alert_rules.promtool import series_values
+from fakedev.commands.alert_rules.trials import BEGIN_SECONDS, Trial, all_trials, scrape
+from fakedev.commands.main import main
+from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fault_kinds import KINDS, Scope
+
+
+def test_all_kinds_are_tried() -> None:
+    """Each that pages can show, with words that a fault takes."""
+    trials = all_trials([46, 79], 200)
+    assert {trial.kind for trial in trials} == {""} | {
+        kind.name for kind in KINDS.values() if kind.scope is not Scope.CLUSTER
+    }
+    for trial in trials:
+        if trial.kind:
+            fault_from_fields({**trial.fields, "devices": ["a/0"]})
+    codes = [trial.values["code"] for trial in trials if trial.kind == "xid" and not trial.every_seconds]
+    assert sorted(codes) == sorted(set(codes)) and 46 in codes
+    assert Trial(kind="xid", values={"code": 46}, every_seconds=60).words == "xid code=46 every=1m"
+
+
+def test_series() -> None:
+    """A fault begins in time, on the first board of its node; failed scrapes have no series."""
+    heard: list[float] = []
+    found = {
+        each.trial.words: each
+        for each in scrape("dcgm", "h100", [], {"DCGM_FI_DEV_XID_ERRORS"}, {"job": "x"}, 330, heard.append)
+    }
+    (name,) = [each for each in found["lost"].series if not each.startswith("up")]
+    assert 'gpu="0"' in name and 'job="x"' in name and 'instance="trial-' in name
+    assert found["lost"].series[name] == [(number, "79") for number in (21, 22)]
+    up = found["node-down"].series
+    assert [value for samples in up.values() for _, value in samples] == ["1"] * 21 + ["0"] * 2
+    assert BEGIN_SECONDS == 300
+    assert heard == sorted(heard) and heard[-1] == 1
+    assert "a busy board" in found
+
+
+@pytest.mark.parametrize(
+    ("samples", "text"),
+    [
+        ([(0, "1"), (1, "1"), (2, "2")], "1+0x1 2 stale"),
+        ([(2, "NaN"), (3, "NaN")], "_ _ NaN NaN"),
+        ([(0, "1"), (3, "1")], "1 stale _ 1"),
+        ([], "_ _ _ _"),
+    ],
+)
+def test_values(samples: list[tuple[int, str]], text: str) -> None:
+    """What a scrape lacks is stale once, then missing."""
+    assert " ".join(series_values(samples, 3)) == text
+
+
+def test_without_promtool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence, and 1; the file's own faults come first, with 2."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["faults", "--for", "etc/alert-rules/xpumd.yml"]) == 1
+    assert "promtool is needed" in capfd.readouterr().err
+    assert main(["faults", "--for", "etc/nothing.yml"]) == 2
+    assert "etc/nothing.yml" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--identity", "dcgm"], "go with --for"),
+        (["--for", "x", "--active"], "exclude each other"),
+        (["--for", "x", "--label", "=a"], "no NAME=VALUE"),
+    ],
+)
+def test_options(arguments: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """What does not go together is refused."""
+    with pytest.raises(SystemExit):
+        main(["faults", *arguments])
+    assert text in capfd.readouterr().err
