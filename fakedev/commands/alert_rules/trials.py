@@ -155,7 +155,9 @@ def scrape(
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     probe = load(None, Files(environ=os.environ), text=_configuration(identity, device, [Trial()]))
-    trials = all_trials(codes, probe.fleet.pools[0].device_type.power_limit_ends()[0])
+    lowest, highest = probe.fleet.pools[0].device_type.power_limit_ends()
+    # Of some types no lowest limit is known.
+    trials = all_trials(codes, lowest or highest / 2)
     text = _configuration(identity, device, trials)
     configuration = load(None, Files(environ=os.environ), text=text)
     fleet, shown = Fleet(configuration.fleet), _with_families(configuration.identities["trials"], metrics)
