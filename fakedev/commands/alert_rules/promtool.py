@@ -19,7 +19,8 @@ from fakedev.commands.alert_rules.rules import RULE_LABEL, RuleFile
 from fakedev.commands.alert_rules.trials import BEGIN_SECONDS, SCRAPE_SECONDS, Scraped
 
 _TRIAL_LABEL: Final = "fakedev_trial"
-_GOT: Final = re.compile(rf'\{{{RULE_LABEL}="(\d+)", {_TRIAL_LABEL}="(\d+)"\}} (\S+)')
+#: What promtool says of a sample with the two labels of ours.
+_GOT: Final = re.compile(r'\{fakedev_rule="(\d++)", fakedev_trial="(\d++)"\} (\S++)')
 _RULES: Final = "rules.json"
 #: After so long promtool is stopped.
 _MAX_SECONDS: Final = 600

@@ -15,14 +15,14 @@ from fakedev.spec.units import parse_duration
 MAX_ALERTS: Final = 500
 #: The label by which an alert rule is found again among the alerts.
 RULE_LABEL: Final = "fakedev_rule"
-_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'|`[^`]*+`')
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?+|\'(?:[^\'\\]|\\.)*+\'?+|`[^`]*+`?+')
 _COMMENT: Final = re.compile(r"#[^\n]*+")
 _MATCHERS: Final = re.compile(r"\{[^{}]*+\}")
-_MATCHER: Final = re.compile(r"([a-zA-Z_]\w*+)\s*+(?:=~|=(?!~))")
+_MATCHER: Final = re.compile(r"(?<!\w)([a-zA-Z_]\w*+)\s*+(?:=~|=(?!~))")
 _NAMED: Final = re.compile(r"__name__\s*+=\s*+[\"']([a-zA-Z_:][\w:]*+)[\"']")
-_WINDOW: Final = re.compile(r"\[([^\]:]*+)(?::[^\]]*+)?\]")
-_OFFSET: Final = re.compile(r"\boffset\s++-?([\w.]++)")
-_LABELS: Final = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*+\([^)]*+\)", re.IGNORECASE)
+_WINDOW: Final = re.compile(r"\[([^\[\]:]*+)(?::[^\[\]]*+)?\]")
+_OFFSET: Final = re.compile(r"(?<!\w)offset\s++-?([\w.]++)")
+_LABELS: Final = re.compile(r"(?<!\w)(?:by|without|on|ignoring|group_left|group_right)\s*+\([^()]*+\)", re.IGNORECASE)
 _WORD: Final = re.compile(r"(?<![\w:.])([a-zA-Z_:][\w:]*+)(?!\s*+\()")
 _NO_METRICS: Final = frozenset(
     ("and", "or", "unless", "bool", "by", "without", "on", "ignoring", "group_left", "group_right", "offset", "atan2",
@@ -112,7 +112,7 @@ def seconds_of(text: str) -> float:
     PromQL has weeks and years, too.
     """
     total = 0.0
-    for number, unit in re.findall(r"(\d++)(ms|[smhdwy])", text):
+    for number, unit in re.findall(r"(?<!\d)(\d++)(ms|[smhdwy])", text):
         total += int(number) * _WEEKS_AND_YEARS[unit] if unit in "wy" else parse_duration(number + unit)
     return total
 

@@ -62,7 +62,7 @@ _WORK: Final = {
 _BUSY: Final = "a busy board"
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
 _SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*+)(?:\{(.*)\})?[ \t]++(\S++)(?:[ \t]++-?[\d.]++)?[ \t]*+")
-_LABEL: Final = re.compile(r'([a-zA-Z_]\w*+)="(?:[^"\\]|\\.)*+"')
+_LABEL: Final = re.compile(r'(?<!\w)([a-zA-Z_]\w*+)="(?:[^"\\]|\\.)*+"')
 
 
 @dataclass(frozen=True)
