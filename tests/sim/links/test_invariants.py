@@ -143,7 +143,9 @@ class AnyLinks(RuleBasedStateMachine):
             assert np.allclose(levels["link"].arrays[here], port[there])
             assert np.isclose(switch[there].sum(), levels["link"].arrays[here][to_switch].sum())
         assert switch["links_up"].sum() == levels["link"].arrays["link_up"][to_switch].sum()
-        assert ((switch["temperature_celsius"] > 20) & (switch["temperature_celsius"] < 200)).all()
+        # Several faults of the air add up.
+        air = float(levels["device"].arrays["inlet_temperature_celsius"].max())
+        assert ((switch["temperature_celsius"] > 20) & (switch["temperature_celsius"] < max(air, 100.0) + 100.0)).all()
 
     def teardown(self) -> None:
         """All faults cleared: all links are up."""
