@@ -4,6 +4,8 @@
 FROM python:3.13-slim AS build
 COPY . /source
 RUN python -m venv /opt/fakedev && /opt/fakedev/bin/pip install --no-cache-dir "/source[fast,kubernetes,node]"
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev \
+ && XDG_CACHE_HOME=/opt/fakedev/share /opt/fakedev/bin/fakedev nvml build
 
 FROM python:3.13-slim
 RUN useradd --system --uid 9400 --user-group --no-create-home fakedev \

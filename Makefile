@@ -1,7 +1,7 @@
 # make run        serve the built-in demo (ARGS="--config FILE" serves something else)
 # make check      lint, types and the fast tests: for each save, and for the pre-commit hook
 # make test       lint, types and all tests but those of make test-long
-# make test-long  the tests that take more than ten seconds each
+# make test-long  the tests that take more than ten seconds each, and all examples of the property tests
 # make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
@@ -40,21 +40,23 @@ endef
 run: $(VENV)/installed
 	@exec $(BIN)/fakedev serve $(ARGS)
 
-# Property tests try fewer examples here.
+# Property tests try a tenth of their examples here, a quarter in make test.
 check: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not real and not slow and not long"
 check: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 
 # Tests of real programs wait most of their time: there is work for two processes on each core.
 test: WORKERS = $$(( 2 * $(CORES) ))
-test: TESTS = $(PYTEST) -m "not long"
+test: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=usual $(PYTEST) -m "not long"
 test: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 
-# One after the other: some of them measure rates.
+# The long ones one after the other: some of them measure rates. Then all examples, on all cores.
 test-long: WORKERS = 0
 test-long: $(VENV)/installed-for-tests
-	$(PYTEST) -m long
+	@FAKEDEV_HYPOTHESIS_PROFILE=full $(PYTEST) -m long; long=$$?; \
+	  FAKEDEV_HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses $(CORES) -m "(deep or hypothesis) and not long" && \
+	  [ $$long -eq 0 ]
 
 # It takes its variables from the environment, where make puts those of its command line.
 fuzz: $(VENV)/installed-for-tests
@@ -89,11 +91,11 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-for-tests: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,kubernetes,node]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,kubernetes,node,scenario]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-for-benchmarks: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,kubernetes,node,fast]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,kubernetes,node,scenario,fast]'
 	@touch $@ $(VENV)/installed
 
 $(BIN)/python:

@@ -22,6 +22,7 @@ import boards
 import busy_minute
 import disturbance
 import growth
+import histories
 import invariants
 import kubelets
 import kubernetes
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "kubernetes-shards": kubernetes.shards,
     "kubernetes-node": kubelets.node_program,
     "without-cluster": without_cluster.without_cluster,
+    "histories": histories.histories,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")

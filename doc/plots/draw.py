@@ -1,7 +1,7 @@
 """Draws the plots of doc/simulation.md, from the simulation itself.
 
-Run it at the root of the project: ``PYTHONPATH=. python doc/plots/draw.py [FOLDER]``; without a folder the
-committed plots are written again.
+Run it at the root of the project: ``PYTHONPATH=. python doc/plots/draw.py [FOLDER [NAME ...]]``; without a folder the
+committed plots are written again, without names all of them.
 """
 
 from __future__ import annotations
@@ -257,10 +257,10 @@ PLOTS = {
 
 
 def main() -> None:
-    """Draw all plots."""
+    """Draw the plots."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else HERE
-    for name, draw in PLOTS.items():
-        (folder / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
+    for name in sys.argv[2:] or PLOTS:
+        (folder / f"{name}.svg").write_text(PLOTS[name]().svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":

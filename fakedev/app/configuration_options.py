@@ -54,6 +54,7 @@ SERVE: Final = (
     ),
     Option("kubeconfig", "FILE", "the cluster that gives the nodes, outside of a pod", assigns=kubeconfig_override),
     Option("context", "NAME", "the context of the kubeconfig", assigns=context_override),
+    Option("scenario", "FILE", "play this scenario; its configuration is used, unless --config is given"),
     Option("record", "FILE", "write seed, configuration and events to this file, to be run again"),
     Option("ready-file", "FILE", "write the real addresses to this file, as JSON, when all is ready"),
     Option("check", "", "only check the configuration: exit 0 or 2"),

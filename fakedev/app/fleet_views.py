@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fakedev.app.ports import Ports
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.net.fleet.operator_topology import OperatorTopology
+from fakedev.net.system.timing import no_op
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.charts import History
@@ -12,7 +15,10 @@ from fakedev.sim.fleet import Fleet
 
 
 class FleetViews:
-    """Follows the fleet through ticks, reloads and changes of its nodes."""
+    """Follows the fleet through ticks, reloads and changes of its nodes.
+
+    :param write_nvml: writes a tick into the file for NVML.
+    """
 
     def __init__(
         self,
@@ -22,6 +28,7 @@ class FleetViews:
         live: LiveView,
         web: Ports[WebEndpoint],
         topology: OperatorTopology,
+        write_nvml: Callable[[], None] = no_op,
     ) -> None:
         self._fleet = fleet
         self._web = web
@@ -29,6 +36,7 @@ class FleetViews:
         self._history = history
         self._live = live
         self._topology = topology
+        self._write_nvml = write_nvml
         self._shown = fleet.compiled
 
     def follow(self, configuration: Configuration) -> None:
@@ -50,6 +58,7 @@ class FleetViews:
             self._web.refresh(configuration)
         self._pages.keep()
         self._history.note(self._fleet.state)
+        self._write_nvml()
 
 
 def follow_topology(topology: OperatorTopology, configuration: Configuration) -> None:

@@ -37,9 +37,16 @@ def order_of(given: Mapping[str, Any]) -> Order:
     :raises SystemExit: when the program has nothing to serve: 2 after all problems of the configuration, 0 after what
         ``--check`` or ``--print-config`` prints.
     """
-    files = Files(environ=os.environ)
+    scenario = None
     try:
-        configuration = load(given["config"], files, given["set"])
+        if given["scenario"]:
+            from fakedev.config.scenarios import load_scenario  # noqa: PLC0415 - most runs have none
+
+            scenario = load_scenario(given["scenario"], os.environ, given["config"], given["set"])
+            configuration, files, config, overrides = scenario.configurations[0]
+        else:
+            config, overrides, files = given["config"], tuple(given["set"]), Files(environ=os.environ)
+            configuration = load(config, files, overrides)
     except ConfigurationError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None
@@ -51,14 +58,13 @@ def order_of(given: Mapping[str, Any]) -> Order:
         for note in configuration.notes:
             sys.stderr.write(f"note: {note}\n")
         topology = configuration.source["topology"] if configuration.topology is not None else ""
-        sys.stdout.write(f"{topology or given['config'] or 'the built-in demo'}: good\n")
+        sys.stdout.write(f"{topology or given['scenario'] or config or 'the built-in demo'}: good\n")
         raise SystemExit(0)
-    head = record_head(configuration, files, config=given["config"], overrides=given["set"])
+    head = record_head(configuration, files, config=config, overrides=overrides)
     # twistd changes the working directory when it becomes a daemon.
-    path, record, ready_file = (
-        given[option] and os.path.abspath(given[option]) for option in ("config", "record", "ready-file")
-    )
-    run = Run(head, record or "", ready_file or "", read_again=partial(read_again, path, tuple(given["set"])))
+    record, ready_file = (given[option] and os.path.abspath(given[option]) for option in ("record", "ready-file"))
+    again = partial(read_again, config and os.path.abspath(config), overrides, of_scenario=scenario is not None)
+    run = Run(head, record or "", ready_file or "", read_again=again, scenario=scenario)
     return Order(configuration, run)
 
 

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from fakedev.app.ports import Reloadable
 from fakedev.app.run import Run
 from fakedev.config.configuration import Configuration, Kubernetes
+from fakedev.config.schema.files import DEMO_FILE
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors
 from fakedev.net.system.listening import CannotListen, Listeners
@@ -22,7 +23,7 @@ from fakedev.net.web.own_metrics import ReloadStatistics
 from fakedev.net.web.probes import ReloadFailed
 from fakedev.sim.cluster_nodes import with_nodes_of
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.events import Reload
+from fakedev.sim.events import Reload, Stamped
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.listen_address import ListenAddress
@@ -165,22 +166,11 @@ class Reloader:
             raise ReloadFailed("the reload before this one takes effect with the next tick", is_ours=True)
         try:
             configuration, head, compiled = await call_in_thread(self._reactor, self._prepared)
-            self._check(configuration, compiled)
-            self._files = _files(head)
-            for part in self._parts:
-                part.begin(configuration, self._listeners)
-        except (ConfigurationError, CannotListen, Refused, ReloadFailed) as reason:
-            self._undo()
+        except (ConfigurationError, Refused) as reason:
             raise ReloadFailed(str(reason)) from None
         except Exception as reason:
-            self._undo()
-            if is_out_of_descriptors(reason):
-                raise ReloadFailed("no file descriptors are left: try again later", is_ours=True) from None
-            self.log.failure("a reload failed by an internal error")
-            raise ReloadFailed("an internal error; the log has the details", is_ours=True) from None
-        self._pending = configuration, head
-        self._done = Deferred()
-        stamped = self._fleet.apply(Reload(compiled, head))
+            raise self._failure(reason) from None
+        stamped = self._begin(configuration, head, compiled)
         outcome = {
             "tick": stamped.tick + 1,
             "fleet": compiled.roster.summary,
@@ -189,14 +179,58 @@ class Reloader:
         }
         spec, speed = self._fleet.spec, self._speed()
         waits = speed and spec.tick_seconds / speed <= _LONGEST_WAIT_SECONDS
-        await (self._done if waits else succeed(None))
+        await (self._done if waits and self._done else succeed(None))
         return outcome
+
+    def use(self, configuration: Configuration, head: RecordHead) -> None:
+        """Use a configuration from the next tick on.
+
+        :raises ReloadFailed: when that is not possible; nothing has changed.
+        """
+        if self._pending is not None:
+            raise ReloadFailed("the reload before this one takes effect with the next tick")
+        configuration, head, compiled = self._compiled(configuration, head)
+        self._begin(configuration, head, compiled)
+
+    def _begin(self, configuration: Configuration, head: RecordHead, compiled: CompiledFleet) -> Stamped:
+        """Open what it needs, and pass it to the fleet.
+
+        :raises ReloadFailed: when that is not possible; nothing has changed.
+        """
+        try:
+            self._check(configuration, compiled)
+            self._files = _files(head)
+            for part in self._parts:
+                part.begin(configuration, self._listeners)
+        except (CannotListen, Refused, ReloadFailed) as reason:
+            self._undo()
+            raise ReloadFailed(str(reason)) from None
+        except Exception as reason:
+            self._undo()
+            raise self._failure(reason) from None
+        self._pending = configuration, head
+        self._done = Deferred()
+        return self._fleet.apply(Reload(compiled, head))
+
+    def _failure(self, reason: Exception) -> ReloadFailed:
+        """What users are told of an error of ours, which is logged."""
+        if isinstance(reason, ReloadFailed):
+            return reason
+        if is_out_of_descriptors(reason):
+            return ReloadFailed("no file descriptors are left: try again later", is_ours=True)
+        self.log.failure("a reload failed by an internal error")
+        return ReloadFailed("an internal error; the log has the details", is_ours=True)
 
     def _prepared(self) -> tuple[Configuration, RecordHead, CompiledFleet]:
         """Read and compile the configuration; runs in a thread, because it takes long."""
         if self._read is None:
             raise ReloadFailed("this program was started without a configuration file")
-        configuration, head = self._read()
+        return self._compiled(*self._read())
+
+    def _compiled(
+        self, configuration: Configuration, head: RecordHead
+    ) -> tuple[Configuration, RecordHead, CompiledFleet]:
+        """A configuration as the running fleet takes it, and compiled."""
         epoch = self._fleet.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
@@ -230,6 +264,7 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
         "tester": ((now.plans, now.reports), (after.plans, after.reports)),
         "journal": (now.journal, after.journal),
         "hpc-jobs": (now.hpc_jobs, after.hpc_jobs),
+        "nvml": (now.nvml, after.nvml),
         "kubernetes": (_without_ports(now.kubernetes), _without_ports(after.kubernetes)),
     }
     if now.queues is not None and after.queues is not None:
@@ -273,5 +308,5 @@ def file_hash(head: RecordHead) -> str:
     if head.text is not None:
         text = head.text
     else:
-        text = head.files.get(head.config or "demo:demo.yaml", "")
+        text = head.files.get(head.config or DEMO_FILE, "")
     return sha256(text.encode()).hexdigest()

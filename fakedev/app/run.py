@@ -17,6 +17,7 @@ from fakedev.sim.journal import no_op
 from fakedev.spec.record_head import RecordHead
 
 if TYPE_CHECKING:
+    from fakedev.config.scenarios import LoadedScenario
     from fakedev.net.fleet.journal import JournalFile
     from fakedev.net.fleet.recorder import Recorder
 
@@ -31,6 +32,7 @@ class Run:
     :param record: the file for the events; empty for none.
     :param read_again: None: there is no file to read again.
     :param option_of: the options that give addresses; see Remedies.
+    :param scenario: played from the start on; None for none.
     """
 
     head: RecordHead
@@ -38,6 +40,7 @@ class Run:
     ready_file: str = ""
     read_again: ReadAgain | None = None
     option_of: Mapping[str, str] = field(default_factory=dict)
+    scenario: LoadedScenario | None = None
 
 
 def record_head(
@@ -54,10 +57,12 @@ def record_head(
     return RecordHead(__version__, epoch, path, text, dict(files.texts), dict(files.variables), list(overrides))
 
 
-def read_again(path: str | None, overrides: Sequence[str]) -> tuple[Configuration, RecordHead]:
+def read_again(
+    path: str | None, overrides: Sequence[str], *, of_scenario: bool = False
+) -> tuple[Configuration, RecordHead]:
     """See ReadAgain; called with the options of the start."""
     files = Files(environ=os.environ)
-    configuration = load(path, files, overrides)
+    configuration = load(path, files, overrides, of_scenario=of_scenario)
     return configuration, record_head(configuration, files, config=path, overrides=overrides)
 
 

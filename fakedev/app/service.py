@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.threads import deferToThreadPool
@@ -21,6 +21,7 @@ from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
 from fakedev.app.runner import Application, run_application
+from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.workload_ports import connection_count, make_workload_ports
@@ -36,11 +37,12 @@ from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
 from fakedev.net.system.files import CannotWrite
-from fakedev.net.system.listening import Listeners
+from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import StallWatch
+from fakedev.net.system.timing import no_op
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
@@ -64,9 +66,19 @@ from fakedev.net.web.program import Program
 from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from fakedev.app.kubernetes import ClusterParts
+    from fakedev.net.nvml.writer import NvmlMap
+
+
+class HasProblem(Protocol):
+    """A file that the service writes."""
+
+    @property
+    def problem(self) -> str: ...
+
 
 def makeService(options: Options, reactor: Any = None) -> Application:
     """The service of ``twistd fakedev`` (called by twistd)."""
@@ -99,18 +111,20 @@ def make_application(
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
     journal = _journal(configuration.journal, reactor) if configuration.journal else None
-    files = {"record": recorder, "journal": journal}
+    fleet = make_fleet(configuration, run.head, recorder, journal)
+    fair_share = FairShare(reactor)
+    hub = WorkloadHub(fleet, fair_share)
+    nvml = _nvml(configuration, hub, reactor)
+    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "nvml": nvml}
 
     def file_problems() -> dict[str, str]:
         return {name: file.problem for name, file in files.items() if file is not None}
 
-    fleet = make_fleet(configuration, run.head, recorder, journal)
-    fair_share = FairShare(reactor)
-    hub = WorkloadHub(fleet, fair_share)
     pages = Pages(fleet, configuration.identities, reactor)
     history = History(fleet.state)
     listeners = Listeners()
     reloader = Reloader(run, configuration, fleet, listeners, reactor)
+    scenario = live_scenario(run, fleet, reloader, lambda speed: ticker.set_speed(speed))  # noqa: PLW0108 - it comes
 
     def ticked() -> None:
         reloader.ticked()
@@ -120,7 +134,7 @@ def make_application(
 
     ticker = Ticker(
         fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying,
-        lambda: bool(reactor.getWriters()),
+        lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
     )  # fmt: skip
 
     # The ports.
@@ -135,9 +149,8 @@ def make_application(
     by_port |= queues.closed if queues is not None else {}
     stalls = StallWatch(reactor)
     own = _own_metrics(
-        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls
+        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls, file_problems
     )
-    own.add("files", partial(file_metrics, file_problems))
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
@@ -148,23 +161,23 @@ def make_application(
         of_cluster = cluster.follower.trouble() if cluster else None
         return ticker.trouble() or (queues.trouble() if queues else None) or of_cluster or lack
 
-    live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
+    live = LiveView(FrameSource(fleet, ticker, figures, tester, scenario), reactor)
     program = Program(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
-        figures, queue_history, tester,
+        figures, queue_history, tester, scenario,
     )  # fmt: skip
     web = make_web(configuration, program, fair_share, reactor, remedies)
     web.finish(configuration)
 
     # What a reload changes.
-    views = FleetViews(fleet, pages, history, live, web, topology)
+    views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
 
     # All services, in the order in which they start.
-    of_nodes = cluster.ports.services if cluster else ()
-    for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services, *of_nodes]:
+    of_others = (queues and queues.ports, workloads.services, cluster and cluster.ports.services, nvml and nvml.ports)
+    for service, _ in [*web.services, *(each for every in of_others for each in every or ())]:
         service.setServiceParent(listeners)
     is_watching = configuration.watch and reloader.files()
     return Application(
@@ -183,6 +196,7 @@ def make_application(
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             stalls,
             cluster.follower if cluster else None,
+            nvml,
             _hpc_jobs(configuration, hub, reactor),
             announcement,
         ],
@@ -268,6 +282,7 @@ def _own_metrics(
     closed: Mapping[str, Mapping[str, int]],
     shortage: DescriptorShortage,
     stalls: StallWatch,
+    file_problems: Callable[[], Mapping[str, str]],
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
@@ -290,7 +305,34 @@ def _own_metrics(
     if tester is not None:
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))
+    own.add("files", partial(file_metrics, file_problems))
     return own
+
+
+def _nvml(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> NvmlMap | None:
+    """The file for NVML; None without."""
+    given = configuration.nvml
+    if given is None:
+        return None
+    # Only with such a file.
+    from fakedev.net.nvml.control import SettingFactory, user_numbers  # noqa: PLC0415
+    from fakedev.net.nvml.writer import NvmlMap  # noqa: PLC0415
+
+    try:
+        users = user_numbers(given.file, given.setters)
+        written = NvmlMap(
+            hub.fleet, given.file, given.mode, given.nodes, hub.pid_of, reactor, control=given.control_socket
+        )
+    except CannotWrite as reason:
+        sys.stderr.write(f"fakedev: the file for NVML cannot be written: {reason}\n")
+        raise SystemExit(1) from None
+    if users:
+        # All may connect; the kernel says who they are.
+        path = given.control_socket
+        address = ListenAddress("unix", path=path, mode=0o666, display=path, local=True)
+        factory = SettingFactory(hub.fleet, users, reactor)
+        written.ports.append((ListeningService(address, factory, reactor), None))
+    return written
 
 
 def _journal(journal: Journal, reactor: Any) -> JournalFile:

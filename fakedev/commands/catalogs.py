@@ -38,10 +38,11 @@ def faults(arguments: Sequence[str]) -> int:
 
 
 def schema(arguments: Sequence[str]) -> int:
-    """Print the JSON Schema of a configuration."""
-    what = "Prints the JSON Schema of a configuration, for editors."
-    Parser("fakedev schema", description=what).parse_args(arguments)
-    text = resources.files("fakedev.config").joinpath("fakedev.schema.json").read_text(encoding="utf-8")
+    """Print the JSON Schema of a configuration, or of a scenario."""
+    parser = Parser("fakedev schema", description="Prints the JSON Schema of a configuration, for editors.")
+    parser.add_argument("--scenario", action="store_true", help="that of a scenario")
+    name = "scenario" if parser.parse_args(arguments).scenario else "fakedev"
+    text = resources.files("fakedev.config").joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
     write_text(sys.stdout, text)
     return 0
 

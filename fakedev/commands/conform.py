@@ -129,15 +129,15 @@ def _report(capture: CapturedPage, options: argparse.Namespace, progress: Progre
     recognized = options.device or recognized_device(capture.label_values(), catalog)
     devices = [recognized] if recognized else alike_devices(DEFAULT_DEVICE, catalog)
     scorer = _Scorer(capture, catalog, options.fragment)
-    steps = len(names) if recognized else 2 * len(names) + len(devices)
+    steps = 2 * len(names) + (1 if recognized else len(names) + len(devices))
     done = 0
 
-    def scores(wanted: Sequence[str], devices: Sequence[str]) -> list[Scored]:
+    def scores(wanted: Sequence[str], devices: Sequence[str], *, is_idle: bool = False) -> list[Scored]:
         nonlocal done
         found: list[Scored] = []
         for name in wanted:
             for device in devices:
-                found += scorer.scores(name, device)
+                found += scorer.scores(name, device, is_idle=is_idle)
                 done += 1
                 progress.show(_SHARE_OF_READING + (1 - _SHARE_OF_READING) * done / steps)
         return found
@@ -150,6 +150,11 @@ def _report(capture: CapturedPage, options: argparse.Namespace, progress: Progre
         board = shown_board(capture)
         said = f"the board {board!r} is in no device type" if board else "the page does not name its board"
         notes.append(f"{said}: compared with the nearest, {nearest}")
+    best = max(every, key=_similarity)
+    # Of a capture of idle boards, the numbers are those of such a page.
+    idle = scores([best.identity], [best.device], is_idle=True)
+    if max(each.result.percent for each in idle) > best.result.percent:
+        every += idle + scores([name for name in names if name != best.identity], [best.device], is_idle=True)
     best_of = {each.identity: each for each in sorted(every, key=_similarity)}
     ordered = sorted((best_of[name] for name in names), key=_similarity, reverse=True)
     return ScoreReport(options.against, tuple(ordered), tuple(notes))
@@ -174,14 +179,18 @@ class _Scorer:
         self._is_fragment = is_fragment
         self._facts = recognized_facts(capture)
 
-    def scores(self, name: str, device: str) -> list[Scored]:
-        """The scores of an identity on a device, also as pages of boards that are to be divided and are not yet."""
+    def scores(self, name: str, device: str, *, is_idle: bool) -> list[Scored]:
+        """The scores of an identity on a device, also as pages of boards that are to be divided and are not yet.
+
+        :param is_idle: both boards of the page are idle; else one works.
+        """
         found = []
         instances = recognized_instances(self._capture, device, self._catalog)
-        identity, text = sample_page(name, device, instances, facts=self._facts)
+        identity, text = sample_page(name, device, instances, facts=self._facts, is_idle=is_idle)
         for page, remark in _variants(identity, read_page(text), self._capture):
             result = compared(self._capture, page, is_fragment=self._is_fragment)
-            found.append(Scored(f"{identity.title} on {device}{remark}", result, name, device))
+            title = f"{identity.title} on {device}{remark}{' (idle)' if is_idle else ''}"
+            found.append(Scored(title, result, name, device))
         return found
 
 

@@ -40,6 +40,9 @@ SUBCOMMANDS: Final = {
     "Simulate": {
         "serve": ("fakedev.commands.main:serve", "start the service; twistd -n fakedev does the same, with a pid file"),
         "render": ("fakedev.commands.render:render", "print pages of a simulated time span, without any socket"),
+        "scenario": (
+            "fakedev.commands.scenario.main:scenario", "run timelines: their history and truth, marks for alert rules",
+        ),
     },
     "Watch and control a running service": {
         "status": ("fakedev.commands.control.status:status", "print what it does"),
@@ -59,6 +62,7 @@ SUBCOMMANDS: Final = {
         "scale-test": (
             "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
         ),
+        "nvml": ("fakedev.commands.nvml:nvml", "let nvitop, nvtop and others see boards: build and set up a library"),
         "kube": ("fakedev.commands.kube:kube", "plan what a Kubernetes cluster would get, or clean it"),
     },
 }  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from fakedev import __version__
@@ -51,3 +52,25 @@ class Parser(argparse.ArgumentParser):
             self._refuse_unknown(given)  # probably the one that is missing
         plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
         self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
+
+
+def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:
+    """Run a subcommand of a subcommand; its exit code.
+
+    :param program: as the user types it, ``fakedev scenario``.
+    :param subcommands: module and function of each, which is only imported when it runs, and its line of help.
+    """
+    if not arguments or arguments[0].startswith("-"):
+        lines = ["Each subcommand has --help:", *(f"  {name:6} {text}" for name, (_, text) in subcommands.items())]
+        usage = f"{program} SUBCOMMAND [OPTIONS]"
+        parser = Parser(program, usage=usage, description="\n".join(lines), is_formatted=True, add_help=True)
+        parser.parse_args(list(arguments))
+        parser.error(f"give a subcommand: {', '.join(subcommands)}")
+    name, *rest = arguments
+    if name not in subcommands:
+        hint = did_you_mean(name, subcommands, f"; there are {', '.join(subcommands)}")
+        print(f"{program}: no subcommand {name!r}{hint}", file=sys.stderr)
+        return 2
+    module, _, function = subcommands[name][0].partition(":")
+    found: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
+    return found(rest)

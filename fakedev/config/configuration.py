@@ -159,6 +159,25 @@ class HpcJobs:
 
 
 @dataclass(frozen=True)
+class Nvml:
+    """The file that the NVML library reads.
+
+    :param nodes: whose boards are in it; none: those of all nodes.
+    :param setters: users that may change boards; with any, there is a UNIX socket beside the file.
+    """
+
+    file: str
+    nodes: tuple[str, ...] = ()
+    mode: int = 0o644
+    setters: tuple[str, ...] = ()
+
+    @property
+    def control_socket(self) -> str:
+        """The UNIX socket for changes; empty for none."""
+        return f"{self.file}.sock" if self.setters else ""
+
+
+@dataclass(frozen=True)
 class Configuration:
     """All settings of a service.
 
@@ -172,6 +191,7 @@ class Configuration:
     :param journal: None for no file.
     :param kubernetes: None: there is no cluster.
     :param hpc_jobs: None: jobs are in no folder.
+    :param nvml: None: there is no file for NVML.
     :param watch: reload whenever a file of the configuration changes.
     :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
@@ -195,3 +215,4 @@ class Configuration:
     source: Values
     topology: Topology | None = None
     hpc_jobs: HpcJobs | None = None
+    nvml: Nvml | None = None

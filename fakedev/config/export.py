@@ -110,14 +110,14 @@ def _escaped(character: str) -> str:
 
 def reference_text() -> str:
     """All tables: the configuration, device types, identities."""
-    parts = [_chapter("Configuration file", CONFIGURATION)]
-    parts.append(_chapter("Device type file", DEVICE_TYPE))
-    parts.append(_chapter("Identity file", IDENTITY))
+    parts = [chapter("Configuration file", CONFIGURATION)]
+    parts.append(chapter("Device type file", DEVICE_TYPE))
+    parts.append(chapter("Identity file", IDENTITY))
     return "\n\n".join(parts)
 
 
-def with_reference(document: str) -> str:
-    """A document with the current tables between its markers.
+def with_reference(document: str, reference: str) -> str:
+    """A document with tables between its markers.
 
     :raises ValueError: when it has no markers.
     """
@@ -125,10 +125,11 @@ def with_reference(document: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError("the document has no markers for the reference")
-    return f"{before}{BEGIN}\n\n{reference_text()}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{reference}\n\n{END}{after}"
 
 
-def _chapter(title: str, section: Section) -> str:
+def chapter(title: str, section: Section) -> str:
+    """The tables of a section and of all in it."""
     tables = [_table(each) for each in {each.title: each for each in section.sections()}.values()]
     return "\n\n".join([f"### {title}", *tables])
 

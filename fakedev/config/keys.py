@@ -5,6 +5,7 @@ from __future__ import annotations
 from fakedev.config.endpoint_keys import MAX_CONNECTIONS, MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
 from fakedev.config.faults import FAULT
 from fakedev.config.kubernetes import KUBERNETES
+from fakedev.config.nvml import NVML
 from fakedev.config.pools.keys import FLEET
 from fakedev.config.queues import QUEUES
 from fakedev.config.schema.fields import keys_from
@@ -121,6 +122,7 @@ CONFIGURATION = Section(
         Key("limits", LIMITS, "How much workloads and faults may take."),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
+        Key("nvml", NVML, "A file for the NVML library.", default_words="none", optional=True),
         Key("log", LOG, "Logging, to standard error."),
         Key(
             "watch",

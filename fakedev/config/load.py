@@ -17,6 +17,7 @@ from fakedev.config.identities.windows import tallies_shown
 from fakedev.config.keys import CONFIGURATION
 from fakedev.config.kubernetes import load_kubernetes
 from fakedev.config.models import LoadedPool
+from fakedev.config.nvml import load_nvml
 from fakedev.config.overrides import with_environment, with_overrides
 from fakedev.config.peer_address import runtime_folder
 from fakedev.config.pools.churn import check_churn
@@ -26,6 +27,7 @@ from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Node, Place, Report, Scalar, Table
 from fakedev.config.schema.schema import INVALID, Values, did_you_mean
+from fakedev.config.schema.types import ListOf, Text
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.workloads import load_base
 from fakedev.sim.devices.relations import Relations
@@ -46,18 +48,34 @@ if TYPE_CHECKING:
 
 #: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
+#: The key that makes a file a scenario; those of its configuration, and of values in it as ``--set`` takes them.
+SCENARIO_KEY, CONFIG_KEY, SET_KEY = "scenario", "config", "set"
 
 
-def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: str | None = None) -> Configuration:
+def load(
+    path: str | None,
+    files: Files,
+    overrides: Sequence[str] = (),
+    text: str | None = None,
+    *,
+    of_scenario: bool = False,
+) -> Configuration:
     """The configuration of a file, with changes by the environment and by options.
 
-    :param path: of the YAML or JSON file; None: the built-in demo, or ``text``.
+    :param path: of the YAML or JSON file; None: the built-in demo, or ``text``. Of a scenario, its configuration is
+        read.
     :param overrides: ``fleet.seed=7``, ``web.0.listen=9401``, as ``--set`` takes them.
     :param text: used in place of the file's text; relative paths in it begin at the file's folder.
+    :param of_scenario: the timeline of a scenario is played, too; else a note says that it is not.
     :raises ConfigurationError: with every problem.
     """
     report = Report()
     tree = _tree(path, files, text, report)
+    while isinstance(tree, Table) and tree.get(SCENARIO_KEY) is not None:
+        if not of_scenario:
+            report.note(tree.place, "is a scenario: its configuration is used, and its timeline is not played")
+        path, tree, own = _of_scenario(tree, path, files, report)
+        overrides = [*own, *overrides]
     tree = with_environment(tree, files, report)
     tree = with_overrides(tree, overrides, report)
     topology: Topology | None = None
@@ -88,6 +106,24 @@ def _tree(path: str | None, files: Files, text: str | None, report: Report) -> N
     if isinstance(node, Scalar) and node.is_null:
         return empty
     return empty if node is None else node
+
+
+def _of_scenario(
+    scenario: Table, path: str | None, files: Files, report: Report
+) -> tuple[str | None, Node, Sequence[str]]:
+    """The configuration of a scenario: where its relative paths begin, its tree, and values as ``--set`` takes them."""
+    given, written = scenario.get(CONFIG_KEY), scenario.get(SET_KEY)
+    own = ListOf(Text()).read(written, SET_KEY, report) if written is not None else ()
+    if given is None:
+        return None, _tree(None, files, None, report), own
+    if isinstance(given, Table):
+        return path, given, own
+    config = Text("path").read(given, CONFIG_KEY, report)
+    folder = os.path.dirname(path or "")
+    if config is INVALID:
+        return path, Table(given.place, ()), own
+    config = os.path.normpath(os.path.join(folder, config))
+    return config, _tree(config, files, None, report), own
 
 
 def _built(
@@ -154,6 +190,7 @@ def _built(
         logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
         kubernetes=kubernetes,
+        nvml=load_nvml(values["nvml"], specs, nodes, folder, partial(runtime_folder, files.variable), report),
         hpc_jobs=_hpc_jobs(values["hpc-jobs"], folder, nodes, report),
         watch=values["watch"] if values.given("watch") else topology is not None,
         topology=topology,

@@ -56,13 +56,18 @@ def read_workload(
     admission: Admission | None = None,
     rules: FaultRules | None = None,
     besides: Collection[str] = (),
+    *,
+    repeat: int | None = 0,
 ) -> WorkloadSpec | None:
     """The workload that values describe; None when it has problems, which were reported.
 
     :param admission, rules: which workloads and faults the fleet accepts; None for no check.
     :param besides: keys that are not fields of a workload.
+    :param repeat: how often its profile runs, unless the values say it; None: as on the workload port.
     """
-    fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
+    fields: Fields = {"devices": ("all", values.place)}
+    if repeat is not None:
+        fields["repeat"] = (repeat, values.place)
     if values.get("file") is not None:
         from_file = catalog.workload(values["file"], values.place_of("file"))
         if from_file is None:
@@ -77,7 +82,7 @@ def read_workload(
             return None
         fields["profile"] = (profile, values.place_of("profile"))
         if isinstance(profile, Mapping) and not values.given("repeat") and "repeat" in profile:
-            del fields["repeat"]
+            fields.pop("repeat", None)
     if values.given("metrics"):
         metrics = _metrics(values, series)
         if metrics is None:

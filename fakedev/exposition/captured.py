@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+#: A line of a sample: its name, the text of its labels, the text of its number, that of its time.
 # Possessive quantifiers, and names only from their first character on: a long line costs linear time.
-_SAMPLE: Final = re.compile(
+SAMPLE: Final = re.compile(
     r"([a-zA-Z_:][\w:]*+)(?:\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+)\})?[ \t]++(\S++)(?:[ \t]++(-?[\d.]++))?[ \t]*+"
 )
-_LABEL: Final = re.compile(r'(?<![\w-])([a-zA-Z_][\w-]*+)="((?:[^"\\]|\\.)*+)"')
+#: A label: its name, and its value, which is still escaped.
+LABEL: Final = re.compile(r'(?<![\w-])([a-zA-Z_][\w-]*+)="((?:[^"\\]|\\.)*+)"')
 _DECLARED: Final = re.compile(r"# (HELP|TYPE) (\S++) ?+(.*)")
 #: Suffixes of sample names that the name of their family does not have.
 _SUFFIXES: Final = ("_total", "_created", "_bucket", "_count", "_sum")
@@ -96,10 +98,10 @@ def read_page(text: str, done: Callable[[float], None] = _no_progress) -> Captur
                 samples.setdefault(name, [])
                 (kinds if word == "TYPE" else helps).setdefault(name, value)
         elif line.strip():
-            match = _SAMPLE.fullmatch(line)
+            match = SAMPLE.fullmatch(line)
             if match is None or not _is_number(match[3]):
                 raise ValueError(f"line {number} is no sample: {line[:_SHOWN]!r}")
-            sample = Sample(tuple(_LABEL.findall(match[2] or "")), match[3], match[4] is not None)
+            sample = Sample(tuple(LABEL.findall(match[2] or "")), match[3], match[4] is not None)
             samples.setdefault(_family_of(match[1], kinds), []).append(sample)
     families = {
         name: CapturedFamily(name, kinds.get(name, "untyped"), helps.get(name), tuple(found), name in kinds)

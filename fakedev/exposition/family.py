@@ -19,6 +19,9 @@ from fakedev.sim.entities.state import Level, State
 
 #: The lowest number without a mask of 64 bits.
 _TOO_LARGE: Final = 2.0**63
+#: Sums of the lengths of ticks differ from whole numbers by less than this.
+_ROUNDING: Final = 1e-6
+_NOWHERE: Final = np.zeros(0, dtype=np.int64)
 
 
 class _Doubt(Enum):
@@ -49,8 +52,10 @@ class Family:
         self._rows = spec.rows[:1] if self._are_alike else spec.rows
         self._levels = tuple(row.state_level for row in self._rows)
         self._units = tuple(UNITS[row.unit] for row in self._rows)
+        self._factors = tuple(unit * row.times for unit, row in zip(self._units, self._rows, strict=True))
         self._needed = tuple(frozenset(row.needed) for row in self._rows)
         self.number = spec.number
+        self._is_counter = spec.kind == "counter"
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
         self._state: ref[State] | None = None
         self._doubtful: Sequence[tuple[int, _Doubt]] = ()
@@ -73,7 +78,7 @@ class Family:
                 if is_of_fact and not (lines.numbered_rows if rows is None else number in lines.numbered_rows):
                     found.append((number, False))
                     continue
-                where = slice(None) if rows is None else rows == number
+                where = slice(None) if rows is None else lines.places_of_rows.get(number, _NOWHERE)
                 is_there = _is_there(level, row, self._needed[number], lines.positions[where])
                 if is_of_fact and lines.numbers is not None:
                     is_there = is_there & ~np.isnan(lines.numbers[where])
@@ -84,8 +89,8 @@ class Family:
             return NO_LINES
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         for number, is_there in found:
-            chosen[slice(None) if rows is None else rows == number] = is_there
-        return lines if chosen.all() else lines.only(chosen)
+            chosen[slice(None) if rows is None else lines.places_of_rows.get(number, _NOWHERE)] = is_there
+        return lines.chosen(self.name, chosen)
 
     def _find_doubtful_rows(self, state: State) -> list[tuple[int, _Doubt]]:
         """The numbers of rows that some entities may not have in a state, and why."""
@@ -105,8 +110,7 @@ class Family:
         if lines.rows is None or self._are_alike:
             return self._shown(0, state, lines.positions, lines.numbers)
         values = np.empty(len(lines.rows))
-        for number in np.unique(lines.rows).tolist():
-            chosen = np.flatnonzero(lines.rows == number)
+        for number, chosen in lines.places_of_rows.items():
             numbers = None if lines.numbers is None else lines.numbers[chosen]
             values[chosen] = self._shown(number, state, lines.positions[chosen], numbers)
         return values
@@ -118,22 +122,24 @@ class Family:
         :param of_facts: numbers of facts, if the row shows a fact.
         """
         row, level = self._rows[number], state.levels[self._levels[number]]
-        if row.fact and of_facts is not None:
+        if row.fact and of_facts is not None and not row.is_per_fact:
             return of_facts * self._units[number]
         if not row.quantity:
-            return np.full(len(positions), row.constant)
-        if row.without_it is not None and not _has_all(level, row):
+            values = np.full(len(positions), row.constant)
+        elif row.without_it is not None and not _has_all(level, row):
             values = _with_substitute(level, row, row.without_it, positions)
         else:
             values = level.arrays[row.quantity][positions]
             for name in row.plus:
                 values = values + level.arrays[name][positions]
-        if row.per:
-            whole = level.arrays[row.per][positions]
-            values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
+        for whole in (level.arrays[row.per][positions] if row.per else None, of_facts if row.is_per_fact else None):
+            if whole is not None:
+                values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
         if row.bits:
             values = _any_set(values, row.bits)
-        return values * self._units[number]
+        shown = values * self._factors[number]
+        # Of things that take a while those that are complete count.
+        return np.floor(shown + _ROUNDING) if row.times != 1.0 and self._is_counter else shown
 
 
 def _any_set(values: Floats, bits: int) -> Floats:

@@ -103,6 +103,8 @@ class RowSpec:
     :param unless: quantities that must all be 0 or absent.
     :param constant: the number if ``quantity`` is empty.
     :param fact: a template of the number if ``quantity`` is empty; an entity whose text is no number has no row.
+    :param is_per_fact: the number of ``fact`` divides the quantity or constant instead.
+    :param times: the sum of the quantities is multiplied by this.
     :param bits: show 1 if the quantity, a mask, has any of these bits, else 0; 0 shows the quantity itself.
     :param within: the name of the identity's window over which its tallies are counted; empty for none.
     :param between: two versions: ``fact`` is one, and only an entity whose version is at least the first and below the
@@ -129,6 +131,8 @@ class RowSpec:
     without_it: float | None = None
     only: tuple[str, ...] = ()
     excepted: tuple[str, ...] = ()
+    is_per_fact: bool = False
+    times: float = 1.0
 
     @property
     def is_of_some(self) -> bool:
@@ -177,7 +181,8 @@ class RowSpec:
     @property
     def is_plain(self) -> bool:
         """Whether it shows only its quantity."""
-        return bool(self.quantity) and not self.plus and not self.per and not self.bits
+        changed = self.plus or self.per or self.bits or self.is_per_fact or self.times != 1.0
+        return bool(self.quantity) and not changed
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,7 @@ class Identity:
     :param health_headers: further headers of that answer.
     :param landing: the title of its page at /; empty without such a page.
     :param answers_post: its /metrics answers POST as it does GET.
+    :param board: the device type that commands take for its pages where none is named; empty for none.
     :param not_covered: families or features of the exporter that are not simulated, in words.
     """
 
@@ -229,6 +235,7 @@ class Identity:
     health_headers: tuple[tuple[str, str], ...] = ()
     landing: str = ""
     answers_post: bool = False
+    board: str = ""
     not_covered: tuple[str, ...] = ()
 
     def labels_on(self, level: str) -> tuple[LabelSpec, ...]:
@@ -247,6 +254,12 @@ class Identity:
             for family in self.families
             if family.rows and family.rows[0].is_plain and family.rows[0].state_level not in _NOT_OF_DEVICES
         }
+
+    @property
+    def of_processes(self) -> frozenset[str]:
+        """The quantities of processes that it shows."""
+        rows = [row for family in self.families for row in family.rows if row.level == PROCESS]
+        return frozenset(name for row in rows for name in row.named)
 
     @property
     def has_processes(self) -> bool:

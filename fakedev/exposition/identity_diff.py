@@ -115,6 +115,8 @@ def _in_words(old: _Series, new: _Series, *, with_help: bool = False) -> str:
         changes.append(f"numbers {old.family.number.value} -> {new.family.number.value}")
     if old.row.unit != new.row.unit:
         changes.append(f"unit {old.row.unit} -> {new.row.unit}")
+    if old.row.times != new.row.times:
+        changes.append(f"times {old.row.times:g} -> {new.row.times:g}")
     if _conditions(old.row) != _conditions(new.row):
         changes.append("under other conditions")
     return ": " + ", ".join(changes) if changes else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from fakedev.exposition.fact_changes import CHANGES
@@ -36,14 +37,7 @@ class Template:
 
         :raises ValueError: for a brace that is no field, or an unknown change after the bar.
         """
-        for match in _FIELD.finditer(text):
-            if (match[3] or "") not in CHANGES:
-                raise ValueError(f"{match[0]}: {match[3]!r} is none of {', '.join(filter(None, CHANGES))}")
-        if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
-            raise ValueError(f"{text!r} has a brace that is no {{fact}}")
-        fields = tuple((match[1] or "", match[2], CHANGES[match[3] or ""]) for match in _FIELD.finditer(text))
-        pattern = _FIELD.sub("%s", text.replace("%", "%%"))
-        return cls(text, tuple(dict.fromkeys(fact for _, fact, _ in fields)), fields, pattern)
+        return _parsed(text)
 
     def value(self, facts: Mapping[str, str]) -> str:
         """The text with the facts filled in; a fact that is missing is empty."""
@@ -53,6 +47,19 @@ class Template:
     def is_empty(self, facts: Mapping[str, str]) -> bool:
         """Whether a needed fact is missing or empty."""
         return not all(facts.get(fact) for fact in self.facts)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Template:
+    """Templates are read again and again: those of common labels for each row, and at each reload."""
+    for match in _FIELD.finditer(text):
+        if (match[3] or "") not in CHANGES:
+            raise ValueError(f"{match[0]}: {match[3]!r} is none of {', '.join(filter(None, CHANGES))}")
+    if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
+        raise ValueError(f"{text!r} has a brace that is no {{fact}}")
+    fields = tuple((match[1] or "", match[2], CHANGES[match[3] or ""]) for match in _FIELD.finditer(text))
+    pattern = _FIELD.sub("%s", text.replace("%", "%%"))
+    return Template(text, tuple(dict.fromkeys(fact for _, fact, _ in fields)), fields, pattern)
 
 
 class Labels:

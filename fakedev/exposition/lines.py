@@ -73,6 +73,29 @@ class Lines:
         return frozenset((np.zeros(len(has), dtype=np.int64) if self.rows is None else self.rows)[has].tolist())
 
     @cached_property
+    def places_of_rows(self) -> dict[int, NDArray[np.int64]]:
+        """The lines of each row of the family, where it has several."""
+        assert self.rows is not None
+        # Numbers of 16 bits are sorted in linear time.
+        order = np.argsort(self.rows.astype(np.uint16), kind="stable")
+        counts = np.bincount(self.rows)
+        ends = np.cumsum(counts)
+        starts, numbers = ends - counts, np.flatnonzero(counts).tolist()
+        return {number: order[starts[number] : ends[number]] for number in numbers}
+
+    @cached_property
+    def last_choices(self) -> dict[bytes, tuple[NDArray[np.bool_], Lines]]:
+        """For families, by name: the lines that they had in the last state, shape (N,), and these lines."""
+        return {}
+
+    def chosen(self, family: bytes, chosen: NDArray[np.bool_]) -> Lines:
+        """As :meth:`only`: the same object as for the last state of a family if it had the same lines."""
+        last = self.last_choices.get(family)
+        if last is None or not np.array_equal(last[0], chosen):
+            last = self.last_choices[family] = chosen, self if chosen.all() else self.only(chosen)
+        return last[1]
+
+    @cached_property
     def are_numbers(self) -> bool:
         """Whether each line shows a fact that is a number."""
         return self.numbers is not None and not np.isnan(self.numbers).any()

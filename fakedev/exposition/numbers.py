@@ -104,8 +104,12 @@ def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[
         places = np.empty(len(values), dtype=np.int64)
         places[order] = np.arange(len(values))
         texts = list(itemgetter(*places.tolist())(grouped))
+    is_decimal = (candidates >= _LARGE) & (candidates < _EXACT) & ~is_whole
+    if is_decimal.any():
+        for position, text in zip(*_decimals_with_exponents(values, unusual[is_decimal]), strict=True):
+            texts[position] = text
     write = go_number if number is NumberFormat.GO else python_number
-    for position in unusual[~is_whole].tolist():
+    for position in unusual[~is_whole & ~is_decimal].tolist():
         texts[position] = write(float(values[position])).encode()
     return texts
 
@@ -117,6 +121,22 @@ def _with_exponent(values: Floats, exponent: int, number: NumberFormat) -> list[
     end = b"e+%02d" % exponent
     significands = _without_exponents(values / 10.0**exponent, NumberFormat.GO)
     return _split(significands.replace(b",", end + b",").replace(b"]", end + b"]"))
+
+
+def _decimals_with_exponents(values: Floats, places: NDArray[np.int64]) -> tuple[list[int], list[bytes]]:
+    """The texts of the values at some places, which are not whole, from 1e6 and below 1e15; and their places."""
+    exponents = 6 + np.searchsorted(_POWERS, values[places], side="right")
+    found: list[int] = []
+    texts: list[bytes] = []
+    for exponent in np.unique(exponents).tolist():
+        alike = places[exponents == exponent]
+        # The digits are the shortest ones, and do not end with 0: only the point moves.
+        written = _without_exponents(values[alike], NumberFormat.PYTHON)[1:-1].decode().split(",")
+        end, point = f"e+{exponent:02d}", exponent + 1
+        moved = [f"{text[0]}.{text[1:point]}{text[point + 1 :]}" for text in written]
+        texts += ((end + ",").join(moved) + end).encode().split(b",")
+        found += alike.tolist()
+    return found, texts
 
 
 def _without_exponents(values: Floats, number: NumberFormat) -> bytes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from fakedev.exposition.identity import Identity, SharedDevices
-from fakedev.exposition.page_levels import MAX_PROCESSES, PageLevels
+from fakedev.exposition.page_levels import PROCESS, PageLevels
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.fleet import Fleet
@@ -76,13 +76,15 @@ class DeviceSource:
 
     :param shared: the rows of devices that several pods share.
     :param has_processes: processes are shown.
+    :param of_processes: their quantities that are shown.
     """
 
     def __init__(
-        self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST, has_processes: bool = False
-    ) -> None:
+        self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST, has_processes: bool = False,
+        of_processes: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self._fleet = fleet
-        self._levels = PageLevels(fleet)
+        self._levels = PageLevels(fleet, of_processes)
         self._has_processes = has_processes
         self._shared = shared
         self._is_shared = shared is not SharedDevices.FIRST
@@ -90,7 +92,7 @@ class DeviceSource:
     @classmethod
     def of(cls, fleet: Fleet, identity: Identity) -> DeviceSource:
         """The devices as an identity shows them."""
-        return cls(fleet, identity.shared_devices, identity.has_processes)
+        return cls(fleet, identity.shared_devices, identity.has_processes, identity.of_processes)
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
         """The node's entities of a level."""
@@ -131,7 +133,7 @@ class DeviceSource:
                 facts = self._fleet.facts(node)
                 return [(place, {**facts[index], **own}) for place, index, own in self._levels.processes(node)]
             case "node" | "page":
-                return [(0, _of_all(self._fleet.facts(node)))]
+                return [(node.first, _of_all(self._fleet.facts(node)))]
         return self._connections(level, node)
 
     def _connections(self, level: str, node: RosterNode) -> Sequence[Entity]:
@@ -211,6 +213,8 @@ class DeviceSource:
         old_roster = moves.before
 
         def shift(level: str) -> int | None:
+            if level == PROCESS:
+                return (group.first - old_node.first) * self._levels.stride
             new, old = _first(roster, group, level), _first(old_roster, old_node, level)
             return None if new is None or old is None else new - old
 
@@ -228,14 +232,10 @@ def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
 def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
     """The position of a node's first entity of a level; None if its entities are not consecutive."""
     match level.partition("/")[0]:
-        case "device" | "held" | "whole" | "tiled" | "single":
+        case "device" | "held" | "whole" | "tiled" | "single" | "node" | "page":
             return node.first
         case "unit" | "repeated":
             return None if roster.parts.count else node.first
-        case "node" | "page":
-            return 0
-        case "process":
-            return node.first * MAX_PROCESSES
         case "part" | "tile":
             return int(np.searchsorted(roster.parts.owners, node.first))
         case "link" | "port":

@@ -8,6 +8,7 @@ import { Keys } from "./keys.js";
 import { Live } from "./live.js";
 import { MetricsTab } from "./metrics.js";
 import { QueuesTab } from "./queues.js";
+import { ScenarioTab } from "./scenario.js";
 import { TesterTab } from "./tester.js";
 import { WorkloadsTab } from "./workloads.js";
 
@@ -18,6 +19,7 @@ const TABS = [
   ["queues", "Queues", QueuesTab],
   ["tester", "Tester", TesterTab],
   ["metrics", "Metrics", MetricsTab],
+  ["scenario", "Scenario", ScenarioTab],
 ];
 
 const STATES = {
@@ -62,7 +64,7 @@ class App {
       main.append(tab.element);
     }
     new Keys(
-      TABS.map(([name, title], place) => [title, String(place + 1), () => this.go(name, "")]),
+      () => this._offered().map((name, place) => [this.buttons.get(name).textContent, String(place + 1), () => this.go(name, "")]),
       () => this.tabs.get(this.shown).search,
       () => this.go(this.shown, ""),
     );
@@ -104,6 +106,7 @@ class App {
       this.buttons.get(name).setAttribute("aria-selected", String(isShown));
       this.buttons.get(name).tabIndex = isShown ? 0 : -1;
     }
+    this._offer();
     const tab = this.tabs.get(this.shown);
     tab.open?.(rest.join("/"));
     tab.shown?.();
@@ -111,12 +114,23 @@ class App {
   }
 
   _turn(event, name) {
-    const names = [...this.tabs.keys()];
+    const names = this._offered();
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     const next = names[(names.indexOf(name) + step + names.length) % names.length];
     this.buttons.get(next).focus();
     this.go(next, "");
+  }
+
+  /** Some tabs are offered only where there is something for them, or when an address names them. */
+  _offer() {
+    for (const [name, tab] of this.tabs)
+      this.buttons.get(name).hidden = name !== this.shown && !(tab.isOffered?.(this.live) ?? true);
+  }
+
+  /** The names of the tabs that can be seen. */
+  _offered() {
+    return [...this.tabs.keys()].filter((name) => !this.buttons.get(name).hidden);
   }
 
   _outline() {
@@ -127,6 +141,7 @@ class App {
   _frame() {
     const { frame } = this.live;
     this.clock.frame(frame);
+    this._offer();
     const trouble = document.getElementById("trouble");
     trouble.hidden = !frame.trouble;
     put(trouble, frame.trouble ? `The simulation has a problem: ${frame.trouble}` : "");

@@ -2,7 +2,15 @@
 
 /** Make an element. Keys that begin with "on" add listeners, others set attributes (not for false and null). */
 export function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** Make an element of a drawing, likewise. */
+export function draw(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== false && value !== null && value !== undefined)

@@ -41,6 +41,18 @@ export function duration(seconds) {
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
+/** A time since the start as 5:07, 2:05:07 or 3 d 2:05:07. */
+export function moment(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  const tenths = Math.round(10 * seconds);
+  const whole = Math.floor(tenths / 10);
+  const two = (value) => String(value).padStart(2, "0");
+  const [days, hours, minutes] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];
+  const rest = two(whole % 60) + (tenths % 10 ? `.${tenths % 10}` : "");
+  if (!days && !hours) return `${minutes}:${rest}`;
+  return `${days ? `${days} d ` : ""}${hours}:${two(minutes)}:${rest}`;
+}
+
 /** A quantity in the unit of its name, as [text, unit]. */
 export function quantity(name, value) {
   if (value === null || value === undefined) return "–";

@@ -36,7 +36,7 @@ export class MetricsTab {
     );
     this.search = this.targets.search;
     this.scrape = make("pre", { tabindex: "0", "aria-label": "Scrape configuration" }, scrapeConfiguration());
-    const copy = make("button", { type: "button", class: "small", onclick: () => copy(this.scrape.textContent) }, "Copy");
+    const button = make("button", { type: "button", class: "small", onclick: () => copy(this.scrape.textContent) }, "Copy");
     const pages = [
       ["/metrics", "the whole fleet"],
       ["/workloads/metrics", "our own series of workloads"],
@@ -54,7 +54,7 @@ export class MetricsTab {
       { class: "tab" },
       card(
         "For prometheus.yml",
-        [copy],
+        [button],
         make("p", { class: "note" }, "A target for each node, found by service discovery."),
         this.scrape,
       ),

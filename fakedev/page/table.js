@@ -5,8 +5,8 @@ const LOADING = "Loading…";
 
 export class Table {
   /**
-   * @param columns {title, text(row)} or {title, element(row), made once}; number and brief set the style, sort is the
-   *   key of the order by this column.
+   * @param columns {title, text(row)} or {title, element(row), made once}; number and brief set the style, state(row)
+   *   the colour, sort is the key of the order by this column.
    * @param key identifies a row.
    * @param sorted called with the key of an order, "-KEY" for the reverse, "" for none.
    */
@@ -51,7 +51,10 @@ export class Table {
       const key = String(this.key(row));
       left.delete(key);
       const line = this.rows.get(key) ?? this._add(key, row);
-      this.columns.forEach((column, cell) => column.text && put(line.children[cell], column.text(row)));
+      this.columns.forEach((column, cell) => {
+        if (column.text) put(line.children[cell], column.text(row));
+        if (column.state) line.children[cell].dataset.state = column.state(row);
+      });
       if (this.body.children[place] !== line) this.body.insertBefore(line, this.body.children[place] ?? null);
     });
     for (const key of left) {

@@ -18,6 +18,7 @@ from typing import Final
 
 from fakedev.sim.budget import Budget
 from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.devices.errors import reports_of_boards
 from fakedev.sim.door import Door, WallClock
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
@@ -26,6 +27,7 @@ from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
+from fakedev.sim.faults.tick import Report
 from fakedev.sim.journal import FleetJournal, Tell, entry_of_churn, no_op
 from fakedev.sim.levels import DEVICE, UNIT, Levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
@@ -98,6 +100,8 @@ class Fleet:
         #: Counts that exporters keep of what the devices report.
         self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
         self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0, self.due_seconds(0))
+        #: The error codes that boards reported in the last tick, also boards whose drivers report none.
+        self.reports: list[Report] = []
         self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
     def _use(self, compiled: CompiledFleet) -> None:
@@ -170,10 +174,14 @@ class Fleet:
         if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
             self._relations.update_conditions(faults, links)
         levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links, self.state.tick + 1)
+        if self.tallies.count_work:
+            self.tallies.note_work(self.workloads, levels[DEVICE], past[DEVICE], tick_seconds)
         over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.intake.end(over)
         self.intake.apply_changes(self.state.tick, end)
         self._labels.note(past[UNIT], levels[UNIT])
+        removed = self._relations.conditions.lost
+        self.reports = reports_of_boards(levels[DEVICE].arrays, past[DEVICE], faults, removed)
         if self.tallies.are_shown:
             conditions = self._relations.conditions
             due = self.due_seconds(self.state.tick + 1)

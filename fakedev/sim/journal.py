@@ -45,8 +45,8 @@ _MAX_NAMED: Final = 8
 _MAX_WORDED: Final = 32
 #: Characters of device words of all kept entries together; beyond this the oldest entries lose theirs.
 _MAX_WORDS: Final = 16 * 2**20
-#: Texts for a quantity that changes from 0, and back to 0.
-_FLAGS: Final = {
+#: The flags of devices: texts for a quantity that changes from 0, and back to 0.
+FLAGS: Final = {
     "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
     "throttled_power": ("throttling by the power limit began", "throttling by the power limit is over"),
     "throttled_hardware": ("the hardware slowdown began", "the hardware slowdown is over"),
@@ -67,7 +67,7 @@ _ENDED: Final = "ended"
 #: Kinds of entries of events.
 _EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "nodes", "fault", "clear")
 #: All kinds of entries.
-JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *_FLAGS, *_VALUES, _ENDED)
+JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *FLAGS, *_VALUES, _ENDED)
 #: For entries without devices.
 NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
@@ -134,7 +134,7 @@ class FleetJournal:
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Device words of the last sets of units: entries of one fault often concern the same units.
         self._worded: dict[bytes, str] = {}
-        self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
+        self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*FLAGS, *_VALUES)}
 
     def reindex(self, roster: Roster, moves: Reindex, tick: int) -> None:
         """Use the new positions of the units (devices and parts); new units have not changed since ``tick``."""
@@ -215,7 +215,7 @@ class FleetJournal:
             now, past = after.arrays.get(name), before.arrays.get(name)
             if now is past or now is None or past is None or not np.count_nonzero(now != past):
                 continue
-            if name in _FLAGS:
+            if name in FLAGS:
                 changed = np.flatnonzero((now > 0) != (past > 0))
             else:
                 changed = np.flatnonzero((now != past) & after.mask(name))
@@ -223,8 +223,8 @@ class FleetJournal:
                 continue
             self._since[name][changed] = tick
             changed = self._roster.parts.without_parts(changed)
-            if name in _FLAGS:
-                began, ended = _FLAGS[name]
+            if name in FLAGS:
+                began, ended = FLAGS[name]
                 note(name, changed[now[changed] > 0], began)
                 note(name, changed[now[changed] <= 0], ended)
                 continue

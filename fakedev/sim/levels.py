@@ -80,7 +80,12 @@ def reindexed_levels(
     """
     idle = compiled.idle
     created = np.full(idle.count, created_seconds)
-    fresh = Level(idle.count, {**idle.arrays, "created_seconds": created}, idle.present)
+    arrays, present = {**idle.arrays, "created_seconds": created}, idle.present
+    if "lost" in past[DEVICE].arrays and "lost" not in arrays:
+        # Devices without dynamics do not show it, and lost ones get no new work.
+        arrays["lost"] = np.zeros(idle.count)
+        present = {**present, "lost": np.zeros(idle.count, np.bool_)}
+    fresh = Level(idle.count, arrays, present)
     devices = moves.level(past[DEVICE], before.quantities, fresh)
     links = moved(link_history(past), past[DEVICE], compiled.roster.links, moves)
     if compiled.part_relations is None:

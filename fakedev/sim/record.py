@@ -22,9 +22,14 @@ from fakedev.spec.record_head import RecordHead
 _FORMAT: Final = 1
 
 
+def head_fields(head: RecordHead) -> dict[str, object]:
+    """The first line of a record, as plain values."""
+    return {"fakedev-record": _FORMAT, **head.fields()}
+
+
 def head_line(head: RecordHead) -> bytes:
     """The first line of a record."""
-    return orjson.dumps({"fakedev-record": _FORMAT, **head.fields()}, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(head_fields(head), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def event_line(stamped: Stamped) -> bytes:

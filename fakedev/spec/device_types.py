@@ -270,6 +270,7 @@ class DeviceType:
     :param dynamics: of its clocks, power and heat; None: all quantities follow the load directly.
     :param connections: to its host and to other boards.
     :param tiles: of each board; empty if boards have none.
+    :param mig_slices: the most instances (MIG) that a board can be divided into; 0: it cannot be divided.
     """
 
     name: str
@@ -285,6 +286,7 @@ class DeviceType:
     dynamics: Dynamics | None = None
     connections: Connections = field(default_factory=Connections)
     tiles: tuple[PartSpec, ...] = ()
+    mig_slices: int = 0
 
     def power_limit_ends(self) -> tuple[float, float]:
         """The lowest and the highest power limit that the driver accepts, in watts.

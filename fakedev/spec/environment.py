@@ -13,6 +13,8 @@ _PREFIX: Final = "FAKEDEV_"
 OVERRIDES: Final = "FAKEDEV__"
 SOCKET: Final = "FAKEDEV_SOCKET"
 URL: Final = "FAKEDEV_URL"
+NODE: Final = "FAKEDEV_NODE"
+NVML_FILE: Final = "FAKEDEV_NVML_FILE"
 
 #: All that some part of the project reads, besides OVERRIDES.
 VARIABLES: Final[Mapping[str, str]] = {
@@ -20,7 +22,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     URL: "the HTTP address of a running service, for `fakedev status` and `fakedev top`",
     "FAKEDEV_DEVICE": "the device type, in the configuration of the container image (`etc/container.yaml`)",
     "FAKEDEV_IDENTITY": "the identity, in the configuration of the container image",
-    "FAKEDEV_NODE": "set by `fakedev-node` in containers with devices: the node",
+    NODE: "the node that programs see through NVML; set by `fakedev-node` in containers with devices, too",
+    NVML_FILE: "the file of a running service for NVML, for the library, `nvidia-smi` and `fakedev nvml env`",
     "FAKEDEV_DEVICES": "set by `fakedev-node` in containers with devices: their ids",
     "FAKEDEV_NODE_TOKEN": "the token of the node port, in the manifests for nodes with a kubelet",
     "FAKEDEV_BIN": "the folder of the programs, in `etc/loop.sh`",

@@ -74,6 +74,10 @@ class FaultKind:
     on_parts: bool = False
     on_tiles: bool = False
 
+    def values(self, given: Mapping[str, float]) -> dict[str, float]:
+        """The value of each parameter: the given one, its default, or 0."""
+        return {each.name: given.get(each.name, each.default or 0.0) for each in self.parameters}
+
     def needed(self, values: Mapping[str, float]) -> dict[str, str]:
         """The quantities that devices must have to be concerned, each with what needs it.
 

@@ -30,6 +30,12 @@ HEALTH: Final = (
 )  # fmt: skip
 #: Whether a board reaches another board of its node over links: 1 or 0.
 PEERS: Final = "peer_reached"
+#: Of a process on a device: its seconds of work, as at the highest clock; its seconds on a hanging device; and the
+#: errors of its device that were corrected while it ran.
+WORKED: Final = "worked_seconds"
+STALLED: Final = "stalled_seconds"
+CORRECTED: Final = "corrected_errors"
+OF_PROCESSES: Final = (WORKED, STALLED, CORRECTED)
 #: The most samples of a window.
 MAX_SAMPLES: Final = 3600
 
@@ -58,7 +64,7 @@ class Tally:
 
 def is_tally(base: str) -> bool:
     """Whether a name without window and interval is the name of a tally."""
-    return base in (XIDS, XID_TIMES, PEERS) or base in HEALTH or is_sampled(base)
+    return base in (XIDS, XID_TIMES, PEERS, *OF_PROCESSES) or base in HEALTH or is_sampled(base)
 
 
 def is_sampled(base: str) -> bool:

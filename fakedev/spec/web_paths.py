@@ -158,16 +158,25 @@ LOAD_PODS: Final = WebPath(
 CLOCK: Final = WebPath(
     f"{API}/clock", "the simulated clock; advances it, changes its speed", methods=("GET", "POST", "PATCH")
 )
+SCENARIO: Final = WebPath(f"{API}/scenario", "the scenario that is played: what has happened, and what will")
+OCCURRENCES: Final = WebPath(
+    f"{API}/scenario/occurrences", "all occurrences of the scenario", _LIST,
+    search="name, words, devices, node, state, problem",
+    sort=("seconds", "name", "kind", "words", "state", "lasts-seconds"),
+)  # fmt: skip
+OPENAPI: Final = WebPath(f"{API}/openapi.json", "the API as OpenAPI 3.1")
 
 #: Those that are lists of any length: they can be searched, sorted and read page by page.
-COLLECTIONS: Final = (WORKLOADS, FAULTS, JOURNAL, DEVICES, NODES, QUEUES, LOAD_NODES, LOAD_DEVICES, LOAD_PODS)
+COLLECTIONS: Final = (
+    WORKLOADS, FAULTS, JOURNAL, DEVICES, NODES, QUEUES, LOAD_NODES, LOAD_DEVICES, LOAD_PODS, OCCURRENCES,
+)  # fmt: skip
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
     OWN_METRICS, RELOAD, TOPOLOGY, NODE_TOPOLOGY, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL,
     DEVICES, DEVICE, PART, PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES,
     QUEUES, QUEUE, QUEUE_HISTORY, LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES,
-    LOAD_PODS, CLOCK,
+    LOAD_PODS, CLOCK, SCENARIO, OCCURRENCES, OPENAPI,
 )  # fmt: skip
 #: The first parts of paths; the pages of a configuration must begin with other parts.
 FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

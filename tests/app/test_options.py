@@ -150,7 +150,8 @@ def test_the_main_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sevre"]) == 2
     assert capsys.readouterr().err == "fakedev: no subcommand 'sevre'; did you mean serve?\n"
     assert main(["xyz"]) == 2
-    assert capsys.readouterr().err.startswith("fakedev: no subcommand 'xyz'; there are serve, render, status, top, ")
+    begin = "fakedev: no subcommand 'xyz'; there are serve, render, scenario, status, top, "
+    assert capsys.readouterr().err.startswith(begin)
     assert exit_of("--version") == 0
     assert exit_of("--help") == 0
     assert "--ready-file" in capsys.readouterr().out

@@ -55,7 +55,8 @@ def test_rows(identity: Identity) -> None:
     for family in identity.families:
         for row in family.rows:
             assert {name for name in row.named if tally_of(name) is None} <= set(KNOWN_QUANTITIES), family.name
-            assert row.quantity or not (row.plus or row.per)
+            assert row.quantity or not row.plus
+            assert row.quantity or row.constant or row.is_per_fact or not row.per
             assert row.unit in UNITS
             assert row.level in LEVELS or row.state_level == "link"
         for row, other in combinations(family.rows, 2):

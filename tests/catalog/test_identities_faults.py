@@ -41,6 +41,17 @@ class Sample:
 class TestNvidiaGpuExporter:
     """nvidia-gpu-exporter@1 and @1-nvml."""
 
+    @pytest.mark.parametrize(("version", "code"), [("1", "command_exit_code"), ("1-nvml", "nvml_return_code")])
+    def test_a_collection_that_fails(self, version: str, code: str) -> None:
+        """While a board is lost, and no longer."""
+        lost = {"kind": "lost", "devices": IDLE, "start": "1m"}
+        for fault, number, success in ((lost, 15, 0), ({**lost, "duration": "30s"}, 0, 1)):
+            page = Sample(f"nvidia-gpu-exporter@{version}", "h100", fault)
+            assert page.rows(f"nvidia_smi_{code}") == [number]
+            assert page.rows("nvidia_smi_last_collect_success") == [success]
+            assert page.rows("nvidia_smi_compute_apps_last_collect_success") == [success]
+            assert page.has("nvidia_smi_last_collect_success_timestamp_seconds") == bool(success)
+
     @pytest.mark.parametrize(
         ("fault", "actions"),
         [
@@ -183,12 +194,41 @@ class TestNeuron:
         assert not page.has("system_vcpu_count")
 
     def test_errors(self) -> None:
-        """Work that runs has had none; an error of its device ends it, and is counted there."""
+        """Work that runs has had those that were corrected; another one of its device ends it, and is counted there."""
         page = Sample("neuron@1", "h100")
         assert page.rows("execution_errors_total") == [0] * 6
+        page = Sample("neuron@1", "h100", {"kind": "ecc-single", "devices": BUSY, "start": "1m", "count": 7})
+        assert page.rows("execution_errors_total", 'error_type="transient"') == [7]
+        assert sum(page.rows("execution_errors_total")) == 7
         page = Sample("neuron@1", "h100", {"kind": "ecc-double", "devices": BUSY, "start": "1m", "count": 2})
         assert not page.has("execution_errors_total")
         assert page.rows("hardware_ecc_events_total", 'event_type="mem_ecc_uncorrected"') == [0, 2]
+
+    def test_executions(self) -> None:
+        """As many as fit into the time; fewer, and longer ones, where the clock is lower; none while a device hangs."""
+        page = Sample("neuron@1", "h100")
+        (p50,) = page.rows("execution_latency_seconds", 'percentile="p50"')
+        (completed,) = page.rows("execution_status_total", 'status_type="completed"')
+        assert p50 == 0.0033064
+        assert completed == pytest.approx(120 / p50, rel=1e-3)
+        slow = Sample("neuron@1", "h100", {"kind": "power-cap", "watts": 300, "devices": BUSY, "start": "0s"})
+        (longer,) = slow.rows("execution_latency_seconds", 'percentile="p50"')
+        (fewer,) = slow.rows("execution_status_total", 'status_type="completed"')
+        assert longer > p50 * 1.2
+        assert fewer == pytest.approx(120 / longer, rel=0.05)
+        hung = Sample("neuron@1", "h100", {"kind": "hang", "devices": BUSY, "start": "1m"})
+        assert hung.rows("execution_status_total", 'status_type="completed"') == pytest.approx([60 / p50], rel=1e-3)
+        assert hung.rows("execution_status_total", 'status_type="timed_out"') == [2]
+
+    def test_memory(self) -> None:
+        """What it is used for adds up to what the runtime has."""
+        page = Sample("neuron@1", "h100")
+        (whole,) = page.rows("neuron_runtime_memory_used_bytes", 'memory_location="neuron_device"')
+        parts = ("constants", "model_code", "model_shared_scratchpad", "runtime_memory", "tensors")
+        shares = [page.rows(f"neuroncore_memory_usage_{part}", 'memory_location="None"')[0] for part in parts]
+        assert sum(shares) == pytest.approx(whole, abs=2)
+        assert page.rows("system_memory_used_bytes") == page.rows("neuron_runtime_memory_used_bytes", 'on="host"')
+        assert not page.has("neuron_runtime_vcpu_usage_ratio")
 
 
 class TestXpumd:

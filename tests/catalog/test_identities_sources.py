@@ -39,13 +39,24 @@ PER_NODE = {"memory_bandwidth_utilization", "tensorcore_utilization"}
 NEURON = [
     ("execution_errors_total", "Execution errors total"),
     ("execution_errors_created", "Execution errors total"),
+    ("execution_status_total", "Execution status total"),
+    ("execution_status_created", "Execution status total"),
+    ("execution_latency_seconds", "Execution latency in seconds"),
     ("neuron_runtime_memory_used_bytes", "Runtime memory used bytes"),
+    *[
+        (f"neuroncore_memory_usage_{what}", f"NeuronCore memory utilization for {what}")
+        for what in ("constants", "model_code", "model_shared_scratchpad", "runtime_memory", "tensors")
+    ],
+    ("neuron_runtime_vcpu_usage_ratio", "Runtime vCPU utilization ratio"),
     ("neuroncore_utilization_ratio", "NeuronCore utilization ratio"),
     ("system_memory_total_bytes", "System memory total_bytes bytes"),
+    ("system_memory_used_bytes", "System memory used_bytes bytes"),
     ("system_swap_total_bytes", "System swap total_bytes bytes"),
+    ("system_swap_used_bytes", "System swap used_bytes bytes"),
     ("hardware_ecc_events_total", "Hardware ecc events total"),
     ("hardware_ecc_events_created", "Hardware ecc events total"),
     ("system_vcpu_count", "System vCPU count"),
+    ("system_vcpu_usage_ratio", "System CPU utilization ratio"),
     ("instance_info", "EC2 instance information"),
     ("neuron_hardware_info", "Neuron Hardware Information"),
 ]

@@ -30,6 +30,7 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_identity_and_device_are_told_by_the_page(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of three identities with the same families it is the one of this version."""
     assert main(["conform", "--against", str(capture), "--min", "100"]) == 0
@@ -103,6 +104,7 @@ def lines_of(capture: Path, capsys: pytest.CaptureFixture[str], *arguments: str)
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 def test_a_board_that_is_unknown(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Is said to be; the nearest is named, by the page."""
     capture.write_text(capture.read_text().replace("NVIDIA L40S", "NVIDIA Unheard-of 1"))
@@ -112,6 +114,15 @@ def test_a_board_that_is_unknown(capture: Path, capsys: pytest.CaptureFixture[st
         "  note: the board 'NVIDIA Unheard-of 1' is in no device type: compared with the nearest, l40s-48gb"
     )
     assert not [line for line in lines_of(capture, capsys, "--device", "l40s") if "no device type" in line]
+
+
+def test_boards_that_are_idle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A capture of idle boards is compared with such a page, one of a busy board with the usual one."""
+    for is_idle, said in ((True, " (idle)"), (False, "")):
+        path = tmp_path / str(is_idle)
+        path.write_text(sample_page("nvidia-gpu-exporter@1", "h100", is_idle=is_idle)[1])
+        score = lines_of(path, capsys, "--identity", "nvidia-gpu-exporter@1", "--device", "h100")[0]
+        assert score.startswith(f"nvidia-gpu-exporter@1 on h100{said} against {path}: 100.0 % (")
 
 
 def test_rows_only(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,6 +166,7 @@ def test_a_version_that_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [kind.partition(":")[0].strip() for kind in kinds] == ["texts (HELP)", "labels", "formats of numbers"]
 
 
+@pytest.mark.slow
 def test_reports(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], misuse: Callable[..., str]) -> None:
     """As JSON and as HTML, in which texts are escaped; other files are an error of usage, others cannot be written."""
     capture.write_text(capture.read_text().replace("GPU temperature (in C).", "<script>"))

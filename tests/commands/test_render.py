@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -56,6 +57,19 @@ def test_span_and_interval(small: str, capfd: pytest.CaptureFixture[str]) -> Non
     assert list(pages(rendered(capfd, "-c", small, *tick, "--for", "2s", "--every", "1s"))) == [0, 2, 4]
 
 
+def test_the_journal(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What happened in the span, beside the pages."""
+    journal = tmp_path / "journal.jsonl"
+    fault = ("--set", "faults=[{kind: fan, devices: all, start: 10s, duration: 20s}]")
+    text = rendered(capfd, "-c", small, *fault, "--journal", str(journal))
+    assert list(pages(text)) == [0, 15, 30, 45, 60]
+    entries = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [(each["kind"], each["tick"]) for each in entries if each["kind"] in ("began", "over")] == [
+        ("began", 11), ("over", 31),
+    ]  # fmt: skip
+    assert rendered(capfd, "-c", small, "--journal", str(tmp_path), code=1).endswith("is a folder, not a file\n")
+
+
 def test_the_same_again(small: str, capfd: pytest.CaptureFixture[str]) -> None:
     """The same command prints the same bytes; another seed others."""
     first = rendered(capfd, "--config", small)
@@ -63,6 +77,7 @@ def test_the_same_again(small: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert rendered(capfd, "--config", small, "--set", "fleet.seed=8") != first
 
 
+@pytest.mark.slow
 def test_without_a_configuration(capfd: pytest.CaptureFixture[str]) -> None:
     """The demo: an hour in four steps."""
     shown = pages(rendered(capfd, "--for", "1h", "--every", "15m"))
@@ -253,3 +268,19 @@ async def test_a_reader_that_stops(start_async: StartAsync, small: str) -> None:
     program.transport.closeStdout()
     assert (await program.wait(), program.stderr) == (0, "")
     assert program.stdout.count("# page tick=") < 3600
+
+
+def test_openmetrics(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """All nodes as a server would store them, in one text or in files of two hours; the end is exclusive."""
+    given = ("--config", small, "--openmetrics", "--for", "1m")
+    text = rendered(capfd, *given)
+    assert text.endswith("\n# EOF\n") and text.count("# EOF") == 1
+    ups = re.findall(r'^up\{instance="(\S+):9400",job="fakedev"\} 1 (\S+)$', text, flags=re.MULTILINE)
+    nodes = sorted({name for name, _ in ups})
+    assert [at for name, at in ups if name == nodes[0]] == [f"18000000{at:02}.000" for at in (0, 15, 30, 45)]
+    (other, *_) = nodes
+    one = rendered(capfd, *given, "--node", other)
+    assert set(re.findall(r'instance="(\S+?):9400"', one)) == {other}
+    assert rendered(capfd, *given, "--output", str(tmp_path / "out")) == ""
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["2027-01-15T08Z.om"]
+    assert (tmp_path / "out" / "2027-01-15T08Z.om").read_text() == text

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from fakedev.config.catalog import Catalog
+from fakedev.config.devices import checks
 from fakedev.config.identities.families import LEVELS
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec, SharedDevices
+from fakedev.sim.devices.relations import Relations
 from fakedev.spec.device_types import Range
 from fakedev.spec.quantities import DIRECT_QUANTITIES
 from tests.support.configurations import loaded, pool, problems
@@ -212,6 +214,16 @@ def test_identity_problem(old: str, new: str, expected: str) -> None:
     """Each mistake in an identity has its line; what the devices lack is reported where the pool names it."""
     assert old in IDENTITY
     assert expected in problems(TEXT, {"dev.yaml": DEVICE, "id.yaml": IDENTITY.replace(old, new, 1)})
+
+
+def test_what_devices_have_is_found_only_for_unknown_quantities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes milliseconds for each pool, and an identity of the catalog has only known ones."""
+    found: list[object] = []
+    monkeypatch.setattr(checks, "Relations", lambda *given: found.append(given) or Relations(*given))
+    loaded(pool(device="h100", identity="dcgm"))
+    assert not found
+    loaded(TEXT, {"dev.yaml": DEVICE, "id.yaml": IDENTITY})  # warp is in the ranges of this device alone
+    assert len(found) == 1
 
 
 def test_a_known_quantity_that_no_device_has_is_absent_not_wrong() -> None:

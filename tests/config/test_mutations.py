@@ -14,7 +14,7 @@ from fakedev.config.export import json_schema
 from fakedev.config.identities.keys import IDENTITY
 from fakedev.config.schema.nodes import ConfigurationError
 from tests.support.configurations import loaded, pool, problems
-from tests.support.examples import PROFILE
+from tests.support.examples import examples
 from tests.support.mutations import VALUES, mutations
 from tests.support.paths import ROOT
 
@@ -78,7 +78,7 @@ TREES: Final[dict[str, tuple[str, Mapping[str, Any], Any]]] = {
     "identity of its own": (OWN_IDENTITY, IDENTITY.schema(), _identity),
 }
 #: How many mutations of each tree are tried: 18,000 would take minutes.
-COUNT: Final = 40 if PROFILE == "fast" else 400
+COUNT: Final = examples(400)
 
 
 def _stride(total: int) -> int:
@@ -87,6 +87,7 @@ def _stride(total: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", TREES)
 def test_no_value_breaks_loading(name: str) -> None:
     """Places all over the tree, keys that it could have, every shape of value: good, or problems with their places."""

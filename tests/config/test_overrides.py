@@ -15,7 +15,17 @@ from fakedev.config.export import effective_text
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from tests.support.configurations import loaded, pool, problems
-from tests.support.documents.configuration import HOW, REFERENCE, SCHEMA, current_reference, current_schema
+from tests.support.documents.configuration import (
+    HOW,
+    REFERENCE,
+    SCENARIO_SCHEMA,
+    SCENARIOS,
+    SCHEMA,
+    current_reference,
+    current_scenario_schema,
+    current_scenarios,
+    current_schema,
+)
 from tests.support.paths import ROOT
 
 
@@ -48,7 +58,7 @@ def test_paths_into_lists_defaults_and_short_forms() -> None:
     ("override", "expected"),
     [
         ("fleet.sed=3", "--set fleet.sed: unknown key 'sed'; did you mean 'seed'?"),
-        ("zzz=3", "--set zzz: unknown key 'zzz'; known here: version, fleet, topology, web, workloads, faults, limits, journal, hpc-jobs, log, watch, queues, tester, kubernetes"),
+        ("zzz=3", "--set zzz: unknown key 'zzz'; known here: version, fleet, topology, web, workloads, faults, limits, journal, hpc-jobs, nvml, log, watch, queues, tester, kubernetes"),
         ("fleet.seed", "--set fleet.seed: has no value: write it as --set fleet.seed=7"),
         ("=3", "--set =3: has no value: write it as --set fleet.seed=7"),
         (
@@ -141,11 +151,13 @@ def test_the_demo_is_shown_and_read_again() -> None:
 def test_the_reference_is_current() -> None:
     """Every key is in the documentation with type, unit and default."""
     assert REFERENCE.read_text(encoding="utf-8") == current_reference(), f"{REFERENCE} {HOW}"
+    assert SCENARIOS.read_text(encoding="utf-8") == current_scenarios(), f"{SCENARIOS} {HOW}"
 
 
 def test_the_schema_is_current() -> None:
     """The JSON Schema belongs to the definitions."""
     assert SCHEMA.read_text(encoding="utf-8") == current_schema(), f"{SCHEMA} {HOW}"
+    assert SCENARIO_SCHEMA.read_text(encoding="utf-8") == current_scenario_schema(), f"{SCENARIO_SCHEMA} {HOW}"
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

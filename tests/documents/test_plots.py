@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,26 +14,34 @@ import pytest
 from tests.support.paths import ROOT
 
 PLOTS = ROOT / "doc" / "plots"
-NAMES = [
-    "day-of-64.svg", "day.svg", "drawn-values.svg", "job.svg", "power-throttle.svg", "profiles-heat.svg",
-    "profiles.svg", "thermal-throttle.svg", "value-functions.svg",
-]  # fmt: skip
+#: Plots of a whole day.
+DAYS = ("day", "day-of-64")
+OTHERS = (
+    "drawn-values", "job", "power-throttle", "profiles", "profiles-heat", "thermal-throttle", "value-functions",
+)  # fmt: skip
 
 
 @pytest.mark.slow
-def test_the_plots_are_current(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [OTHERS, pytest.param(DAYS, marks=pytest.mark.long)], ids=["short", "days"])
+def test_the_plots_are_current(tmp_path: Path, names: tuple[str, ...]) -> None:
     """The script runs, and draws the committed files byte for byte."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, PLOTS / "draw.py", tmp_path], check=True, env=environ, cwd=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
-    for name in NAMES:
-        how = f"{name} is out of date: run PYTHONPATH=. python doc/plots/draw.py"
-        assert (tmp_path / name).read_bytes() == (PLOTS / name).read_bytes(), how
+    subprocess.run([sys.executable, PLOTS / "draw.py", tmp_path, *names], check=True, env=environ, cwd=tmp_path)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(names)
+    for name in names:
+        how = f"{name}.svg is out of date: run PYTHONPATH=. python doc/plots/draw.py"
+        assert (tmp_path / f"{name}.svg").read_bytes() == (PLOTS / f"{name}.svg").read_bytes(), how
+
+
+def test_the_script_draws_all_of_them() -> None:
+    """No plot that it knows is left out here."""
+    script = (PLOTS / "draw.py").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'^    "([a-z0-9-]+)": \w+,$', script, re.MULTILINE)) == sorted(DAYS + OTHERS)
 
 
 def test_the_documentation_shows_them() -> None:
     """Each is a separate document, embedded in the page."""
     page = (ROOT / "doc" / "simulation.md").read_text(encoding="utf-8")
-    for name in NAMES:
-        assert f"](plots/{name})" in page
-        assert ElementTree.parse(PLOTS / name).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    for name in DAYS + OTHERS:
+        assert f"](plots/{name}.svg)" in page
+        assert ElementTree.parse(PLOTS / f"{name}.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"

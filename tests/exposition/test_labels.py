@@ -45,6 +45,10 @@ class TestTemplate:
         """Those that it needs, each once."""
         assert Template.parse("{a}{b|upper}{a|lower}").facts == ("a", "b")
 
+    def test_each_text_is_parsed_once(self) -> None:
+        """Rows of an identity have most of their labels in common, and so have the pools that it shows."""
+        assert Template.parse("{node}-{index}") is Template.parse("{node}-{index}")
+
     def test_empty(self) -> None:
         """When a fact that it needs is missing or empty; plain text never is."""
         for text, is_empty in (("{pod}", True), ("x{pod}", True), ("{index}{nothing}", True), ("{index}", False)):

@@ -36,6 +36,7 @@ def families(app: MemoryApplication, why: str) -> list[str]:
     return [family.name for family in text_string_to_metric_families(answer.body.decode())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", [title for title in TITLES if loaded(title).openmetrics])
 def test_good_with_every_fault(title: str) -> None:
     """With every fault of boards, instances and series, during and after it."""

@@ -14,8 +14,11 @@ from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.page_levels import MAX_PROCESSES
 from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.state import State
+from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.record_head import RecordHead
 from tests.support.faulty_fleets import inject
 from tests.support.fleets import MIB, advance, start, stop
 
@@ -48,6 +51,27 @@ families:
       - level: process
         quantity: memory_used_bytes
         labels: [{name: pid, value: "{pid}"}, {name: name, value: "{process}"}]
+"""
+
+
+#: What processes do, by the host's numbers.
+WORK = IDENTITY + """
+  - name: usage
+    type: gauge
+    help: "Usage by a process."
+    format: go
+    rows: [{level: process, quantity: usage_ratio, labels: [{name: pid, value: "{pid}"}]}]
+  - name: worked
+    type: counter
+    help: "Work of a process."
+    format: go
+    rows: [{level: process, quantity: worked_seconds, times: 1.01, labels: [{name: pid, value: "{pid}"}]}]
+  - name: host
+    type: gauge
+    help: "Host."
+    format: go-fixed6
+    rows: [{level: node, quantity: usage_ratio, per: "{device_count}", times: 0.2}]
+  - {name: whole, level: node, type: gauge, help: "No such fact.", constant: 1, per: "{no_such_fact}", format: go}
 """
 
 
@@ -190,6 +214,22 @@ class TestProcesses:
         assert [line.split()[-1] for line in own.lines("process_watts")] == [watts]
         assert [line.split()[-1] for line in own.lines("process_created")] == ["1.700000005e+09"]
 
+    def test_their_work(self, tmp_path: Path) -> None:
+        """They share the usage of their device, and have counts of their own, which also a reload keeps."""
+        own = Own(tmp_path, of=WORK)
+        start(own.fleet, "n/1", "30:0:0", name="a")
+        own.fleet.advance()
+        start(own.fleet, "n/1", "20:0:0", name="b")
+        advance(own.fleet, 10)
+        usages = [float(line.split()[-1]) for line in own.lines("usage")]
+        assert usages == pytest.approx([0.3, 0.2])
+        assert [line.split()[-1] for line in own.lines("worked")] == ["3", "2"]
+        assert own.lines("host") == ['host{host="n"} 0.05', 'host{host="m"} 0']
+        assert own.lines("whole") == []
+        own.fleet.apply(Reload(CompiledFleet(own.fleet.spec), RecordHead("", 0.0)))
+        advance(own.fleet, 10)
+        assert [line.split()[-1] for line in own.lines("worked")] == ["6", "4"]
+
     def test_on_a_page_that_holds(self, tmp_path: Path) -> None:
         """The page of an earlier tick has the present processes, with the memory that they hold now."""
         own = Own(tmp_path)
@@ -198,6 +238,12 @@ class TestProcesses:
         own.fleet.advance()
         assert own.lines("process_used", held) == own.lines("process_used")
         assert own.lines("used", held) != own.lines("used")
+        # Also when nothing but that page is rendered, and when more of them run on a device than ever before.
+        for count, name in enumerate("bcd", 2):
+            start(own.fleet, "n/0", "10:0:0", name=name)
+            own.fleet.advance()
+            used = own.lines("process_used", held)
+            assert [float(line.split()[-1]) > 0 for line in used] == [True] * count
 
     def test_at_most_so_many(self, tmp_path: Path) -> None:
         """The oldest are listed, all are counted."""
@@ -222,6 +268,9 @@ class TestProcesses:
         ("{pid}", "{serial}", "processes of a device would have the same series: own has no label"),
         ("numbered: {die: 2}", "numbered: {die: 65}", "numbered.die: 65 is not within 1 to 64"),
         ("numbered: {die: 2}", "numbered: {1die: 2}", "'1die' is no label name"),
+        ('fact: "{device_count}"', 'fact: "{device_count}", per: "{index}"', "a fact is not divided by another"),
+        ('fact: "{device_count}"', 'constant: 1, per: "{device_count"', "per: '{device_count' has a brace"),
+        ("help: \"Used.\",", "help: \"Used.\", times: much,", "times: must be a number, not 'much'"),
         ('[{name: host, value: "{node}"}]', "[]", "has no label that distinguishes its 2 nodes"),
     ],
 )

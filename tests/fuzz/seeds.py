@@ -38,6 +38,7 @@ TEXTS: Final = (
     "tcp:9400:interface=127.0.0.1", "10.0.0.0/24:9400", "0/3", "hostname/4", "dgx-12.example.com", "a-1/0-1,b/*", "all",
     "a-[1-2]/?", "card0", "a-1/0/gpu0", "*-1/*", "GPU-927d7444-b45a-7c49-8402-5e686e46a026", "0000:1b:00.0",
     "927d7444-b45a-7c49-8402-5e686e46a026", "2026-01-31T12:00:00Z", "1800000000.5", "start", "dgx-{03}", "secret-token",
+    "GpuHot: detect<=2m", "recall>=90%", "silent==0", "xid code=79", "throttled_thermal",
     "xid_within_5s_every_1s", "-0x1F", "0b1_0", "1e3", "true", "-12.5",
 )  # fmt: skip
 
@@ -146,6 +147,19 @@ def configurations() -> tuple[bytes, ...]:
     small = pool(nodes="[a, b]", device="h100", devices_per_node="2", identity="dcgm")
     found += [each[:6000] for each in (small.encode(), json.dumps({"fleet": {"pools": [{"name": "a"}]}}).encode())]
     return tuple(each for each in found if len(each) < 12_000)
+
+
+@cache
+def rule_files() -> tuple[bytes, ...]:
+    """The rule files of the examples, and one with all keys."""
+    every = (
+        b"kind: PrometheusRule\nspec:\n  groups:\n"
+        b"  - {name: g, interval: 1m, query_offset: 5s, limit: 3, labels: {a: b}, rules: ["
+        b"{record: 'a:b', expr: \"sum by (x) (a{b='c', __name__=~\\\"d|\\\"}[5m] offset 1w)\"}, "
+        b"{alert: A, for: 1m, keep_firing_for: 2m, expr: '(a:b > 1 unless absent(c)) or on (x) d # e', "
+        b"annotations: {fakedev_expects: 'fan, xid code=79'}}]}\n"
+    )
+    return (every, *(path.read_bytes() for path in sorted((ROOT / "etc" / "alert-rules").glob("*.yml"))))
 
 
 @cache

@@ -15,6 +15,7 @@ from fakedev.commands.go_flags import FlagError, HelpAsked
 from fakedev.commands.workload.devices import fields_from_json
 from fakedev.commands.workload.options import WorkloadOptions
 from fakedev.config import names
+from fakedev.config.alert_rules import read_rules
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import (
     DEFAULT_DEVICE,
@@ -27,12 +28,16 @@ from fakedev.config.listen import parse_listen, parse_per_node
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import Report
+from fakedev.config.schema.nodes import ConfigurationError, Report
 from fakedev.exposition.captured import read_page
 from fakedev.exposition.conformity import compared
 from fakedev.net.fleet.hpc_jobs import jobs_of
 from fakedev.net.http.limits import BadRequest, HttpLimits
 from fakedev.net.http.parser import check_unfinished, end_of_head, parse_head
+from fakedev.scenario.expected import read_word
+from fakedev.scenario.promql import Needs
+from fakedev.scenario.requirements import parse_requirement
+from fakedev.scenario.samples import TargetSamples
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve
 from fakedev.spec import profiles, units
@@ -111,9 +116,20 @@ def _texts() -> Parsers:
         names.token_text, go_flags.parse_boolean, go_flags.parse_integer, go_flags.parse_unsigned,
         go_flags.parse_number, go_flags.parse_seconds, lambda text: resolve(text.split(","), roster),
         lambda text: resolve([text], roster, "b"), lambda text: chosen_release(text, releases),
-        lambda text: jobs_of(text.encode()),
+        lambda text: jobs_of(text.encode()), parse_requirement, lambda text: read_word(text, ["hot"]),
     ]  # fmt: skip
     return Parsers((ValueError, Refused), *calls)
+
+
+def _rules() -> Parsers:
+    """Rule files, and what their expressions need."""
+
+    def lacks(text: str) -> object:
+        rules = read_rules(text, "r.yml")
+        needs = Needs("a".__eq__, "b".__eq__, rules.recorded)
+        return [needs.missing_of(each.expression) for each in rules.alerts]
+
+    return Parsers((ConfigurationError,), lacks)
 
 
 def _fields(text: str) -> object:
@@ -219,15 +235,18 @@ class Flags:
 
 
 class Captures:
-    """Captured pages, as ``fakedev conform`` compares them."""
+    """Captured pages, as ``fakedev conform`` compares them, and as a history has their samples."""
 
     def __init__(self) -> None:
         self._page = read_page(seeds.captures()[0].decode())
         self._catalog = Catalog(Files(environ={}), Report())
 
     def run(self, data: bytes) -> str:
-        """Read, recognize, compare."""
+        """Read, recognize, compare; scrape twice."""
         text = data.decode("utf-8", "replace")
+        samples = TargetSamples({"job": "x"})
+        first, second = samples.scrape(data), samples.scrape(data)
+        assert first.times or [*first.series] == [*second.series]
 
         def compare() -> str:
             page = read_page(text)
@@ -256,6 +275,7 @@ def _flag_words() -> tuple[bytes, ...]:
 
 TARGETS: Final = (
     Target("texts", _texts, _text_seeds, _text_seeds, rounds=2000),
+    Target("rule files", _rules, seeds.rule_files, lambda: seeds.words_of(seeds.rule_files()), rounds=500),
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),

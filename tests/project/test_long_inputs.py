@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from fakedev.spec.units import parse_duration, parse_seconds, parse_size
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from fakedev.wire.words import parse_words
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.regex_steps import StepCounter, TooManySteps, hostile_texts
 from tests.support.source_tree import Module
@@ -44,6 +46,8 @@ MADE_ELSEWHERE = {
 }
 _SHORT = 32
 _GROWTH = 4
+#: The distance between texts that are tried; it has no factor in common with the number of ends that each has.
+_STRIDE = 60 // examples(60)
 
 _LENGTH = 65_000
 _DIGITS = "1" * _LENGTH
@@ -98,11 +102,9 @@ class Expression:
         return f"{self.module.removeprefix('fakedev.')}:{self.name}.{self.method}"
 
 
-def _modules() -> list[Module]:
+def _paths() -> list[Path]:
     """The modules of the project that may use regular expressions."""
-    return [
-        Module(path) for path in sorted((ROOT / "fakedev").rglob("*.py")) if "\nimport re\n" in path.read_text("utf-8")
-    ]
+    return [path for path in sorted((ROOT / "fakedev").rglob("*.py")) if "\nimport re\n" in path.read_text("utf-8")]
 
 
 def _expressions(module: Module) -> tuple[list[Expression], set[str]]:
@@ -157,10 +159,10 @@ def _deep_recursion() -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
-def _growth(expression: Expression) -> str:
+def _growth(expression: Expression, stride: int = 1) -> str:
     """Empty if the steps grow with the length; else a text for which they grow faster."""
-    shorts = list(hostile_texts(StepCounter(expression.pattern, 0), _SHORT))
-    longs = list(hostile_texts(StepCounter(expression.pattern, 0), _SHORT * _GROWTH))
+    shorts = list(hostile_texts(StepCounter(expression.pattern, 0), _SHORT))[::stride]
+    longs = list(hostile_texts(StepCounter(expression.pattern, 0), _SHORT * _GROWTH))[::stride]
     for short, long in zip(shorts, longs, strict=True):
         few = _steps(expression, short, 5000)
         # Half as much again as linear, and what a repeat with a maximum may cost at the beginning.
@@ -171,18 +173,20 @@ def _growth(expression: Expression) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", _modules(), ids=lambda module: module.name)
-def test_steps_grow_with_the_length_of_the_text(module: Module) -> None:
+@pytest.mark.deep
+@pytest.mark.parametrize("path", _paths(), ids=lambda path: ".".join(path.relative_to(ROOT).with_suffix("").parts))
+def test_steps_grow_with_the_length_of_the_text(path: Path) -> None:
     """No text of characters that an expression knows takes more than linear time, nor does a bounded one many steps."""
+    module = Module(path)
     expressions, made = _expressions(module)
     assert expressions or made
     assert made <= {function for name, function in MADE_ELSEWHERE if name == module.name}, "tell what bounds it"
     for expression in expressions:
         bound = BOUNDED.get((expression.module, expression.name))
         if bound is None:
-            assert not (slow := _growth(expression)), f"{expression}: {slow}"
+            assert not (slow := _growth(expression, _STRIDE)), f"{expression}: {slow}"
         else:
-            for text in hostile_texts(StepCounter(expression.pattern, 0), bound):
+            for text in list(hostile_texts(StepCounter(expression.pattern, 0), bound))[::_STRIDE]:
                 assert _steps(expression, text[:bound], _MAX_STEPS) <= _MAX_STEPS, text
 
 
@@ -206,11 +210,12 @@ def test_slow_expressions_are_found(method: str, pattern: str | bytes) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_steps_are_counted_as_python_matches() -> None:
     """The counter finds the same matches as Python's own matcher."""
-    for expression in (each for module in _modules() for each in _expressions(module)[0]):
+    for expression in (each for path in _paths() for each in _expressions(Module(path))[0]):
         is_bytes = isinstance(expression.pattern.pattern, bytes)
-        for text in list(hostile_texts(StepCounter(expression.pattern, 0), 9))[::7]:
+        for text in list(hostile_texts(StepCounter(expression.pattern, 0), 9))[:: 7 * _STRIDE]:
             given = text.encode("latin-1", "replace") if is_bytes else text
             counter = StepCounter(expression.pattern, 100_000)
             shown = given.decode("latin-1") if isinstance(given, bytes) else given

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_twisted
+from twisted.internet.defer import Deferred
 
 from tests.support.programs.browser import Browser, Chromium
 from tests.support.programs.processes import require_program
@@ -20,12 +21,15 @@ def tmp_path(short_folder: Path) -> Path:
     return folder
 
 
-@pytest_twisted.async_yield_fixture(scope="module")
-async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chromium]:
-    """A browser for all tests of a file: it takes longer to start than a service."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A browser for all tests of a process: it takes longer to start than a service, and each tab has its profile.
+
+    It is no coroutine: pytest-twisted 1.14.3 has none for a session.
+    """
     running = Chromium(require_program("chromium"), tmp_path_factory.mktemp("browser"))
     yield running
-    await running.kill()
+    pytest_twisted.blockon(Deferred.fromCoroutine(running.kill()))
 
 
 @pytest_twisted.async_yield_fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from fakedev.commands.alert_rules.rules import seconds_of
 from fakedev.commands.main import main
+from fakedev.scenario.promql import seconds_of
 from tests.real.test_prometheus import asked, prometheus
 from tests.support.documents import alert_rules
 from tests.support.programs.asynchronous import eventually, serve

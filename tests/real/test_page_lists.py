@@ -225,7 +225,7 @@ async def test_the_clock(start_async: StartAsync, tmp_path: Path, browser: Brows
 
 @pytest_twisted.ensureDeferred
 async def test_actions_as_curl(start_async: StartAsync, tmp_path: Path, browser: Browser) -> None:
-    """The forms of workloads and faults send what their curl buttons copy; clearing all faults asks first."""
+    """Forms send what their curl buttons copy; clearing all faults asks first; the scrape configuration is copied."""
     stand = Stand(start_async, tmp_path, browser)
     await stand.serve()
     await stand.open()
@@ -252,6 +252,10 @@ async def test_actions_as_curl(start_async: StartAsync, tmp_path: Path, browser:
         await browser.value(f"{question}.find((each) => each.innerText === '{answer}').click()")
         await browser.until("document.querySelector('dialog[open]') === null")
         await stand.becomes("faults", left)
+    await browser.value("location.hash = '#metrics'")
+    await press(browser, "metrics", "Copy")
+    assert "scrape_configs" in await browser.until("window.copied.includes('scrape') && window.copied")
+    await no_complaint(browser)
 
 
 @pytest_twisted.ensureDeferred

@@ -143,7 +143,7 @@ async def test_widths(start_async: StartAsync, tmp_path: Path, browser: Browser)
         await browser.resize(width, 800)
         await browser.until(f"innerWidth === {width}")
         assert await browser.value(outside) == [], width
-        assert await browser.value("document.querySelectorAll('[role=tab]').length") == 6
+        assert await browser.value("document.querySelectorAll('[role=tab]:not([hidden])').length") == 6
         assert await browser.value("document.documentElement.scrollWidth") <= width
     await browser.resize(390, 800)
     await browser.value("document.getElementById('clock').click()")

@@ -29,13 +29,18 @@ SIMPLE: Final = (
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "kubernetes.md", "scale-test.md", "work-queue.md",
+    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md", "scale-test.md",
+    "scenarios.md", "work-queue.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
     "nc localhost 4499": "tests/documents/test_sessions.py types these sessions in",
     "etc/loop.sh": "tests/real/test_loop.py runs it",
     ".venv/bin/fakedev faults --for": "it needs promtool, and tests/real/test_alert_rules.py runs it",
+    ".venv/bin/fakedev scenario score hour": "it needs Prometheus, and tests/real/test_scenario_score.py runs it",
+    ".venv/bin/fakedev scenario tests hour": "the same",
+    "promtool test rules hour": "the same",
+    ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",
@@ -47,6 +52,11 @@ ELSEWHERE: Final = {
     "etc/kubernetes/kwok-nodes.sh": "it needs a cluster; tests/manifests runs the script",
     "FAKEDEV_TEST_KUBECONFIG=": "it needs a cluster",
     "KUBEBUILDER_ASSETS=": "it needs a real API server",
+    "fakedev serve --config my.yaml &": "tests/real/test_nvml.py starts one",
+    'eval "$(fakedev nvml env': "it changes the shell; tests/nvml/test_build.py reads its lines",
+    "nvitop": "tests/real/test_nvml.py runs it",
+    "nvidia-smi": "tests/real/test_nvml.py runs it",
+    "gpustat": "it is not installed for the tests",
     "kill %1 %2": "it needs the jobs of an interactive shell",
     "python -": "it measures a library that is not installed",
     "nc localhost 9997                      $ nc": "two terminals side by side",
@@ -195,6 +205,16 @@ async def test_page(checkout: Checkout, page: str) -> None:
             await checkout.run(command)
 
 
+@pytest.mark.requires_program("promtool")
+@pytest_twisted.ensureDeferred
+async def test_history(checkout: Checkout) -> None:
+    """A history of my.yaml, and its blocks."""
+    for command in page_commands("history.md"):
+        if not is_elsewhere(command):
+            await checkout.run(command)
+    assert list((checkout.folder / "data").glob("*/meta.json"))
+
+
 @pytest_twisted.ensureDeferred
 async def test_the_plan_for_a_cluster(checkout: Checkout) -> None:
     """The configuration of the page, with nodes and pods as kubectl prints them."""
@@ -279,6 +299,21 @@ async def test_a_client(checkout: Checkout) -> None:
     text = judged.text.replace("60s", "3s").replace("-headless", f"-headless -faddr localhost:{checkout.ports[9997]}")
     await checkout.run(Command(judged.page, text))
     assert (checkout.folder / "out.html").exists()
+
+
+@pytest.mark.long
+@pytest.mark.requires_program("prometheus")
+@pytest_twisted.ensureDeferred
+async def test_scenarios(checkout: Checkout) -> None:
+    """A scenario that comes with fakedev: checked, run, played, from a record, scored."""
+    (first, *_) = page_commands("scenarios.md")
+    await checkout.run(Command(first.page, first.text.replace("--check", "--record run.jsonl")))
+    for command in page_commands("scenarios.md"):
+        if " serve " in command.text:
+            await checkout.serve_and_stop(command)
+        else:
+            await checkout.run(command)
+    assert (checkout.folder / "score.xml").exists() and (checkout.folder / "again.yaml").exists()
 
 
 @pytest.mark.long

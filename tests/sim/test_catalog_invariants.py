@@ -1,7 +1,7 @@
 """Random days of every board of the catalog, with all that can happen to them, in which no rule is broken.
 
 The rules are in tests/support: board_checks.py, link_checks.py and divided_devices.py. ``python benchmarks/run.py
-invariants`` checks 25 times as much.
+invariants`` checks 25 times as much as all examples.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import pytest
 from fakedev.sim.entities.state import Level
 from tests.support.board_checks import BoardRules
 from tests.support.calibration import catalog_names, catalog_type
+from tests.support.examples import examples
 from tests.support.faulty_fleets import busy
 from tests.support.invariants import POOLS, TICKS, random_days
 
 #: Devices times ticks, of all lengths of ticks together.
-DEVICE_TICKS = 200_000
+DEVICE_TICKS = examples(20) * 10_000
 
 
 def test_every_board() -> None:
@@ -25,6 +26,7 @@ def test_every_board() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("tick_seconds", TICKS)
 def test_random_days(tick_seconds: float) -> None:
     """Conservation, limits, causes, heat and counters hold for boards, their parts and their links."""

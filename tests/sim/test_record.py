@@ -34,9 +34,9 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.record_head import RecordHead
 from tests.sim.faults.test_invariants import fault_fields
-from tests.spec.test_workload_fields import workload_specs
 from tests.support.examples import examples
 from tests.support.fleets import WorkloadSeries, make_fleet, pool_of, start, stop, workload
+from tests.support.workload_specs import workload_specs
 
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -86,6 +87,7 @@ class TestMixes:
         assert [kinds.get(f"a-{node}/{index}") for node in (0, 1) for index in (1, 3)].count("static") == 2
 
 
+@cache
 def job_of(seconds: int) -> tuple[Floats, Floats, Floats]:
     """Usage, activity and PCIe input of two training jobs of 8 ranks, second by second: shape (seconds, 16)."""
     fleet = Fleet(fleet_of("{name: a, nodes: 2, devices-per-node: 8, device: h100, profile: training}", seed=7))
@@ -111,7 +113,7 @@ class TestTraining:
     @pytest.mark.slow
     def test_ranks_are_alike_but_not_equal(self) -> None:
         """Correlated at samples of a second and of half a minute; jobs are not."""
-        usage, activity, received = job_of(3600)
+        usage, activity, received = job_of(2400)
         ranks = [(one, other) for one, other in combinations(range(8), 2)]
         jobs = [(one, other + 8) for one in range(8) for other in range(8)]
         for values in (usage[300:], activity[300:]):
@@ -128,6 +130,7 @@ class TestTraining:
         assert low.any()
         assert np.quantile(usage[300:].mean(axis=1)[low], 0.5) > 0.9
 
+    @pytest.mark.slow
     def test_the_beginning_reads_data(self) -> None:
         """The memory fills, much arrives over PCIe, and little is computed."""
         fleet = Fleet(fleet_of("{name: a, nodes: 1, devices-per-node: 8, device: h100, profile: training}"))
@@ -146,7 +149,7 @@ class TestTraining:
     @pytest.mark.slow
     def test_each_job_has_its_own_steps(self) -> None:
         """Their lengths differ within a job, and between jobs."""
-        _, activity, _ = job_of(1500)
+        _, activity, _ = job_of(2400)
 
         def steps(ranks: slice) -> list[int]:
             is_exchange = activity[300:, ranks].mean(axis=1) < 0.25
@@ -157,6 +160,7 @@ class TestTraining:
         assert one[:10] != other[:10]
 
 
+@pytest.mark.slow
 def test_a_failing_job_dies_and_starts_again() -> None:
     """Its memory is free in between."""
     fleet = Fleet(fleet_of("{name: a, nodes: 1, devices-per-node: 1, device: h100, profile: failing}", tick="5s"))
@@ -170,6 +174,7 @@ def test_a_failing_job_dies_and_starts_again() -> None:
     assert 5 < deaths < 40
 
 
+@pytest.mark.slow
 def test_a_notebook_holds_its_memory_while_it_idles() -> None:
     """Mostly it does nothing."""
     fleet = Fleet(fleet_of("{name: a, nodes: 8, devices-per-node: 8, device: h100, profile: notebook}", tick="60s"))

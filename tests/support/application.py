@@ -22,6 +22,7 @@ from fakedev.app.runner import Application
 from fakedev.app.service import make_application
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
+from fakedev.config.scenarios import load_scenario
 from fakedev.config.schema.files import Files
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.http.site import GuardedSite
@@ -256,11 +257,19 @@ class MemoryApplication:
 
     def __init__(
         self, text: str = SMALL, record: str = "", drop_in: bool = False, ready_file: str = "", files: Any = None,
-        reactor: AppReactor | None = None,
+        reactor: AppReactor | None = None, scenario: str = "",
     ) -> None:  # fmt: skip
+        """
+        :param scenario: the file of a scenario, whose configuration is used in place of the text.
+        """
         files = files or Files(environ={})
-        self.configuration = load(None, files, text=text)
-        head = record_head(self.configuration, files, text=text)
+        loaded = load_scenario(scenario, {}) if scenario else None
+        if loaded is not None:
+            self.configuration, files, _, _ = loaded.configurations[0]
+        else:
+            self.configuration = load(None, files, text=text)
+        path = scenario or None
+        head = record_head(self.configuration, files, config=path, text=None if scenario else text)
         if self.configuration.epoch_is_start:
             head = replace(head, epoch_seconds=BEGIN)
         self.reactor = reactor or AppReactor()
@@ -269,7 +278,9 @@ class MemoryApplication:
         self.service: Application = (
             make_exporter(self.configuration, head, self.reactor, record)
             if drop_in
-            else make_application(self.configuration, Run(head, record, ready_file, self._read_again), self.reactor)
+            else make_application(
+                self.configuration, Run(head, record, ready_file, self._read_again, scenario=loaded), self.reactor
+            )
         )
         self.service.privilegedStartService()
         self.service.startService()

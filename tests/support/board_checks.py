@@ -5,7 +5,7 @@ A rule that does not hold is yielded by its name, with the boards that break it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -20,9 +20,8 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.spec.quantities import ERROR_COUNTERS, THROTTLED_SECONDS
+from tests.support.rules import NEAR, Broken, assert_none, broken, near, of_numbers
 
-#: A rule, and the entities that break it.
-Broken = tuple[str, Mask]
 #: Reason to its bits of NVIDIA's mask, whatever more of them tell about it.
 REASONS: Final = {"throttled_power": 0x4, "throttled_thermal": 0x20, "throttled_hardware": 0x8}
 COUNTERS: Final = (*INTEGRALS, *ERROR_COUNTERS, *THROTTLED_SECONDS)
@@ -34,8 +33,6 @@ XID_COMPANY: Final = {
     13: ("programming_errors",), 31: ("programming_errors",), 43: ("programming_errors",), 45: ("programming_errors",),
 }  # fmt: skip
 FALLEN_OFF: Final = 79
-#: Rounding of sums and powers.
-_NEAR: Final = 1e-6
 #: How near boards regulate to their limits, in watts.
 _REGULATED: Final = 0.2
 #: How far a board may pass its shutdown temperature, in kelvins.
@@ -70,37 +67,6 @@ def check_step(
 ) -> None:
     """From one tick to the next: counters, the power limit, and temperatures on their way."""
     assert_none(BoardRules(types).of_step(before, after, seconds, conditions), after)
-
-
-def assert_none(broken: Iterable[Broken], level: Level) -> None:
-    """Fail if a rule is broken, with what the first of the entities shows."""
-    for rule, where in broken:
-        place = int(np.flatnonzero(where)[0])
-        shown = {name: float(values[place]) for name, values in level.arrays.items() if level.has(name, place)}
-        raise AssertionError(f"{rule} does not hold at {np.flatnonzero(where).tolist()}; the first shows {shown}")
-
-
-def broken(rule: str, where: Mask) -> Iterator[Broken]:
-    """The rule, if an entity breaks it."""
-    if where.any():
-        yield rule, where
-
-
-def of_numbers(level: Level) -> Iterator[Broken]:
-    """Numbers are finite, not below 0 unless they are temperatures, and shares are at most 1."""
-    for name, values in level.arrays.items():
-        lowest, highest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
-        if not np.isfinite(lowest + highest):
-            yield f"{name} is a number", ~np.isfinite(values)
-        if lowest < 0 and not name.endswith("_celsius"):
-            yield f"{name} is not below 0", values < 0
-        if highest > 1 and name.endswith("_ratio"):
-            yield f"{name} is at most 1", values > 1
-
-
-def near(one: Floats, other: Floats) -> Mask:
-    """Whether numbers are equal but for rounding."""
-    return np.abs(one - other) <= _NEAR * np.maximum(np.maximum(np.abs(one), np.abs(other)), 1.0)
 
 
 def overshoot(dynamics: Dynamics, seconds: float) -> float:
@@ -202,7 +168,7 @@ class BoardRules:
                 if not name.startswith(("fabric_", "memory_")):
                     yield from broken(f"{name} stands still on a board that hangs", has & hangs & (arrays[name] != 0))
         if "memory_power_watts" in arrays:
-            over = arrays["memory_power_watts"] > arrays["power_watts"] + _NEAR
+            over = arrays["memory_power_watts"] > arrays["power_watts"] + NEAR
             yield from broken("the memory draws part of the power", boards & level.mask("memory_power_watts") & over)
         if "memory_read_bytes_per_second" in arrays:
             yield from self._of_traffic(level, boards & level.mask("memory_read_bytes_per_second"))
@@ -212,7 +178,7 @@ class BoardRules:
                 most = np.maximum(self.dynamic(f"{name[:-3]}_bytes_per_second"), self.end(rate, "high"))
                 if name.startswith("pcie") and "pcie_link_width" in arrays:
                     most = most * self._pcie_share(arrays)
-                yield from broken(f"{rate} fits on the link", boards & (arrays[rate] > most * (1 + _NEAR)))
+                yield from broken(f"{rate} fits on the link", boards & (arrays[rate] > most * (1 + NEAR)))
 
     def _pcie_share(self, arrays: Mapping[str, Floats]) -> Floats:
         """What the lanes and the generation that are shown carry, as a share of the link's best."""
@@ -233,8 +199,8 @@ class BoardRules:
             for name in (f"pcie_{way}_bytes_per_second", f"fabric_{way}_bytes_per_second"):
                 if name in arrays:
                     carried = carried + np.maximum(arrays[name] - self.end(name, "low"), 0.0)
-            less = arrays[f"memory_{moved}_bytes_per_second"] < carried * (1 - _NEAR) - 1.0
-            full = both > peak * (1 - _NEAR)
+            less = arrays[f"memory_{moved}_bytes_per_second"] < carried * (1 - NEAR) - 1.0
+            full = both > peak * (1 - NEAR)
             yield from broken(f"no bytes move without a memory that can {moved} them", has & less & ~full)
 
     def _of_clocks(self, level: Level, boards: Mask) -> Iterator[Broken]:
@@ -256,11 +222,11 @@ class BoardRules:
             yield from broken(f"the mask has {reason}", boards & (((mask & bits) > 0) != (arrays[reason] > 0)))
         mean = arrays["core_frequency_mean_mhz"]
         # A mean that lies below a step by no more than rounding is that step.
-        yield from broken("the clock is at most its mean", boards & (clock > mean + _NEAR * (1 + step)))
+        yield from broken("the clock is at most its mean", boards & (clock > mean + NEAR * (1 + step)))
         free = ((mask & 0x12) == 0) & ~throttled & ~idle
         yield from broken("nothing but a reason lowers the clock of work", boards & free & (clock != high))
         for name, reason in (("thermal_clock_ratio", "throttled_thermal"), ("power_clock_ratio", "throttled_power")):
-            least = arrays[name] if name == "thermal_clock_ratio" else mean / np.maximum(high, _NEAR)
+            least = arrays[name] if name == "thermal_clock_ratio" else mean / np.maximum(high, NEAR)
             yield from broken(f"{reason} has a cause", boards & (arrays[reason] > 0) & (least >= 1.0))
 
     # -- from one level to the next -----------------------------------------------------------------
@@ -353,7 +319,7 @@ class BoardRules:
         low, high = self.end("power_watts", "low"), self.end("power_watts", "high")
         spread = self.dynamic("spread")
         least_watts = low * (1 - spread) * (1 - self.dynamic("power_noise")) - self.dynamic("power_step_watts")
-        yield from broken("a board draws its idle power", boards & (power < least_watts - _NEAR))
+        yield from broken("a board draws its idle power", boards & (power < least_watts - NEAR))
         over = boards & (power > limit + _REGULATED) & ~self.without("power-limit")
         if not over.any():
             return
@@ -361,8 +327,8 @@ class BoardRules:
         least, most = self.end(_CLOCK, "low"), self.end(_CLOCK, "high")
         idle = low * (1 - spread)
         clocked = self.dynamic("clocked_power_share") * (high - low) * (1 - spread)
-        work = power - idle - clocked * (clock - least) / np.maximum(most - least, _NEAR)
-        slowest = (least / np.maximum(clock, _NEAR)) ** self.dynamic("clock_power_exponent")
+        work = power - idle - clocked * (clock - least) / np.maximum(most - least, NEAR)
+        slowest = (least / np.maximum(clock, NEAR)) ** self.dynamic("clock_power_exponent")
         at_idle = low * (1 + spread) + work * slowest
         share = self.of_types(lambda each: overshoot(each.dynamics, seconds) if each.dynamics else 0.0)
         excess = power - limit > PEAK_SHARE * limit * share + _REGULATED
@@ -395,7 +361,7 @@ class BoardRules:
                 goes_to = np.where(forced == 0, limit + 1, forced)
                 ends = np.where(np.isnan(forced), ends, np.array([was[name], *[goes_to] * (len(ends) - 1)]))
             has = boards & (self.end(name, "high") > least)
-            between = (ends.min(axis=0) - _NEAR <= now[name]) & (now[name] <= ends.max(axis=0) + _NEAR)
+            between = (ends.min(axis=0) - NEAR <= now[name]) & (now[name] <= ends.max(axis=0) + NEAR)
             yield from broken(f"{name} goes where power and air take it", has & ~between)
         ends_at = np.where(self.without("shutdown"), np.inf, self.dynamic("shutdown_celsius"))
         over = now["temperature_celsius"] > np.maximum(ends_at, was["temperature_celsius"]) + _OVER_SHUTDOWN

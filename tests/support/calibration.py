@@ -5,12 +5,13 @@ Run it at the root of the project to bring the table up to date: ``PYTHONPATH=. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.sim.fleet import Fleet
 from fakedev.spec.device_types import DeviceType
 from tests.support.fleets import advance, make_fleet, pool_of, start
 from tests.support.paths import DOCUMENTS
@@ -129,6 +130,7 @@ def catalog_names() -> tuple[str, ...]:
     return tuple(file.removesuffix(".yaml") for file in Files(environ={}).catalog_names("devices"))
 
 
+@cache
 def catalog_type(name: str) -> DeviceType:
     """A device type of the catalog, as a configuration gets it."""
     pool = f"{{name: dgx, nodes: 1, device: {name}, identity: dcgm}}"
@@ -150,18 +152,33 @@ def mean_type(name: str) -> DeviceType:
     return replace(found, dynamics=replace(found.dynamics, spread=0.0, inlet_spread_celsius=0.0))
 
 
-def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
-    """A fleet of one board, the mean one of its type, after ten minutes of a point's work."""
-    pool = pool_of(device_type=mean_type(point.board), devices_per_node=1, inlet_celsius=point.inlet_celsius)
-    fleet = make_fleet(pool, tick_seconds=tick_seconds)
+@cache
+def settled(tick_seconds: float) -> Mapping[Point, Mapping[str, float]]:
+    """What each point's board shows, the mean one of its type, after ten minutes of the point's work.
+
+    All are boards of one fleet, each alone in its pool: a fleet of each would take a hundred times as long.
+    """
+    fleet = make_fleet(
+        *(
+            pool_of(f"p{number}", device_type=mean_type(point.board), devices_per_node=1,
+                    inlet_celsius=point.inlet_celsius)
+            for number, point in enumerate(POINTS)
+        ),
+        tick_seconds=tick_seconds,
+    )  # fmt: skip
     advance(fleet, 1)
-    for kind, percent in point.work:
-        if kind == "hung":
-            start(fleet, profile="0:0:0", metrics={"hung": "1:0:0"})
-        else:
-            start(fleet, profile=f"{percent}:0:0", kind=kind)
+    for number, point in enumerate(POINTS):
+        for kind, percent in point.work:
+            if kind == "hung":
+                start(fleet, f"p{number}-0/0", "0:0:0", metrics={"hung": "1:0:0"})
+            else:
+                start(fleet, f"p{number}-0/0", f"{percent}:0:0", kind=kind)
     advance(fleet, round(SETTLED_SECONDS / tick_seconds))
-    return fleet
+    shown = (*SHOWN, "inlet_temperature_celsius")
+    return {
+        point: {quantity: float(getattr(fleet, quantity)[number]) for quantity in shown}
+        for number, point in enumerate(POINTS)
+    }
 
 
 def table() -> str:
@@ -171,15 +188,14 @@ def table() -> str:
         "| power W | memory W | core °C | memory °C | core MHz | |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for point in POINTS:
-        fleet = settled(point)
+    for point, found in settled(1.0).items():
         cells = []
         for quantity in SHOWN:
             measured = getattr(point, quantity)
-            cells.append("" if measured is None else f"{measured:g} → {round(float(getattr(fleet, quantity)[0]), 2):g}")
+            cells.append("" if measured is None else f"{measured:g} → {round(found[quantity], 2):g}")
         work = ", ".join(f"{kind} {percent:.3g} %" for kind, percent in point.work) or "no work"
         work = {"compute 0 %": "a context", "hung 100 %": "a hang"}.get(work, work)
-        inlet = f"{float(fleet.inlet_temperature_celsius[0]):g}"
+        inlet = f"{found['inlet_temperature_celsius']:g}"
         verdict = "calibrated" if point.is_wanted else "for comparison"
         lines.append(f"| {' | '.join([point.board, point.what, work, inlet, point.source, *cells, verdict])} |")
     return "\n".join(lines) + "\n"

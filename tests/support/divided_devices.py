@@ -13,8 +13,8 @@ from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 from fakedev.spec.device_types import PartSpec
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
-from tests.support.board_checks import Broken, assert_none, broken, near, of_numbers
 from tests.support.fleets import BOARD, MIB, make_fleet, pool_of
+from tests.support.rules import Broken, assert_none, broken, near, of_numbers
 
 #: Of a board with 900 MiB for work: four and two and one of seven, and 700 MiB of its memory.
 ROUND_PARTS: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -220,3 +221,15 @@ class Turns(Clock):
                 call.called = 1
                 call.func(*call.args, **call.kw)
         return float(self.rightNow - began)
+
+
+def failed(answer: Answer, status: int, code: str, where: str = "") -> str:
+    """The message of an error that must be just this one."""
+    assert answer.headers["content-type"] == "application/json"
+    content = json.loads(answer.body)
+    assert list(content) == ["error"]
+    error = content["error"]
+    assert list(error) == ["code", "message", "where"]
+    assert (answer.status, error["code"], error["where"]) == (status, code, where), error
+    message: str = error["message"]
+    return message

@@ -29,9 +29,10 @@ from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, WITHOUT_SHARES, metric_word
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.workload_fields import workload_from_fields
-from tests.support.board_checks import REASONS, BoardRules, Broken, broken
+from tests.support.board_checks import REASONS, BoardRules
 from tests.support.divided_devices import of_parts_and_devices
 from tests.support.link_checks import of_link_steps, of_links
+from tests.support.rules import Broken, broken
 
 #: Catalog type to the boards of a node, and how often they have MIG instances: profiles to choose from.
 POOLS: Final = {

@@ -10,7 +10,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.links.levels import CARRIED, COUNTED, RATES
-from tests.support.board_checks import Broken, broken
+from tests.support.rules import Broken, broken
 
 #: Rounding of sums of rates and of bytes: as a share, and in bytes.
 _SHARE, _BYTES = 1e-9, 1.0

@@ -213,6 +213,7 @@ def test_run_times_of_a_known_distribution() -> None:
         assert statistics.timings["total"].quantile(share) == pytest.approx(-math.log(1 - share), rel=0.07)
 
 
+@pytest.mark.slow
 def test_open_poisson_load_is_the_queue_of_the_books() -> None:
     """Poisson arrivals at one server of exponential times (M/M/1): total is exponential of mean 1 / (mu - lambda)."""
     chance = random.Random(2)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from fakedev.commands.alert_rules.promtool import PromtoolError, check_rules, fired
-from fakedev.commands.alert_rules.rules import AlertRule, RuleFile, read_rules
+from fakedev.app.promtool import PromtoolError
+from fakedev.commands.alert_rules.promtool import check_rules, fired
 from fakedev.commands.alert_rules.trials import (
     BEGIN_SECONDS,
     FULL,
@@ -20,13 +20,15 @@ from fakedev.commands.alert_rules.trials import (
 )
 from fakedev.commands.console import Progress, table, write_text
 from fakedev.commands.sample_page import sample_page
+from fakedev.config.alert_rules import RuleFile, read_rules
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.exposition.captured import read_page
+from fakedev.scenario.rules import AlertRule
 from fakedev.spec.fault_kinds import KINDS, Scope
 from fakedev.spec.units import format_duration
 
-#: Boards of each vendor: the one that shows most of an identity is tried, of equal ones the first.
+#: Boards of each vendor: of an identity that names none, the one that shows most is tried, of equal ones the first.
 _BOARDS: Final = ("max-1550", "mi300x", "flex-170", "h100")
 #: Rules that wait longer for an alert are not tried.
 _LONGEST_SECONDS: Final = 7200.0
@@ -65,9 +67,9 @@ def faults_for(file: str, identity: str, device: str, labels: Sequence[str], *, 
     try:
         check_rules(rules)
         with Progress("fakedev faults", sys.stderr) as progress:
-            answers = answer(rules, identity, device or most_showing_board(identity), added, progress.show)
+            answers = answer(rules, identity, device or board_of(identity), added, progress.show)
     except PromtoolError as error:
-        print(f"fakedev faults: {file + ': ' if error.is_of_rules else ''}{error}", file=sys.stderr)
+        print(f"fakedev faults: {error}", file=sys.stderr)
         return 2 if error.is_of_rules else 1
     if as_json:
         write_text(sys.stdout, json.dumps([_as_json(each) for each in answers], indent=1) + "\n")
@@ -76,8 +78,8 @@ def faults_for(file: str, identity: str, device: str, labels: Sequence[str], *, 
     return 0
 
 
-def most_showing_board(identity: str) -> str:
-    """The board of which an identity shows most, and has most quantities that it can show.
+def board_of(identity: str) -> str:
+    """The board that an identity names; else that of which it shows most, and has most quantities that it can show.
 
     :raises ConfigurationError: when there is no such identity.
     """
@@ -89,6 +91,8 @@ def most_showing_board(identity: str) -> str:
         except ConfigurationError as error:
             problem = problem or error
             continue
+        if found.board:
+            return found.board
         has = quantities_of(board)
         # Some rows are there only with a fault; boards of several tiles have further kinds of rows.
         samples = ((name, each.label_names) for name, of in read_page(page).families.items() for each in of.samples)

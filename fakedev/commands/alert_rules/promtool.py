@@ -6,34 +6,25 @@ promtool reports only what differs from what a test expects. The tests expect no
 from __future__ import annotations
 
 import json
-import math
 import re
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fakedev.commands.alert_rules.rules import RULE_LABEL, RuleFile
+from fakedev.app.promtool import SHOWN, PromtoolError, run_promtool
 from fakedev.commands.alert_rules.trials import BEGIN_SECONDS, SCRAPE_SECONDS, Scraped
+from fakedev.config.alert_rules import RULE_LABEL, RuleFile
+from fakedev.scenario.promtool_tests import series_values
 
 _TRIAL_LABEL: Final = "fakedev_trial"
 #: What promtool says of a sample with the two labels of ours.
 _GOT: Final = re.compile(r'\{fakedev_rule="(\d++)", fakedev_trial="(\d++)"\} (\S++)')
 _RULES: Final = "rules.json"
-#: After so long promtool is stopped.
-_MAX_SECONDS: Final = 600
-#: How many characters of what promtool says an error shows.
-_SHOWN: Final = 2000
-
-
-class PromtoolError(Exception):
-    """promtool is missing, or cannot evaluate the rules."""
-
-    def __init__(self, text: str, *, is_of_rules: bool = False) -> None:
-        super().__init__(text)
-        self.is_of_rules = is_of_rules
+#: A line of the file that we have written.
+_OF_OUR_FILE: Final = re.compile(r"\n  line \d++: ")
+#: How promtool names a rule.
+_OF_RULE: Final = re.compile(r'(?:\d++:\d++: )?+group "([^"\n]*+)", rule (\d++), "[^"\n]*+": ')
 
 
 def check_rules(rules: RuleFile) -> None:
@@ -42,10 +33,21 @@ def check_rules(rules: RuleFile) -> None:
     :raises PromtoolError: with what is wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, _RULES).write_text(json.dumps({"groups": rules.groups}), encoding="utf-8")
-        code, said = _run(folder, "check", "rules", _RULES)
+        Path(folder, _RULES).write_text(json.dumps({"groups": rules.numbered_trees}), encoding="utf-8")
+        code, said = run_promtool(folder, "check", "rules", _RULES)
     if code:
-        raise PromtoolError(said.replace(f"{_RULES}: ", "")[:_SHOWN].strip(), is_of_rules=True)
+        words = _OF_OUR_FILE.sub(" ", said.rpartition("FAILED:")[2]).strip().replace(f"{_RULES}: ", "")
+        text = "\n".join(_placed(line, rules) for line in words.splitlines())
+        raise PromtoolError(text[:SHOWN], is_of_rules=True)
+
+
+def _placed(line: str, rules: RuleFile) -> str:
+    """What promtool says of a rule, after the rule's place in its file."""
+    found = _OF_RULE.match(line)
+    if found is None:
+        return f"{rules.file}: {line}"
+    group = next(each for each in rules.groups if each.name == found[1])
+    return f"{group.rules[int(found[2]) - 1].place}: {line[found.end() :]}"
 
 
 def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> dict[tuple[int, int], float]:
@@ -70,12 +72,12 @@ def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> d
         ],
     }
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, _RULES).write_text(json.dumps({"groups": rules.groups}), encoding="utf-8")
+        Path(folder, _RULES).write_text(json.dumps({"groups": rules.numbered_trees}), encoding="utf-8")
         Path(folder, "tests.json").write_text(json.dumps(tests), encoding="utf-8")
-        code, said = _run(folder, "test", "rules", "tests.json")
+        code, said = run_promtool(folder, "test", "rules", "tests.json")
     found = {(int(rule), int(trial)): float(at) - BEGIN_SECONDS for rule, trial, at in _GOT.findall(said)}
     if code and not found:
-        raise PromtoolError(f"promtool cannot evaluate the rules: {said[:_SHOWN].strip()}")
+        raise PromtoolError(f"promtool cannot evaluate the rules: {said[:SHOWN].strip()}")
     return found
 
 
@@ -87,45 +89,3 @@ def _test(rule: int, place: int, scrapes: int) -> dict[str, Any]:
     for label, value in ((RULE_LABEL, rule), (_TRIAL_LABEL, place)):
         first = f'label_replace({first}, "{label}", "{value}", "", "")'
     return {"expr": first, "eval_time": f"{scrapes * SCRAPE_SECONDS}s", "exp_samples": []}
-
-
-def series_values(samples: Sequence[tuple[int, str]], scrapes: int) -> Iterator[str]:
-    """Samples in promtool's notation: what a scrape lacks is stale once, then missing."""
-    next_number = 0
-    run, length = "", 0
-    for number, value in [*samples, (scrapes + 1, "")]:
-        is_next = number == next_number and value == run
-        if is_next:
-            length += 1
-        else:
-            yield from _repeated(run, length)
-            if number > next_number:
-                missing = number - next_number
-                yield from (["stale"] + ["_"] * (missing - 1) if next_number else ["_"] * missing)
-            run, length = value, 1
-        next_number = number + 1
-
-
-def _repeated(value: str, length: int) -> Iterator[str]:
-    if not length:
-        return
-    if length > 1 and math.isfinite(float(value)):
-        yield f"{value}+0x{length - 1}"
-    else:
-        yield from [value] * length
-
-
-def _run(folder: str, *arguments: str) -> tuple[int, str]:
-    """Run promtool; its exit code and what it said."""
-    program = shutil.which("promtool")
-    if program is None:
-        raise PromtoolError("promtool is needed, which comes with Prometheus, and it is not on the PATH")
-    try:
-        done = subprocess.run(
-            [program, *arguments], cwd=folder, capture_output=True, timeout=_MAX_SECONDS, check=False, text=True,
-            errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        text = f"promtool took more than {_MAX_SECONDS} s, and was stopped: split the rule file"
-        raise PromtoolError(text) from None
-    return done.returncode, done.stdout + done.stderr

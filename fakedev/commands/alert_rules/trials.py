@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -18,6 +17,7 @@ from fakedev.exposition.identity import Identity
 from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
+from fakedev.scenario.samples import TargetSamples
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.events import InjectFault
 from fakedev.sim.fleet import Fleet
@@ -61,8 +61,6 @@ _WORK: Final = {
 }
 _BUSY: Final = "a busy board"
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
-_SAMPLE: Final = re.compile(r"([a-zA-Z_:][\w:]*+)(?:\{(.*)\})?[ \t]++(\S++)(?:[ \t]++-?[\d.]++)?[ \t]*+")
-_LABEL: Final = re.compile(r'(?<!\w)([a-zA-Z_]\w*+)="(?:[^"\\]|\\.)*+"')
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,8 @@ def scrape(
     fleet, shown = Fleet(configuration.fleet), _with_families(configuration.identities["trials"], metrics)
     found = [Scraped(trial) for trial in trials]
     nodes = list(fleet.roster.shown)
-    pages = [Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), [node]) for node in nodes]
+    pages = [Page(LabelCache(shown, DeviceSource.of(fleet, shown)), [node]) for node in nodes]
+    targets = [TargetSamples({"job": "fakedev", "instance": f"{node.name}:9400", **labels}) for node in nodes]
     last, each, begin = (int(seconds // TICK_SECONDS) for seconds in (last_seconds, SCRAPE_SECONDS, BEGIN_SECONDS))
     impossible: set[int] = set()
     for tick in range(last + 1):
@@ -172,9 +171,8 @@ def scrape(
         if tick == begin:
             impossible = {place for place, node in enumerate(nodes) if not _inject(fleet, node, trials[place])}
         if tick % each == 0:
-            for node, page, scraped in zip(nodes, pages, found, strict=True):
-                add = {"job": "fakedev", "instance": f"{node.name}:9400"} | dict(labels)
-                _scrape(fleet, node, page, scraped, tick // each, add)
+            for node, page, target, scraped in zip(nodes, pages, targets, found, strict=True):
+                _scrape(fleet, node, page, target, scraped, tick // each)
         progress(tick / last)
     return [scraped for place, scraped in enumerate(found) if place not in impossible]
 
@@ -221,33 +219,21 @@ def _inject(fleet: Fleet, node: RosterNode, trial: Trial) -> bool:
 
 
 def _scrape(
-    fleet: Fleet, node: RosterNode, page: Page[RosterNode], scraped: Scraped, number: int, labels: Mapping[str, str]
+    fleet: Fleet, node: RosterNode, page: Page[RosterNode], samples: TargetSamples, scraped: Scraped, number: int
 ) -> None:
-    """Add the samples of a page, and whether it could be scraped."""  # fmt: skip
-    target = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+    """Add the samples of a page, and whether it could be scraped."""
     trouble = fleet.page_faults.of(frozenset([node.name]))
     is_up = trouble is None or not (
         trouble.is_closed or trouble.status or trouble.is_html or trouble.share < 1
         or trouble.late_seconds > _SCRAPE_TIMEOUT_SECONDS
     )  # fmt: skip
-    scraped.series.setdefault(f"up{{{target}}}", []).append((number, str(int(is_up))))
-    scraped.names.add("up")
-    if not is_up:
-        return
-    for line in page.render(fleet.shown).decode().splitlines():
-        match = None if line.startswith("#") else _SAMPLE.fullmatch(line)
-        if match is None:
+    found = samples.scrape(page.render(fleet.shown) if is_up else None)
+    for series, value in zip(found.series, found.values, strict=True):
+        # How many samples there are depends on what the rules need.
+        if series.name.startswith("scrape_"):
             continue
-        name, own, value = match.groups()
-        scraped.names.add(name)
-        series = f"{name}{{{_joined(own or '', labels, target)}}}"
-        if series not in scraped.series:
-            scraped.labels.update(_LABEL.findall(series))
-        scraped.series.setdefault(series, []).append((number, value))
-
-
-def _joined(own: str, labels: Mapping[str, str], target: str) -> str:
-    """The labels of a row with those of its target; Prometheus renames labels that the row has as well."""
-    if any(f"{name}=" in own for name in labels):
-        own = _LABEL.sub(lambda found: f"exported_{found[0]}" if found[1] in labels else found[0], own)
-    return f"{own},{target}" if own else target
+        text = series.text.decode()
+        if text not in scraped.series:
+            scraped.names.add(series.name)
+            scraped.labels.update(name for name, _ in series.labels)
+        scraped.series.setdefault(text, []).append((number, value.decode()))

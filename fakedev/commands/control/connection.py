@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from fakedev.client.connection import HttpConnection
 from fakedev.commands.console import write_text
 from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
 from fakedev.config.peer_address import HTTP_SOCKET, WORKLOAD_SOCKET, Address, parse_address, runtime_folder
@@ -163,7 +164,7 @@ class HttpService:
 
         :raises CannotAsk: when the service does not answer, or not with 200.
         """
-        connection = _Connection(self._address, self._patience_seconds)
+        connection = HttpConnection(self._address, self._patience_seconds)
         try:
             connection.request("GET", path, headers=self._headers)
             response = connection.getresponse()
@@ -173,23 +174,6 @@ class HttpService:
         if response.status != 200:
             raise CannotAsk(f"{self._address}{path}: {_reason(response)}")
         return response
-
-
-class _Connection(http.client.HTTPConnection):
-    """A connection over TCP or a UNIX socket."""
-
-    def __init__(self, address: Address, patience_seconds: float) -> None:
-        super().__init__(address.host or "localhost", address.port or 80, timeout=patience_seconds)
-        self._path = address.path
-
-    def connect(self) -> None:
-        """Connect."""
-        if not self._path:
-            return super().connect()
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-        return None
 
 
 def _reason(response: http.client.HTTPResponse) -> str:

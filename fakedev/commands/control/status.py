@@ -63,11 +63,23 @@ def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[
         f"hottest {_shown(temperature, 'C')}",
         f"workloads  {frame['workloads']}",
     ]
+    if "scenario" in frame:
+        lines.append(f"scenario   {_course(frame['scenario'], frame['seconds'])}")
     for name, waiting, running, idle, busy, *_ in frame.get("queues", ()):
         lines.append(f"queue      {name}: {waiting} waiting, {running} running, workers {idle} idle, {busy} busy")
     for name, _, outstanding, rate, successes, failed in frame.get("load", ()):
         lines.append(f"load       {name}: {rate:g}/s, {outstanding} outstanding, {successes} good, {failed} failed")
     return lines
+
+
+def _course(scenario: Mapping[str, Any], seconds: float) -> str:
+    """How far a scenario is, and what is next."""
+    name, span, following = scenario["name"], scenario["span-seconds"], scenario["next"]
+    counts = f"{scenario['played']} of {scenario['total']} played"
+    if scenario["is-over"]:
+        return f"{name}: over since {span:g} s, {counts}"
+    coming = f"next at {following[0]:g} s: {following[1]}" if following else "nothing more to come"
+    return f"{name}: {seconds:g} of {span:g} s ({100 * seconds // span:g} %), {counts}, {coming}"
 
 
 def _pace(frame: Mapping[str, Any]) -> str:

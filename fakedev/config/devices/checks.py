@@ -110,17 +110,26 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 
 
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
-    has = frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
     rows = [(family.name, row) for family in loaded.identity.families for row in family.rows]
     shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile", PROCESS)]
-    missing = [(family, quantity) for family, named in shown for quantity in named if quantity not in has]
-    for family, quantity in dict.fromkeys(missing):
+    doubtful = dict.fromkeys(
+        (family, quantity)
+        for family, named in shown
+        for quantity in named
+        if loaded.strict or (quantity not in KNOWN_QUANTITIES and tally_of(quantity) is None)
+    )
+    if not doubtful:
+        return  # as for nearly all identities: to find what devices have takes milliseconds for each pool
+    has = frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
+    for family, quantity in doubtful:
+        if quantity in has:
+            continue
         at = loaded.quantity_places.get(quantity, place)
         if loaded.strict:
             hint = did_you_mean(quantity, has) or f"it has {', '.join(sorted(has))}"
             owner = f"{pool.device_type.name} of pool {pool.name}"
             report.problem(at, f"MetricMap: {owner} has no {quantity!r}; {hint}")
-        elif quantity not in KNOWN_QUANTITIES and tally_of(quantity) is None:
+        else:
             hint = did_you_mean(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES}, "; ")
             hint = hint or ": not computed, and in no range of a device type"
             report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")

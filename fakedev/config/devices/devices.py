@@ -53,8 +53,9 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         connections=read_connections(values["connections"] if values.given("connections") else None, report),
         tiles=tiles_of(values["tiles"], memory["total"]),
     )
-    device = replace(device, limits=_read_limits(values, device, report))
-    return LoadedDevice(device, mig=read_mig(values, report))
+    mig = read_mig(values, report)
+    device = replace(device, limits=_read_limits(values, device, report), mig_slices=mig.slices if mig else 0)
+    return LoadedDevice(device, mig=mig)
 
 
 def checked_range(name: str, low: float, high: float) -> Range:

@@ -141,13 +141,18 @@ def read_row(
     :param usual_level: its level when none is written.
     """
     quantity = quantity_in_file(values["quantity"] or "")
-    fact = values["fact"]
+    fact, per = values["fact"], quantity_in_file(values["per"])
     if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
         report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
     report.tried(values.place_of("fact"), "", Template.parse, fact)
-    per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
+    requires = quantity_in_file(values["requires"])
+    if is_per_fact := "{" in per:
+        report.tried(values.place_of("per"), "per: ", Template.parse, per)
+        if fact:
+            report.problem(values.place_of("per"), "per: a fact is not divided by another")
+        fact, per = per, ""
     if values["between"]:
-        report.tried(values.place_of("between"), "between: ", _check_versions, values["between"], fact)
+        report.tried(values.place_of("between"), "between: ", _check_versions, values["between"], values["fact"])
     if values["else"] is not None and not (quantity and requires):
         report.problem(values.place_of("else"), "else is for a row of a quantity with requires: give both")
     if values["bits"] and not quantity:
@@ -166,7 +171,8 @@ def read_row(
     row = RowSpec(
         quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"],
         values["within"], tuple(values["between"]), None if values["else"] is None else float(values["else"]),
-    )
+        is_per_fact=is_per_fact, times=float(values["times"]),
+    )  # fmt: skip
     _check_linked(row, values.place_of("quantity"), report)
     return row
 

@@ -31,7 +31,11 @@ _PLUS: Final = Key(
     "plus", ListOf(Text()), "Quantities that are added to it; an entity must have them too.", default=(),
 )  # fmt: skip
 _PER: Final = Key(
-    "per", Text(), "A quantity that it is divided by; an entity must have it too.", default=""
+    "per", Text(), "What it is divided by: a quantity, which an entity must have too, or a text with {facts} in it.",
+    default="",
+)  # fmt: skip
+_TIMES: Final = Key(
+    "times", Number(), "A number that it is multiplied by; a counter is then rounded down.", default=1.0
 )
 _WHERE: Final = Key(
     "where", ListOf(Text()), "Quantities of which one must not be 0, or there is no row.", default=(),
@@ -73,7 +77,7 @@ _WITHIN: Final = Key(
 )  # fmt: skip
 
 #: What a row shows, beside its quantity; and when there is one.
-_SHOWN: Final = (_CONSTANT, _FACT, _BETWEEN, _ELSE, _BITS, _PLUS, _PER, _UNIT)
+_SHOWN: Final = (_CONSTANT, _FACT, _BETWEEN, _ELSE, _BITS, _PLUS, _PER, _TIMES, _UNIT)
 _CONDITIONS: Final = (_REQUIRES, _WHERE, _UNLESS, _WITHIN)
 
 _NUMBERED: Final = Key(
@@ -198,6 +202,10 @@ IDENTITY = Section(
         Key("version", Text(), "Its version.", default=""),
         Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
         Key("default", Boolean(), "Its name without a version stands for this version, in the catalog.", default=False),
+        Key(
+            "board", Text(), "The device type that commands take for its pages where none is named.", default="",
+            default_words="of four of the catalog the one that shows most of it",
+        ),
         Key("content-type", Text(), "Content-Type of its pages.", default="text/plain; version=0.0.4; charset=utf-8"),
         Key("openmetrics", Boolean(), "Whether it negotiates OpenMetrics.", default=False),
         Key(

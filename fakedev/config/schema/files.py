@@ -18,7 +18,8 @@ from fakedev.spec.os_errors import plain_reason
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
 _CATALOG: Final = "catalog:"
-_DEMO: Final = "demo:demo.yaml"
+#: The name of the built-in configuration among the texts that were read.
+DEMO_FILE: Final = "demo:demo.yaml"
 
 
 class Unreadable(Exception):
@@ -99,10 +100,10 @@ class Files:
 
     def read_demo(self) -> str:
         """The built-in configuration, remembered."""
-        if self._recorded is not None and _DEMO not in self._recorded:
+        if self._recorded is not None and DEMO_FILE not in self._recorded:
             raise Unreadable("is not in the record")
-        text = _package_text("fakedev.config", "demo.yaml") if self._recorded is None else self._recorded[_DEMO]
-        self.texts[_DEMO] = text
+        text = _package_text("fakedev.config", "demo.yaml") if self._recorded is None else self._recorded[DEMO_FILE]
+        self.texts[DEMO_FILE] = text
         return text
 
     def variable(self, name: str) -> str | None:

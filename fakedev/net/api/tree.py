@@ -9,7 +9,9 @@ from fakedev.net.api.control import Clock, JournalApi
 from fakedev.net.api.devices import Devices
 from fakedev.net.api.find import Find
 from fakedev.net.api.nodes import Nodes, describe_identities
+from fakedev.net.api.openapi import describe_api
 from fakedev.net.api.queues import Queues
+from fakedev.net.api.scenario import Occurrences
 from fakedev.net.api.tester import LoadCollection
 from fakedev.net.api.workloads import FaultsApi, Workloads, fault_kinds
 from fakedev.net.fleet.faults import FaultHub
@@ -22,11 +24,13 @@ from fakedev.net.web.program import Program
 from fakedev.spec import web_paths
 
 _NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
+_NO_SCENARIO: Final = "no scenario is played: start with --scenario FILE"
 
 
 def add_api(root: GuardedResource, program: Program) -> None:
     """Add the API to a tree."""
     fleet, pages, history, tester = program.fleet, program.pages, program.history, program.tester
+    scenario = program.scenario
     resources: dict[web_paths.WebPath, ApiResource] = {
         web_paths.WORKLOADS: Workloads(program.hub),
         web_paths.FAULTS: FaultsApi(FaultHub(fleet)),
@@ -40,6 +44,9 @@ def add_api(root: GuardedResource, program: Program) -> None:
         web_paths.HISTORY: ApiHistory(history.of_fleet),
         web_paths.FIND: Find(fleet),
         web_paths.STREAM: Stream(program.live),
+        web_paths.SCENARIO: ApiPage(scenario.describe) if scenario else MissingItem(_NO_SCENARIO, "scenario"),
+        web_paths.OCCURRENCES: Occurrences(scenario) if scenario else MissingItem(_NO_SCENARIO, "scenario"),
+        web_paths.OPENAPI: ApiPage(describe_api),
         web_paths.LOAD: MissingItem(_NO_PLANS, "tester") if tester is None else LoadCollection(tester),
     }
     root.put_child("api", Folder(errors_as_json=True, v1=Version()))

@@ -50,6 +50,7 @@ class Ticker(Service):
     :param on_tick: called after each tick.
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :param is_sending: whether connections have bytes to send.
+    :param before_tick: called before each tick: it may change the fleet, and the speed.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar advances: advances that were begun.
@@ -67,12 +68,15 @@ class Ticker(Service):
         on_tick: Callable[[], None] = no_op,
         is_notifying: Callable[[], bool] = lambda: False,
         is_sending: Callable[[], bool] = lambda: False,
+        before_tick: Callable[[], None] = no_op,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
+        self._before_tick = before_tick
+        self._is_ticking = False
         self._is_notifying = is_notifying
         self._turns = HalfOfTurns(clock, is_sending)
         self.speed = speed
@@ -184,11 +188,17 @@ class Ticker(Service):
             raise Refused("bad-argument", f"speed: must be 0 to {MAX_SPEED}, not {speed:g}", "speed")
         self.speed = speed
         self._wall_per_tick = self._fleet.spec.tick_seconds / speed if speed else 0.0
-        if self._loop.running:
-            self._loop.stop()
         if self._advance is None:
             self._fleet.apply(ChangeClock(self._clock.seconds(), self._wall_per_tick, f"speed {speed:g}"))
-        if speed and self.running:
+        if self._is_ticking:  # the loop would go on at the speed of its call in progress
+            self._clock.callLater(0, self._restart_loop)
+        else:
+            self._restart_loop()
+
+    def _restart_loop(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+        if self.speed and self.running:
             self._last_seconds = self._clock.seconds()
             self._loop_done = self._loop.start(self._wall_per_tick, now=False)
 
@@ -276,7 +286,9 @@ class Ticker(Service):
     def _tick(self) -> None:
         """Run one tick; an exception is logged and counted, and the clock continues."""
         started = self._clock.seconds()
+        self._is_ticking = True
         try:
+            self._before_tick()
             verdicts = self._fleet.advance()
             self.ticks += 1
             self._last_failed = False
@@ -287,4 +299,5 @@ class Ticker(Service):
             self.failures += 1
             self._last_failed = True
             self.log.failure("tick {tick} failed", tick=self._fleet.state.tick + 1)
+        self._is_ticking = False
         self.durations.observe(self._clock.seconds() - started)

@@ -90,6 +90,7 @@ class WorkloadSession:
         ticker = self._port.ticker
         began = self._port.clock.seconds(), self._port.hub.fleet.state.tick, ticker.advances
         workload_id = self._port.start(fields, partial(self._ended, *began, tell), self)
+        self._port.hub.note_pid(workload_id, self._peer.pid())
         self._running[workload_id] = None
         return workload_id
 

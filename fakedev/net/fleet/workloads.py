@@ -35,6 +35,8 @@ class WorkloadHub:
         self._fair_share = fair_share
         self._listeners: dict[str, Listener] = {}
         self._verdicts: deque[Verdict] = deque()
+        #: The processes of the clients of workloads, by the workload's id.
+        self._pids: dict[str, int] = {}
 
     def start(self, spec: WorkloadSpec, listener: Listener | None = None, peer: object = "") -> str:
         """Start a workload; return its id.
@@ -48,6 +50,15 @@ class WorkloadHub:
             self._listeners[workload_id] = listener
         self.log.debug("workload {id} ({name}) starts", id=workload_id, name=spec.name)
         return workload_id
+
+    def note_pid(self, workload_id: str, pid: int | None) -> None:
+        """A workload is that of a process: to kill it ends the workload."""
+        if pid is not None:
+            self._pids[workload_id] = pid
+
+    def pid_of(self, workload_id: str) -> int | None:
+        """The process of a workload; None if it has none, or it is not known."""
+        return self._pids.get(workload_id)
 
     def stop(self, word: str, reason: str = "stopped") -> list[str]:
         """Stop the workload of that id, or all of that name; return their ids.
@@ -64,6 +75,7 @@ class WorkloadHub:
         """End the workloads of a peer that left, without those that have ended already."""
         for workload_id in workload_ids:
             self._listeners.pop(workload_id, None)
+            self._pids.pop(workload_id, None)
         by_id = self.fleet.workloads.by_id
         found = tuple([workload_id for workload_id in workload_ids if workload_id in by_id])
         if found:
@@ -73,6 +85,7 @@ class WorkloadHub:
         """Stop workloads, without those that have ended already; their listeners are not told."""
         for workload_id in workload_ids:
             self._listeners.pop(workload_id, None)
+            self._pids.pop(workload_id, None)
         by_id = self.fleet.workloads.by_id
         found = self.fleet.intake.not_ending([each for each in workload_ids if each in by_id])
         if found:
@@ -102,6 +115,7 @@ class WorkloadHub:
             level, "workload {id} ({name}) ended with {code}: {text}",
             id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,
         )  # fmt: skip
+        self._pids.pop(verdict.workload_id, None)
         listener = self._listeners.pop(verdict.workload_id, None)
         if listener is None:
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ MAX_BYTES: Final = 256 * 1024
 PATIENCE_SECONDS: Final = 10.0
 #: Seconds that a peer has to read its last answer, while its input is dropped.
 LINGER_SECONDS: Final = 2.0
+#: Pid, user and group of a peer, as Linux gives them.
+_CREDENTIALS: Final = struct.Struct("3i")
 
 
 class StreamTransport(Protocol):
@@ -42,6 +46,30 @@ class StreamTransport(Protocol):
 def host_of(transport: StreamTransport) -> str:
     """The peer's host; empty on a UNIX socket."""
     return str(getattr(transport.getPeer(), "host", ""))
+
+
+def pid_of(transport: StreamTransport) -> int | None:
+    """The process of a peer on a UNIX socket; None for other peers, and for processes of another PID namespace."""
+    return _credentials(transport)[0] or None
+
+
+def user_of(transport: StreamTransport) -> int | None:
+    """The number of the user of a peer on a UNIX socket; None for other peers."""
+    pid, user, _ = _credentials(transport)
+    return user if pid or user else None
+
+
+def _credentials(transport: StreamTransport) -> tuple[int, int, int]:
+    """Pid, user and group of a peer on a UNIX socket; zeros for others, which root's process 0 cannot be."""
+    handle = getattr(transport, "getHandle", None)
+    if handle is None or not isinstance(transport.getPeer(), UNIXAddress):
+        return 0, 0, 0
+    try:
+        content = handle().getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, user, group = _CREDENTIALS.unpack(content)
+    except (OSError, AttributeError, struct.error):  # not on Linux, or gone
+        return 0, 0, 0
+    return pid, user, group
 
 
 def name_of(transport: StreamTransport) -> str:

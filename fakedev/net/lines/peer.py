@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
+from fakedev.net.lines.outbox import pid_of
 from fakedev.net.lines.silence import SilentPeers
 from fakedev.net.lines.tokens import TokenGate, token_missing
 from fakedev.spec.errors import FieldError, Refused, printable
@@ -72,6 +73,9 @@ class Connection(Protocol):
     def likely_dialect(self) -> Dialect: ...
     def describe(self) -> str: ...
     def host(self) -> str: ...
+
+    @property
+    def transport(self) -> Any: ...
 
 
 class LinePort(Protocol):
@@ -156,6 +160,10 @@ class Peer:
     def host(self) -> str:
         """The name of the peer's host; all peers on UNIX sockets are one."""
         return self._connection.host() or "UNIX sockets"
+
+    def pid(self) -> int | None:
+        """The process of a peer on a UNIX socket; None if there is none, or it cannot be known."""
+        return pid_of(self._connection.transport)
 
     def log_notes(self, notes: Iterable[str]) -> None:
         """Log what was ignored of a bare object."""

@@ -73,7 +73,7 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
     folder = os.path.dirname(path) or "."
     _refuse_open_folders(folder)
     if make_folder:
-        _make_private_folder(folder)
+        make_private_folder(folder)
         _refuse_open_folders(folder)
     try:
         status = os.lstat(path)
@@ -187,7 +187,7 @@ class OwnedUnixPort(unix.Port):
         tcp.Port.connectionLost(self, reason)
 
 
-def _make_private_folder(folder: str) -> None:
+def make_private_folder(folder: str) -> None:
     """Make a folder that only this user can enter, when it is missing."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

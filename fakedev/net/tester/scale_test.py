@@ -8,6 +8,7 @@ from typing import Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -117,7 +118,7 @@ class ScaleTest(Service):
     def _failed(self, failure: Failure) -> None:
         if failure.check(CannotScale):
             self.problem = str(failure.value)
-        elif not failure.check(CancelledError):
+        elif not failure.check(CancelledError, ConnectingCancelledError):
             self.log.failure("The scale test failed", failure)
             self.problem = "an internal error of fakedev"
 

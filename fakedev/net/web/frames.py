@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.queues.figures import MAX_CHARTED, QueueFigures, queue_point
+from fakedev.net.scenario.live import LiveScenario
 from fakedev.net.tester.service import LoadTester
 from fakedev.sim.charts import rounded, summary
 from fakedev.sim.entities.roster import Roster
@@ -33,12 +34,14 @@ class FrameSource:
 
     :param queues: None for none.
     :param tester: None when there are no plans of load.
+    :param scenario: what is played; None for none.
     """
 
     fleet: Fleet
     _ticker: Ticker
     _queues: QueueFigures | None
     _tester: LoadTester | None
+    _scenario: LiveScenario | None = None
 
     def frame(self) -> dict[str, Any]:
         """The values of the event ``tick``, see doc/http.md."""
@@ -64,6 +67,8 @@ class FrameSource:
             frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MAX_CHARTED]]
         if self._tester is not None:
             frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MAX_PLANS]]
+        if self._scenario is not None:
+            frame["scenario"] = self._scenario.progress()
         return frame
 
 

@@ -9,6 +9,7 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.queues.figures import QueueFigures, QueueHistory
+from fakedev.net.scenario.live import LiveScenario
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import OwnMetrics
@@ -30,6 +31,7 @@ class Program:
     :param topology: the fleet as fake-gpu-operator describes it, which may be off.
     :param queues, queue_history: the work queues, and their last hour; None for none.
     :param tester: the load on queues; None when there are no plans.
+    :param scenario: what is played; None for none.
     """
 
     hub: WorkloadHub
@@ -47,6 +49,7 @@ class Program:
     queues: QueueFigures | None
     queue_history: QueueHistory | None
     tester: LoadTester | None
+    scenario: LiveScenario | None = None
 
     @property
     def fleet(self) -> Fleet:

@@ -173,11 +173,11 @@ class Coefficients:
         self.sensor = PowerSensor(of_types.number("power_noise"), of_types.number("power_step_watts"), seed, keys)
 
     def _set_heat(self, of_types: OfTypes, air: Air) -> None:
-        heats, until = of_types.has("thermal-throttle"), of_types.number("hardware_slowdown_celsius")
+        until = of_types.number("hardware_slowdown_celsius")
         self.operating_celsius = of_types.number("slowdown_celsius")
-        self.slowdown = np.where(heats, self.operating_celsius, math.inf)
-        self.throttling_celsius = np.where(heats & np.isfinite(until), until - self.operating_celsius, 0.0)
+        self.slowdown = np.where(of_types.has("thermal-throttle"), self.operating_celsius, math.inf)
         self.throttles_until = np.where(np.isfinite(until), until, self.operating_celsius)
+        self.throttling_celsius = self.throttles_until - self.operating_celsius
         self.resume = of_types.number("resume_celsius")
         self.hardware_slowdown = np.where(of_types.has("hardware-slowdown"), until, math.inf)
         self.hardware_from = np.minimum(self.resume, self.hardware_slowdown)

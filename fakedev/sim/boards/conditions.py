@@ -16,10 +16,10 @@ from fakedev.sim.boards.arrays import Lag
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask, Positions
+from fakedev.spec.value_functions import DAY_SECONDS
 
 #: When the rooms are warmest: at four in the afternoon, of the days since 1970 (UTC).
 _WARMEST_SECONDS: Final = 16 * 3600.0
-_DAY_SECONDS: Final = 86400.0
 #: How far over its highest limit of heat an overheated board is, unless the fault gives a temperature.
 _OVER_LIMIT_CELSIUS: Final = 1.0
 #: ``lost`` of a device whose whole node is down; 1 where only the device is lost.
@@ -153,7 +153,7 @@ class Setting:
         """
         if boards.drift_celsius is None:
             return self.inlet_celsius
-        wave = math.cos((wall_seconds - _WARMEST_SECONDS) * (2.0 * math.pi / _DAY_SECONDS))
+        wave = math.cos((wall_seconds - _WARMEST_SECONDS) * (2.0 * math.pi / DAY_SECONDS))
         return self.inlet_celsius + boards.drift_celsius * wave
 
     def limit_traffic(self, traffic: dict[str, Floats], maxima: Mapping[str, Floats]) -> None:

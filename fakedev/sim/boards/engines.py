@@ -93,7 +93,7 @@ class Work:
     :ivar asked: amounts requested in addition, by quantity and in its unit, up to the maxima.
     :ivar alike: what the requests amount to, as a share of a full load, by kind of work.
     :ivar drawing: activity by kind of work that draws power: requested amounts included.
-    :ivar contexts: boards on which a process holds a context; None for none.
+    :ivar contexts: boards on which a process holds a context.
     :ivar hanging: boards that hang; None for none.
     :ivar hung: those of them whose type shows it (nearly all): fully used without doing anything.
     """
@@ -103,7 +103,7 @@ class Work:
     asked: Mapping[str, Floats]
     alike: Mapping[str, Floats]
     drawing: Mapping[str, Floats]
-    contexts: Mask | None
+    contexts: Mask
     hanging: Mask | None
     hung: Mask | None
 
@@ -168,29 +168,26 @@ class Engines:
     def work(
         self,
         loads: Mapping[str, Floats],
+        activity: Mapping[str, Floats],
         asked: Mapping[str, Floats],
+        contexts: Mask,
         hung: Mask | None,
-        activity: Mapping[str, Floats] | None = None,
-        contexts: Mask | None = None,
     ) -> Work:
         """The work that a demand amounts to.
 
         :param loads: load of each board by kind of work; kinds that a type does not know have no effect.
+        :param activity: load times intensity by kind of work; the same mapping as the loads at full intensity.
         :param asked: amounts requested in addition, by quantity and in its unit.
-        :param hung: boards that hang under any work.
-        :param activity: load times intensity by kind of work; None: the loads.
-        :param contexts: boards on which a process holds a context; None for none.
+        :param contexts: boards on which a process holds a context.
+        :param hung: boards that hang under any work; None for none.
         """
         boards = self._boards
         hanging = hung
         if "hung" in asked:
             hanging = asked["hung"] > 0 if hung is None else (asked["hung"] > 0) | hung
-        is_full = activity is None or activity is loads
-        loads = {kind: loads[kind] for kind in boards.kinds if kind in loads}
-        if activity is None or is_full:
-            activity = loads
-        else:
-            activity = {kind: activity[kind] for kind in loads}
+        known = [kind for kind in boards.kinds if kind in loads]
+        of_time = {kind: loads[kind] for kind in known}
+        of_engines = of_time if activity is loads else {kind: activity[kind] for kind in known}
         held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _ASKED_AS if name in asked}
         requests: Mapping[str, Floats] = held
         if IMPLIED_USAGE in asked:
@@ -202,15 +199,15 @@ class Engines:
             if full is not None:
                 share = np.minimum(_divided(amount, np.broadcast_to(full, amount.shape)), 1.0)
                 alike[kind] = np.maximum(alike[kind], share) if kind in alike else share
-        drawing: Mapping[str, Floats] = activity
+        drawing = of_engines
         if alike:
-            drawing = dict(activity)
+            drawing = dict(of_engines)
             for kind, share in alike.items():
                 drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
             # In the order of the kinds: what is asked elsewhere must not change the order of a board's sums.
             drawing = {kind: drawing[kind] for kind in boards.kinds if kind in drawing}
         shown = None if hanging is None else hanging & boards.hangs
-        return Work(loads, activity, requests, alike, drawing, contexts, hanging, shown)
+        return Work(of_time, of_engines, requests, alike, drawing, contexts, hanging, shown)
 
     def busy(self, work: Work) -> tuple[dict[str, Floats], Mask]:
         """Usage, engines and profiling counters by quantity, 0 to 1, and which boards have work."""

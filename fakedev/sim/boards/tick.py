@@ -106,12 +106,12 @@ class Boards:
     def work(
         self,
         loads: Mapping[str, Floats],
+        activity: Mapping[str, Floats],
         asked: Mapping[str, Floats],
-        activity: Mapping[str, Floats] | None = None,
-        contexts: Mask | None = None,
+        contexts: Mask,
     ) -> Work:
         """The work that a demand amounts to under the present conditions; parameters as of :meth:`Engines.work`."""
-        return self.engines.work(loads, asked, self._setting.hung, activity, contexts)
+        return self.engines.work(loads, activity, asked, contexts, self._setting.hung)
 
     def step(
         self, work: Work, before: Mapping[str, Floats] | None, moment: Moment, seconds: float
@@ -125,7 +125,7 @@ class Boards:
         setting = self._setting
         inlet = setting.inlet_at(boards, moment.wall_seconds)
         made, works = engines.busy(work)
-        awake = works if work.contexts is None else works | work.contexts
+        awake = works | work.contexts
         share = heat_and_power.work_share(boards, work)
         fitting = heat_and_power.fitting(boards, setting.room_watts, share)
         limited, limited_mean = clocks.power_ratio(boards, setting, fitting, before, seconds)

@@ -13,7 +13,7 @@ import numpy as np
 from fakedev.sim.boards.conditions import WITH_NODE
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.tick import FaultTick
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS
 
 #: Flags that stay set until a reset: of boards that remap rows, and of boards that retire pages instead.
@@ -49,6 +49,9 @@ def add_reported(arrays: dict[str, Floats], tick: FaultTick, epoch_seconds: Floa
 
 def recovery_action(arrays: Mapping[str, Floats]) -> Floats:
     """What the driver advises: a reset where the board does no work without one, or once its work has ended."""
+    troubles = [arrays[name] for name in ("xid", _PENDING, "hung") if name in arrays]
+    if not any(each.any() for each in troubles):
+        return np.zeros(len(arrays["xid"]))
     dead = np.isin(arrays["xid"], _DEAD_UNTIL_RESET)
     if "hung" in arrays:
         dead = dead | (arrays["hung"] > 0)
@@ -62,6 +65,24 @@ def fallen_off(arrays: Mapping[str, Floats], before: Level, removed: Floats | No
     """
     fallen: Mask = (arrays["lost"] > 0) & (before.arrays["lost"] <= 0)
     return fallen if removed is None else fallen & ~(removed > 0)
+
+
+def reports_of_boards(
+    arrays: Mapping[str, Floats], before: Level | None, faults: FaultTick | None, removed: Floats | None
+) -> list[Report]:
+    """The error codes of a tick, in order, also of boards whose drivers report none.
+
+    :param before: the level a tick ago; None at the start.
+    :param faults: effects of faults on devices and parts in this tick; None without faults.
+    :param removed: as in :func:`fallen_off`.
+    """
+    reports = [] if faults is None else list(faults.of_devices().reports)
+    # Without dynamics devices show it only while a fault has removed one of them.
+    if before is not None and "lost" in before.arrays and "lost" in arrays:
+        fallen = fallen_off(arrays, before, removed)
+        if fallen.any():
+            reports.append(Report(np.flatnonzero(fallen), FALLEN_OFF))
+    return reports
 
 
 #: Quantities with their true values on lost devices. Nothing shows the temperatures, but the device cools down.

@@ -269,8 +269,8 @@ class Relations:
         loads, contexts = subset.of(demand.loads), demand.contexts
         work = self._boards.work(
             loads,
-            subset.of(demand.asked),
             loads if demand.activity is demand.loads else subset.of(demand.activity),
+            subset.of(demand.asked),
             contexts if subset.is_all else contexts[subset.positions],
         )
         # Ticks follow each other at equal distances from the epoch.

@@ -48,6 +48,12 @@ def hashes(seed: int, keys: Keys, quantity: str, tick: int | Keys, draw: int = 0
     return _mixed(_mixed(keys ^ _context(seed, quantity)) + moment)
 
 
+def _in_unit(bits: Keys) -> Floats:
+    """Random bits as numbers in [0, 1)."""
+    unit: Floats = np.right_shift(bits, np.uint64(11)) * _TO_UNIT
+    return unit
+
+
 def _context(seed: int, quantity: str) -> np.uint64:
     return np.uint64((entity_key(quantity) + seed * _GAMMA) & _MASK)
 
@@ -58,8 +64,7 @@ def _moment(tick: int, draw: int) -> np.uint64:
 
 def uniform(seed: int, keys: Keys, quantity: str, tick: int | Keys) -> Floats:
     """One number in [0, 1) for each key, one draw; parameters as of :func:`hashes`."""
-    unit: Floats = np.right_shift(hashes(seed, keys, quantity, tick), np.uint64(11)) * _TO_UNIT
-    return unit
+    return _in_unit(hashes(seed, keys, quantity, tick))
 
 
 class Draws:
@@ -73,8 +78,7 @@ class Draws:
 
     def uniform(self, tick: int) -> Floats:
         """One number in [0, 1) for each entity."""
-        unit: Floats = np.right_shift(_mixed(self._mixed + _moment(tick, 0)), np.uint64(11)) * _TO_UNIT
-        return unit
+        return _in_unit(_mixed(self._mixed + _moment(tick, 0)))
 
 
 def sub_keys(keys: Keys, numbers: Keys) -> Keys:

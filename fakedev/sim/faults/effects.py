@@ -176,6 +176,11 @@ def effect_of(kind: FaultKind, values: Mapping[str, float]) -> Effect:
     return _xid_effect(int(values["code"])) if kind.name == "xid" else _EFFECTS.get(kind.name, NOTHING)
 
 
+def is_lasting(kind: FaultKind, effect: Effect) -> bool:
+    """Whether a fault of a kind lasts longer than a tick."""
+    return kind.lasts and (kind.name != "xid" or effect.lasts)
+
+
 def _xid_effect(code: int) -> Effect:
     """The effect of NVIDIA's error with a code; of unknown codes only the report."""
     ends = _end_work(f"XID {code} on {{}}")

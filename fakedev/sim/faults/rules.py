@@ -14,7 +14,7 @@ from fakedev.sim.entities.randomness import Keys
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.entities.state import Mask, Positions
-from fakedev.sim.faults.effects import Effect, effect_of
+from fakedev.sim.faults.effects import Effect, effect_of, is_lasting
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_fields import fault_from_fields
@@ -65,7 +65,7 @@ class Fault:
     @property
     def lasts(self) -> bool:
         """Whether it lasts longer than a tick."""
-        return self.kind.lasts and (self.kind.name != "xid" or self.effect.lasts)
+        return is_lasting(self.kind, self.effect)
 
     def affect(self, on: Mask) -> None:
         """Affect other devices from now on.
@@ -124,7 +124,7 @@ class FaultRules:
         """
         kind = KINDS[spec.kind]
         devices = self._concerned(kind, spec, of_configuration=of_configuration)
-        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
+        values = kind.values(spec.values)
         _check_parts(kind, values, devices, self.roster)
         metric = self.metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self.known:

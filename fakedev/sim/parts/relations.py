@@ -242,7 +242,7 @@ class PartRelations:
         hangs = shown["hung"] > 0
         activity = loads if asked.activity is asked.loads else self._subset.of(asked.activity)
         contexts = asked.contexts if self._subset.is_all else asked.contexts[self._subset.positions]
-        work = self._engines.work(loads, uses, hangs if hangs.any() else None, activity, contexts)
+        work = self._engines.work(loads, activity, uses, contexts, hangs if hangs.any() else None)
         made, works = self._engines.busy(work)
         traffic = self._engines.traffic(work, shown["work_clock_ratio"])
         own = {name: each for name, each in (made | traffic).items() if name in BY_LOAD}

@@ -8,22 +8,34 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.devices.errors import fallen_off
+from fakedev.sim.devices.errors import reports_of_boards
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask, Positions, overlaid
 from fakedev.sim.faults.rules import Fault
-from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
+from fakedev.sim.faults.tick import FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.tallies.counts import ClockEvents, Xids
 from fakedev.sim.tallies.health_checks import Health, Peers
-from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XID_TIMES, XIDS, Tally, is_sampled
+from fakedev.sim.workloads.running import Workloads
+from fakedev.spec.tallies import (
+    CLOCK_SAMPLES,
+    CLOCK_STARTS,
+    HEALTH,
+    OF_PROCESSES,
+    PEERS,
+    XID_TIMES,
+    XIDS,
+    Tally,
+    is_sampled,
+)
 
 #: The levels of error codes that devices have reported, and of pairs of devices.
 XID_LEVEL: Final = "xid"
 PEER_LEVEL: Final = "peer"
 _REASONS: Final = "throttle_reasons"
+_CORRECTABLE: Final = ("memory_errors_correctable", "cache_errors_correctable")
 _NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
@@ -32,6 +44,7 @@ class Tallies:
 
     :param had: devices with each quantity, including lost ones; a missing name means all.
     :ivar peers: the pairs of devices; None if no identity shows them.
+    :ivar count_work: whether an identity shows what processes have done: :meth:`note_work` is needed.
     """
 
     def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
@@ -44,7 +57,9 @@ class Tallies:
     def _use(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
         self._count = roster.device_count
         self.peers = Peers(roster) if any(each.base == PEERS for each in tallies) else None
-        self._tallies = tuple(each for each in tallies if each.base != PEERS)
+        self._tallies = tuple(each for each in tallies if each.base not in (PEERS, *OF_PROCESSES))
+        self.count_work = any(each.base in OF_PROCESSES for each in tallies)
+        self._owners_of = roster.parts.owners_of
         self.are_shown = bool(tallies)
         everyone = np.ones(self._count, dtype=np.bool_)
         self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
@@ -80,15 +95,33 @@ class Tallies:
                 clocks.note(reasons, level.mask(_REASONS), now)
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
-        reported = [] if of_devices is None else of_devices.reports
         # Drivers of other vendors report no such code.
-        reports = [Report(devices[self._reports[devices]], code) for devices, code in reported]
-        if before is None or "lost" not in before.arrays:
-            return self._xids.note(reports, None, now, wall_seconds)
-        gone = before.arrays["lost"] > 0
-        fallen = fallen_off(level.arrays, before, conditions.lost)
-        reports.append(Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF))
+        reports = [
+            Report(devices[self._reports[devices]], code)
+            for devices, code in reports_of_boards(level.arrays, before, faults, conditions.lost)
+        ]
+        gone = before.arrays["lost"] > 0 if before is not None and "lost" in before.arrays else None
         return self._xids.note(reports, gone, now, wall_seconds)
+
+    def note_work(self, workloads: Workloads, level: Level, before: Level, seconds: float) -> None:
+        """Count what the workloads of a tick have done, at its end.
+
+        :param level, before: the true level of the devices, and that of a tick ago.
+        """
+        table = workloads.table
+        devices = self._owners_of(table.device)
+
+        def of_pairs(name: str, absent: float, arrays: Mapping[str, Floats] = level.arrays) -> Floats:
+            return arrays[name][devices] if name in arrays else np.full(len(devices), absent)
+
+        hangs, is_lost = of_pairs("hung", 0.0) > 0, of_pairs("lost", 0.0) > 0
+        busy = workloads.shares().of("usage_ratio") * of_pairs("work_clock_ratio", 1.0)
+        table.worked_seconds = table.worked_seconds + np.where(hangs | is_lost, 0.0, busy * seconds)
+        table.stalled_seconds = table.stalled_seconds + np.where(hangs & ~is_lost, seconds, 0.0)
+        for name in _CORRECTABLE:
+            more = of_pairs(name, 0.0) - of_pairs(name, 0.0, before.arrays)
+            # After a reset the counts of a device start again.
+            table.corrected_errors = table.corrected_errors + np.maximum(more, 0.0)
 
     def shown(self, levels: Levels, exporter_faults: Sequence[Fault] = ()) -> Levels:
         """Levels with the tallies, also those of lost devices."""

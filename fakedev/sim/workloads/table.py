@@ -20,6 +20,7 @@ from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
 from fakedev.spec.shards import entity_key
+from fakedev.spec.tallies import OF_PROCESSES
 
 Texts = NDArray[np.object_]
 
@@ -102,6 +103,7 @@ class Table(Rows):
     :ivar noise: of the pairs, within -1 to 1.
     :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
     :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
+    :ivar worked_seconds, stalled_seconds, corrected_errors: tallies of the pairs, if any identity shows them.
     :ivar uses: the demand for single metrics, by quantity.
     :ivar intense: load x intensity of the workloads whose intensity is not 100 %, as shares of 1.
     """
@@ -135,6 +137,9 @@ class Table(Rows):
     share: Floats = column("pair")
     before: Floats = column("pair")
     holds: Floats = column("pair")
+    worked_seconds: Floats = column("pair")
+    stalled_seconds: Floats = column("pair")
+    corrected_errors: Floats = column("pair")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -181,7 +186,7 @@ class Table(Rows):
             metric: each.with_history(old.uses[metric], was, len(old.device)) if metric in old.uses else each
             for metric, each in self.uses.items()
         }
-        columns = self._carried(old, was, "noise", "share", "before")
+        columns = self._carried(old, was, "noise", "share", "before", *OF_PROCESSES)
         added = np.flatnonzero(was < 0)
         noise = columns.pop("noise").copy()
         noise[added] = first_noise(seed, self.pair_keys[added], tick)
@@ -318,6 +323,9 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
         noise=nothing,
         share=nothing,
         before=nothing,
+        worked_seconds=nothing,
+        stalled_seconds=nothing,
+        corrected_errors=nothing,
         holds=np.repeat(np.where(states_memory, 0.0, 1.0), counts),
     )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from fakedev.commands.alert_rules.promtool import series_values
+from fakedev.commands.alert_rules.command import board_of
 from fakedev.commands.alert_rules.trials import BEGIN_SECONDS, Trial, all_trials, scrape
 from fakedev.commands.main import main
+from fakedev.scenario.promtool_tests import series_values
 from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fault_kinds import KINDS, Scope
+from tests.support.paths import ROOT
 
 
 def test_all_kinds_are_tried() -> None:
@@ -23,6 +27,28 @@ def test_all_kinds_are_tried() -> None:
     codes = [trial.values["code"] for trial in trials if trial.kind == "xid" and not trial.every_seconds]
     assert sorted(codes) == sorted(set(codes)) and 46 in codes
     assert Trial(kind="xid", values={"code": 46}, every_seconds=60).words == "xid code=46 every=1m"
+
+
+@pytest.mark.parametrize(
+    ("identity", "board"),
+    [("xpumd", "max-1550"), ("collectd", "max-1550"), ("xpumanager", "max-1550"), ("dcgm@3.3.5", "h100"),
+     ("dcgm-fake", "h100"), ("run-ai", "h100"), ("gaudi", "gaudi-3"), ("amd-device-metrics", "mi300x"),
+     ("nvidia-gpu-exporter@1-nvml", "h100"), ("etc/alert-rules/dcgm-identity.yaml", "h100"),
+     ("etc/own/identity.yaml", "h100"), ("etc/amd-device-metrics/labels-1.2.yaml", "mi300x"),
+     ("etc/amd-device-metrics/labels-1.3.yaml", "mi300x")],
+)  # fmt: skip
+def test_boards(identity: str, board: str) -> None:
+    """Without --device the boards are those of the identity's vendor, also for an identity that is based on another."""
+    assert board_of(str(ROOT / identity) if "/" in identity else identity) == board
+
+
+def test_a_board_by_what_is_shown(tmp_path: Path) -> None:
+    """An identity that names no board is tried on four."""
+    path = tmp_path / "own.yaml"
+    tile = 'level: tile, quantity: usage_ratio, labels: [{name: tile, value: "{tile}"}]'
+    family = f"{{name: a, type: gauge, help: A., format: go, {tile}}}"
+    path.write_text(f'{{name: own, labels: [{{name: gpu, value: "{{index}}"}}], families: [{family}]}}')
+    assert board_of(str(path)) == "max-1550"
 
 
 def test_series() -> None:

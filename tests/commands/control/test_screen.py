@@ -17,6 +17,11 @@ OUTLINE = {
     "nodes": [["a", 0], ["b", 0]],
 }
 
+COURSE = {
+    "name": "week", "span-seconds": 600.0, "is-over": False, "played": 3, "total": 14, "changes": 4,
+    "next": [125.0, "fault fan on a/1"],
+}  # fmt: skip
+
 
 def frame(**changes: Any) -> dict[str, Any]:
     """A frame of eight devices, all idle and well."""
@@ -77,6 +82,18 @@ def test_what_is_not_known() -> None:
         ({"health": [0, 0, 2, 2, 6, 0, 0, 0]}, "devices    8: 2 heat, 1 lost"),
         ({"speed": 0}, "clock      7 s, tick 7, paused"),
         ({"speed": 0, "advance": [4, 11]}, "clock      7 s, tick 7, advancing to tick 11, 42 % done"),
+        (
+            {"scenario": COURSE, "seconds": 90.0},
+            "scenario   week: 90 of 600 s (15 %), 3 of 14 played, next at 125 s: fault fan on a/1",
+        ),
+        (
+            {"scenario": {**COURSE, "next": None}},
+            "scenario   week: 7 of 600 s (1 %), 3 of 14 played, nothing more to come",
+        ),
+        (
+            {"scenario": {**COURSE, "is-over": True, "played": 14}, "seconds": 700.0},
+            "scenario   week: over since 600 s, 14 of 14 played",
+        ),
         ({"queues": [["q", 4, 2, 1, 2, 0.5, 0.25]]}, "queue      q: 4 waiting, 2 running, workers 1 idle, 2 busy"),
         ({"load": [["l", 8, 3, 1.5, 10, 1]]}, "load       l: 1.5/s, 3 outstanding, 10 good, 1 failed"),
     ],

@@ -19,6 +19,7 @@ from fakedev.spec.web_paths import (
     LOAD_NODES,
     LOAD_PODS,
     NODES,
+    OCCURRENCES,
     QUEUES,
     WEB_PATHS,
     WORKLOADS,
@@ -27,6 +28,7 @@ from fakedev.spec.web_paths import (
 from fakedev.workqueue.outcome import Answer, Outcome
 from tests.support.application import MemoryApplication, application
 from tests.support.paths import DOCUMENTS
+from tests.support.scenarios import written
 
 CONFIG = """
 version: 1
@@ -44,7 +46,7 @@ NAMES = {path: path.template.rpartition("/")[2] for path in COLLECTIONS}
 #: The name of an item, by the collection.
 IDS = {
     WORKLOADS: "name", FAULTS: "kind", JOURNAL: "scope", DEVICES: "device", NODES: "node", QUEUES: "queue",
-    LOAD_NODES: "node", LOAD_DEVICES: "device", LOAD_PODS: "pod",
+    LOAD_NODES: "node", LOAD_DEVICES: "device", LOAD_PODS: "pod", OCCURRENCES: "name",
 }  # fmt: skip
 #: Who answered the requests of the plan: node, device, pod, seconds, and the error of a failure.
 ANSWERS = (
@@ -54,10 +56,21 @@ ANSWERS = (
 )  # fmt: skip
 
 
+#: Two of these have occurred after two ticks, and have changed nothing.
+TIMELINE = """
+  - {as: Zoo, at: 90s, fault: {kind: fan, devices: dgx-3/1}}
+  - {as: box-10, at: 1s, stop: all}
+  - {as: box-9, at: 500ms, clear: Zoo}
+  - {as: far, at: 60s, for: 10s, run: {name: job-y, devices: box/any, profile: "10:0:0"}}
+"""
+
+
 @pytest.fixture(scope="module")
-def app() -> Iterator[MemoryApplication]:
-    """Two pools, three queues, three workloads, two faults, a plan of load with its answers."""
-    with application(CONFIG) as running:
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryApplication]:
+    """Two pools, three queues, three workloads, two faults, a plan of load with its answers, a scenario."""
+    config = "config:" + CONFIG.replace("\n", "\n  ")
+    path = written(tmp_path_factory.mktemp("scenario"), TIMELINE, fleet=config)
+    with application(scenario=path) as running:
         for name, load, pod in (("job-10", 50, "Chat-1"), ("job-9", 70, None)):
             body = {"name": name, "devices": ["dgx-10/1"], "profile": f"{load}:0:60", "pod": pod}
             assert running.ask("POST", WORKLOADS.template, body).status == 201
@@ -111,6 +124,10 @@ def test_every_collection_is_here() -> None:
         (LOAD_DEVICES, "/gpu1", ["Dgx-10/gpu1", "dgx-9/gpu1"]),
         (LOAD_PODS, "pod-", ["pod-a", "pod-b"]),
         (LOAD_PODS, "", ["", "pod-a", "pod-b"]),
+        (OCCURRENCES, "", ["far", "far", "Zoo", "box-10", "box-9"]),
+        (OCCURRENCES, "BOX/0", ["far"]),
+        (OCCURRENCES, "done", ["box-10", "box-9"]),
+        (OCCURRENCES, "stop", ["far", "box-10"]),
     ],
 )
 def test_search(app: MemoryApplication, path: WebPath, search: str, found: list[str]) -> None:
@@ -138,6 +155,10 @@ def test_search(app: MemoryApplication, path: WebPath, search: str, found: list[
         (LOAD_DEVICES, "run-p50", ["Dgx-10/gpu1", "/0", "dgx-9/gpu0", "dgx-9/gpu1", "box/0"]),
         (LOAD_PODS, "failures", ["", "pod-b", "pod-a"]),
         (LOAD_PODS, "-run-mean", ["pod-a", "", "pod-b"]),
+        (OCCURRENCES, "seconds", ["box-9", "box-10", "far", "far", "Zoo"]),
+        (OCCURRENCES, "-lasts-seconds", ["far", "far", "Zoo", "box-10", "box-9"]),
+        (OCCURRENCES, "name", ["box-9", "box-10", "far", "far", "Zoo"]),
+        (OCCURRENCES, "-state", ["far", "far", "Zoo", "box-10", "box-9"]),
     ],
 )
 def test_sort(app: MemoryApplication, path: WebPath, sort: str, found: list[str]) -> None:

@@ -294,6 +294,7 @@ class TestMeanwhile:
             app.tick(3)
             assert tick_of(app) == stopped_at + 3
 
+    @pytest.mark.slow
     def test_a_reload(self, app: MemoryApplication) -> None:
         """It takes effect with the next tick, and the advance continues to its target."""
         peer = app.connect()
@@ -339,6 +340,7 @@ class TestMeanwhile:
         app.fleet.advance = advance  # type: ignore[method-assign]
         assert app.connect().say("advance 1s") == ["ok tick 5 seconds 5"]
 
+    @pytest.mark.slow
     def test_the_record(self, tmp_path: Path) -> None:
         """It has the beginning of an advance and what others did, no progress and no stop; a replay is the same."""
         with application(PORT, record=str(tmp_path / "record")) as app:

@@ -8,8 +8,6 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogEvent, LogLevel
 
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
 from fakedev.net.fleet.ticker import MAX_TICKS, Ticker
 from fakedev.sim.events import ChangeClock, Stamped, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet
@@ -18,14 +16,14 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.workload_fields import workload_from_fields
 from tests.support.application import BEGIN, SMALL, AppReactor
+from tests.support.configurations import loaded
 from tests.support.deferreds import failure_result_of, success_result_of
 from tests.support.logged_errors import LoggedErrors
 
 
 def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
     """Four devices."""
-    text = SMALL.replace("seed: 7", f"seed: 7\n  tick: {tick_seconds}s\n  epoch: {BEGIN:.0f}")
-    return load(None, Files(environ={}), text=text).fleet
+    return loaded(SMALL.replace("seed: 7", f"seed: 7\n  tick: {tick_seconds}s\n  epoch: {BEGIN:.0f}")).fleet
 
 
 class WatchedFleet(Fleet):
@@ -215,6 +213,7 @@ class TestTicker:
             assert len(refused.text) < 100
         assert (self.tick, len(self.events)) == (0, before)
 
+    @pytest.mark.slow
     def test_an_advance_leaves_the_reactor_free(self) -> None:
         """Ten milliseconds a turn; another one meanwhile is refused; the loop does not tick in between."""
         self.fleet.cost_seconds = 0.004
@@ -366,6 +365,7 @@ class TestTicker:
         self.clock.advance(1)
         assert [[(v.workload_id, v.code, v.text) for v in told] for told in self.told] == [[("w2", 0, "OK")]]
 
+    @pytest.mark.slow
     def test_verdicts_of_an_advance(self) -> None:
         """An hour at once ends what ends in it."""
         self.start_workload("50:0:2000,20:0:100")

@@ -10,7 +10,7 @@ from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.watch import Watch
 from tests.support.kube.api_server import ClusterApi, node, pod
 from tests.support.kube.memory_reactor import LinkedReactor
-from tests.support.kube.watched import PODS, Recorder
+from tests.support.kube.watched import PODS, Recorder, with_two_pods
 
 NODES = "/api/v1/nodes"
 
@@ -18,9 +18,7 @@ NODES = "/api/v1/nodes"
 @pytest.fixture
 def api(api: ClusterApi) -> ClusterApi:
     """A cluster with two pods."""
-    api.add(pod("a", "dgx-0"))
-    api.add(pod("b", "dgx-1"))
-    return api
+    return with_two_pods(api)
 
 
 def test_a_list_then_changes(api: ClusterApi, reactor: LinkedReactor, seen: Recorder, watch: Watch) -> None:

@@ -10,7 +10,7 @@ from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.watch import Watch
 from tests.support.kube.api_server import ClusterApi, pod
 from tests.support.kube.memory_reactor import LinkedReactor
-from tests.support.kube.watched import PODS, Recorder
+from tests.support.kube.watched import PODS, Recorder, with_two_pods
 from tests.support.logged_errors import LoggedErrors
 
 NODES = "/api/v1/nodes"
@@ -19,9 +19,7 @@ NODES = "/api/v1/nodes"
 @pytest.fixture
 def api(api: ClusterApi) -> ClusterApi:
     """A cluster with two pods."""
-    api.add(pod("a", "dgx-0"))
-    api.add(pod("b", "dgx-1"))
-    return api
+    return with_two_pods(api)
 
 
 def test_a_server_that_is_down(

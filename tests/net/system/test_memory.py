@@ -66,6 +66,7 @@ class TestSettled:
         assert not is_looked_at(old)
         assert is_looked_at(new)
 
+    @pytest.mark.slow
     def test_all_is_looked_at_in_the_end(self, settled: CollectorSettings) -> None:
         """When more was set aside than there was at the start; so what was closed does not pile up."""
         old: list[object] = [[]]

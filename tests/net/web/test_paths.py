@@ -13,6 +13,7 @@ from fakedev.net.tester.pages import make_load_pages
 from fakedev.spec import web_paths
 from fakedev.spec.web_paths import WEB_PATHS, WebPath
 from tests.support.application import MemoryApplication, application
+from tests.support.scenarios import written
 
 #: A fleet with links and instances, queues and a tester: every path can be served.
 EVERYTHING = """
@@ -38,9 +39,10 @@ NAMES = {"NODE": "a", "INDEX": 0, "PART": 0, "NUMBER": 0, "NAME": "q", "PLAN": "
 
 
 @pytest.fixture(scope="module")
-def app() -> Iterator[MemoryApplication]:
-    """The application of EVERYTHING."""
-    with application(EVERYTHING) as running:
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryApplication]:
+    """The application of EVERYTHING, which plays a scenario."""
+    config = "config:" + EVERYTHING.replace("\n", "\n  ")
+    with application(scenario=written(tmp_path_factory.mktemp("scenario"), "  []", fleet=config)) as running:
         yield running
 
 

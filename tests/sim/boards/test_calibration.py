@@ -28,14 +28,14 @@ WANTED = [point for point in POINTS if point.is_wanted]
 @pytest.mark.parametrize("point", WANTED, ids=lambda point: f"{point.board}-{point.what}")
 def test_steady_states(point: Point, tick_seconds: float) -> None:
     """After ten minutes of a point's work: power within 10 %, temperatures within 4 kelvins, the clock within 1 %."""
-    fleet = settled(point, tick_seconds)
+    shown = settled(tick_seconds)[point]
     for quantity in SHOWN:
         measured = getattr(point, quantity)
         if measured is not None:
             near = {"abs": HEAT_TOLERANCE} if quantity.endswith("_celsius") else {"rel": POWER_TOLERANCE}
             if quantity == "core_frequency_mhz":
                 near = {"rel": CLOCK_TOLERANCE}
-            assert getattr(fleet, quantity)[0] == pytest.approx(measured, **near), quantity
+            assert shown[quantity] == pytest.approx(measured, **near), quantity
 
 
 def test_which_points() -> None:

@@ -8,12 +8,12 @@ import pytest
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.levels import RATES
 from fakedev.spec.fleet import DeviceSpec
-from tests.support.board_checks import assert_none
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import parts_of
 from tests.support.faulty_fleets import boards_of, in_ring, inject
 from tests.support.fleets import advance, make_fleet, pool_of, start
 from tests.support.link_checks import of_link_steps, of_links
+from tests.support.rules import assert_none
 
 TX, RX = RATES
 READ, WRITTEN = "memory_read_bytes_per_second", "memory_write_bytes_per_second"

@@ -71,6 +71,7 @@ class TestArrival:
         expected = 0.9 * 600 * 50
         self.assert_about(len(self.drawn(0.9, ticks=600)), expected, math.sqrt(expected))
 
+    @pytest.mark.slow
     def test_kinds(self) -> None:
         """Each arrives as often as its weight says, has one of its numbers of devices, and lasts between its times."""
         jobs = [each.workload for each in self.arrivals if each.workload.name == "job"]
@@ -84,6 +85,7 @@ class TestArrival:
         self.assert_about(sum(each < 600 for each in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
         assert {each.workload.ttl_seconds for each in self.arrivals} - set(lasts) == {600.0}
 
+    @pytest.mark.slow
     def test_another_list(self) -> None:
         """Another order of kinds and numbers changes nothing; a kind more only what becomes of that kind."""
         before = {each.workload_id: each.workload for each in self.arrivals}

@@ -58,6 +58,7 @@ def test_each_activity_has_its_own() -> None:
     assert seen == [pytest.approx(each, abs=1e-7) for each in expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.25, 1.0, 7.0, 60.0])
 def test_the_mean_does_not_depend_on_the_length_of_the_tick(seconds: float) -> None:
     """The sum over a minute, for loads that change within their activity and are drawn at random."""

@@ -38,19 +38,21 @@ def lengths_of(profile: str, ticks: int, tick_seconds: float = 0.1, **fields: ob
 class TestDrawn:
     """A spread after the seconds."""
 
+    @pytest.mark.slow
     def test_each_run_has_its_own_length(self) -> None:
         """Around the seconds, as often above as below; most of them within seconds / spread to seconds * spread."""
-        lengths = lengths_of("0:0:5:1.3,100:0:5:1.3", 40_000)
+        lengths = lengths_of("0:0:5:1.3,100:0:5:1.3", 8000)
         middle = float(np.median(lengths))
         assert 5 / 1.6 < middle < 5 * 1.6  # the pace of this workload
         within = np.mean((lengths > middle / 1.3) & (lengths < middle * 1.3))
         assert 0.6 < within < 0.76
         assert len(set(np.round(lengths, 1))) > 30
 
+    @pytest.mark.slow
     def test_without_a_spread_it_always_lasts_its_seconds(self) -> None:
         """Also beside an activity that has one."""
-        high = lengths_of("0:0:5:2,100:0:3", 10_000)[1::2], lengths_of("0:0:5:2,100:0:3", 10_000)[::2]
-        assert min(np.ptp(each) for each in high) == pytest.approx(0, abs=0.21)
+        lengths = lengths_of("0:0:5:2,100:0:3", 5000)
+        assert min(np.ptp(lengths[1::2]), np.ptp(lengths[::2])) == pytest.approx(0, abs=0.21)
 
     def test_workloads_have_paces_of_their_own(self) -> None:
         """Not all jobs have steps of the same length: a factor for each, mostly within 1 / 1.25 to 1.25."""
@@ -199,6 +201,7 @@ def test_how_ticks_are_grouped_changes_nothing(profile: str, steps: list[float])
         assert sum(course(profile, steps)) == pytest.approx(sum(course(profile, few)), abs=1e-3 * whole)
 
 
+@pytest.mark.slow
 def test_long_ticks_draw_only_the_first_lengths() -> None:
     """Those after them last as long as is written: a tick of an hour costs little, and its mean is hardly another."""
     minutes = loads_of("100:0:5:1.3,0:0:5:1.3", 600, 60.0)

@@ -8,7 +8,7 @@ import sys
 
 from tests.support.manifests import program
 
-_WRITERS = ("configuration", "days", "fault_table", "field_table", "identity_scores")
+_WRITERS = ("configuration", "days", "fault_table", "field_table", "identity_scores", "nvml_layout")
 
 for name in _WRITERS:
     runpy.run_module(f"tests.support.documents.{name}", run_name="__main__")
@@ -17,6 +17,10 @@ if shutil.which("promtool"):
         runpy.run_module(f"tests.support.documents.{name}", run_name="__main__")
 else:
     sys.stderr.write("promtool is not installed: its remarks in identities.md and alert-rules.md stay as they are\n")
+if shutil.which("prometheus"):
+    runpy.run_module("tests.support.documents.scenario_scores", run_name="__main__")
+else:
+    sys.stderr.write("prometheus is not installed: the scores in scenarios.md stay as they are\n")
 if program("kubectl"):
     runpy.run_module("tests.support.documents.manifests", run_name="__main__")
 else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from fakedev.commands.alert_rules.command import Answer, answer
-from fakedev.commands.alert_rules.rules import read_rules
+from fakedev.config.alert_rules import read_rules
 from fakedev.spec.units import format_duration
 from tests.support.paths import DOCUMENTS, ROOT
 
@@ -18,14 +18,17 @@ FOLDER: Final = ROOT / "etc" / "alert-rules"
 #: Rule file to the identity of its pages, and their boards.
 PAGES: Final = {
     "dcgm.yml": (str(FOLDER / "dcgm-identity.yaml"), "h100"),
+    "dcgm-before-ampere.yml": (str(FOLDER / "dcgm-identity.yaml"), "v100"),
     "nvidia-gpu-exporter.yml": ("nvidia-gpu-exporter", "h100"),
+    "nvidia-gpu-exporter-before-ampere.yml": ("nvidia-gpu-exporter", "v100"),
     "amd-device-metrics.yml": ("amd-device-metrics", "mi300x"),
     "xpumanager.yml": ("xpumanager", "max-1550"),
     "xpumd.yml": ("xpumd", "max-1550"),
 }
 #: What stays although the fault is over and the board was reset: the board stores it.
 STAYS: Final = frozenset((
-    "DoubleBitErrorsEver", "UncorrectedErrors", "RowRemapFailed", "Unhealthy", "LinkRecoveries",
+    "DoubleBitErrorsEver", "UncorrectedErrors", "RowRemapFailed", "Unhealthy", "LinkRecoveries", "PagesRetired",
+    "PagesRetiredMany",
 ))  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Makes the pictures of the web page in doc/pictures.
 
-Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts]``.
+Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts] [scenario]``.
 
 It takes seven minutes. They are of 10,000 GPUs, of a run of etc/loop.sh in which the fans of all boards fail for a
-while, and of divided boards and of links.
+while, of divided boards and of links, and of a scenario.
 """
 
 from __future__ import annotations
@@ -78,6 +78,31 @@ workloads:
 faults:
   - {kind: link-down, devices: dgx-0/3, link: 5}
   - {kind: xid, code: 31, devices: mig-0/4/1}
+"""
+#: An hour, in which four boards have trouble.
+SCENARIO = """
+config:
+  fleet:
+    seed: 7
+    speed: 0
+    pools: [{name: dgx, nodes: 2, node-name: "dgx-{}", device: h100, devices-per-node: 8, identity: dcgm}]
+  limits: {faults: 4}
+  web: ["127.0.0.1:%d"]
+  workloads: {listen: ["%s/workload.sock"]}
+scenario: {for: 1h, seed: 3}
+timeline:
+  - {as: training, at: 2m, for: 50m, run: {name: training, devices: "dgx-0/*", profile: "95:2:0", kind: tensor}}
+  - {as: chat, at: 5m, run: {name: chat, devices: "dgx-1/[0-3]", profile: "40:20:0"}}
+  - {as: night, at: 12m, run: {name: night, devices: "dgx-1/[4-7]", profile: "80:5:0"}, for: 15m}
+  - {as: hot, at: 10m, fault: {kind: fan, devices: dgx-0/2, duration: 12m}}
+  - {as: cable, at: 25m, fault: {kind: link-down, devices: dgx-0/5, link: 3}}
+  - {at: 8m, every: 9m, fault: {kind: xid, code: 94, devices: dgx-1/any}}
+  - {as: gone, at: 33m, fault: {kind: lost, devices: dgx-1/6, duration: 10m}}
+  - {as: brake, at: 20m, fault: {kind: power-brake, devices: "dgx-0/[0-1]", duration: 20m}}
+  - {as: air, at: 28m, fault: {kind: inlet, devices: "dgx-0/*", celsius: 45, duration: 4m}}
+  - {as: full, at: 29m, fault: {kind: hang, devices: dgx-0/7}}
+  - {as: repair, at: 44m, clear: cable}
+  - {at: 47m, stop: chat}
 """
 
 
@@ -182,9 +207,21 @@ async def of_parts(browser: Browser, folder: Path) -> None:
         await picture(browser, "links-dark", "fleet/dgx-0/3", theme="dark", below=".links")
 
 
+async def of_a_scenario(browser: Browser, folder: Path) -> None:
+    """The timeline of a scenario after half of its time."""
+    port = free_port()
+    (folder / "hour.yaml").write_text(SCENARIO % (port, folder))
+    command = [*console("fakedev"), "serve", "--scenario", str(folder / "hour.yaml")]
+    async with running(command, folder, port) as address:
+        await fetch(address, "/api/v1/clock", json.dumps({"advance": "36m"}), "POST")
+        await browser.open(f"http://{address}/#scenario")
+        await let_pass(3)
+        await picture(browser, "scenario-light", "scenario", (1280, 1000))
+
+
 async def make(names: list[str]) -> None:
     """Make the pictures with these names."""
-    makers = {"large": of_ten_thousand, "loop": of_the_loop, "parts": of_parts}
+    makers = {"large": of_ten_thousand, "loop": of_the_loop, "parts": of_parts, "scenario": of_a_scenario}
     with tempfile.TemporaryDirectory() as name:
         chromium = Chromium(require_program("chromium"), Path(name))
         try:

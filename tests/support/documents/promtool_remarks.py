@@ -10,14 +10,11 @@ from typing import Final
 
 from fakedev.commands.sample_page import sample_page
 from tests.support.documents.sections import with_section
-from tests.support.identities import TITLES
+from tests.support.identities import TITLES, loaded
 from tests.support.paths import DOCUMENTS
 
 DOCUMENT: Final = DOCUMENTS / "identities.md"
 _HEAD: Final = "## What promtool says of them\n"
-_DEVICES: Final = {
-    "amd-device-metrics@1": "mi300x", "xpumanager@1.3": "max-1550", "xpumd@2": "max-1550", "collectd@6": "max-1550",
-}  # fmt: skip
 #: What is remarked, in a few words, and why it is so.
 WHY: Final = {
     'counter metrics should have "_total" suffix': (
@@ -72,7 +69,7 @@ def section() -> str:
     ]
     silent = []
     for title in TITLES:
-        found = remarks(sample_page(title, _DEVICES.get(title, "h100"))[1].encode())
+        found = remarks(sample_page(title, loaded(title).board)[1].encode())
         words = "; ".join(f"{WHY[remark][0]} ({count})" for remark, count in sorted(found.items()))
         if words:
             lines.append(f"| {title} | {words} |")

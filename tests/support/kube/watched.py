@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tests.support.kube.api_server import ClusterApi, pod
+
 PODS: Final = "/api/v1/pods"
 
 
@@ -37,3 +39,10 @@ class Recorder:
     def words(self) -> list[str]:
         """What was told, without the objects."""
         return [word for word, _ in self.told]
+
+
+def with_two_pods(api: ClusterApi) -> ClusterApi:
+    """A cluster with two pods, ``a`` and ``b``, on a node each."""
+    api.add(pod("a", "dgx-0"))
+    api.add(pod("b", "dgx-1"))
+    return api

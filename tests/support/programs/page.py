@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,16 @@ class Stand:
 
     service: AsyncService
 
-    def __init__(self, start: StartAsync, folder: Path, browser: Browser, config: str = CONFIG) -> None:
+    def __init__(
+        self, start: StartAsync, folder: Path, browser: Browser, config: str = CONFIG, options: Sequence[str] = ()
+    ) -> None:
+        """
+        :param options: further options of ``fakedev serve``.
+        """
         self.port = free_port()
         self._start = start
         self._folder = folder
+        self._options = options
         self.configure(config)
         self.browser = browser
 
@@ -57,7 +64,7 @@ class Stand:
         file = self._folder / "ready.json"
         file.unlink(missing_ok=True)
         config = str(self._folder / "page.yaml")
-        command = [*console("fakedev"), "serve", "--config", config, "--ready-file", str(file)]
+        command = [*console("fakedev"), "serve", "--config", config, "--ready-file", str(file), *self._options]
         self.service = await ready(self._start(command, folder=self._folder), file)
 
     async def open(self, place: str = "", web: int = 0, host: str = "") -> Browser:

@@ -1,0 +1,92 @@
+"""Requests to a running fakedev, over TCP or a UNIX socket."""
+
+from __future__ import annotations
+
+import http.client
+import select
+import socket
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from fakedev.client.errors import NoAnswer
+from fakedev.config.peer_address import Address, parse_address
+from fakedev.spec.os_errors import plain_reason
+
+
+class Reply(NamedTuple):
+    """The answer to a request."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Requester(Protocol):
+    """Sends requests; the client of a real service has a :class:`ServiceAddress`."""
+
+    def ask(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], still: Callable[[], object] | None
+    ) -> Reply:
+        """The answer to a request.
+
+        :param still: called whenever the service has been silent for the timeout; it raises if the service is dead.
+            None: the service must answer within the timeout.
+        :raises NoAnswer: when there is none.
+        """
+        ...
+
+
+class HttpConnection(http.client.HTTPConnection):
+    """A connection over TCP or a UNIX socket; a name that begins with ``@`` is that of an abstract socket."""
+
+    def __init__(self, address: Address, timeout_seconds: float) -> None:
+        super().__init__(address.host or "localhost", address.port or 80, timeout=timeout_seconds)
+        self._path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
+
+    def connect(self) -> None:
+        """Connect."""
+        if not self._path:
+            return super().connect()
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+        return None
+
+
+class ServiceAddress:
+    """An HTTP address of fakedev; each request has a connection of its own, so threads may share it.
+
+    :param url: ``http://HOST:PORT``, ``HOST:PORT``, the path of a UNIX socket, or ``unix:`` and the path.
+    :param timeout_seconds: how long the service may be silent.
+    :raises ValueError: for a text that is no address.
+    """
+
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self._address = _address(url.rstrip("/"))
+        self._timeout_seconds = timeout_seconds
+
+    def ask(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], still: Callable[[], object] | None
+    ) -> Reply:
+        """See :class:`Requester`."""
+        connection = HttpConnection(self._address, self._timeout_seconds)
+        try:
+            connection.request(method, path, body, dict(headers))
+            while still is not None and not select.select([connection.sock], [], [], self._timeout_seconds)[0]:
+                still()
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, found, response.read())
+        except (OSError, http.client.HTTPException) as error:
+            reason = "it closed the connection" if isinstance(error, http.client.HTTPException) else plain_reason(error)
+            text = f"no answer to {method} {path} from {self._address}: {reason}: does fakedev still run there?"
+            raise NoAnswer(text) from None
+        finally:
+            connection.close()
+
+
+def _address(url: str) -> Address:
+    bare = url.removeprefix("http://")
+    if "://" in bare or (bare != url and "/" in bare):
+        raise ValueError(f"{url!r} is no address of fakedev: give http://HOST:PORT, or the path of a UNIX socket")
+    return parse_address(bare.removeprefix("unix:"))

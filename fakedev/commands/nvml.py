@@ -1,0 +1,80 @@
+"""``fakedev nvml``: the library by which nvitop, nvtop and other programs see simulated boards."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from fakedev.commands.parser import Parser, run_subcommand
+from fakedev.nvml.build import CannotBuild, built_command, built_library, compile_library
+from fakedev.nvml.environment import Unreadable, default_file, export_lines, nodes_of
+from fakedev.spec import environment
+from fakedev.spec.errors import did_you_mean
+
+#: Nodes that a message names.
+_LISTED: Final = 5
+#: As those of ``fakedev scenario``.
+SUBCOMMANDS: Final = {
+    "build": ("fakedev.commands.nvml:build", "compile the library, write the command nvidia-smi"),
+    "env": ("fakedev.commands.nvml:environment_lines", "print lines that make the programs of a shell use it"),
+}
+
+
+def nvml(arguments: Sequence[str]) -> int:
+    """Run a subcommand of ``fakedev nvml``; its exit code."""
+    try:
+        return run_subcommand("fakedev nvml", SUBCOMMANDS, arguments)
+    except CannotBuild as reason:
+        print(f"fakedev nvml: {reason}", file=sys.stderr)
+        return 1
+
+
+def build(arguments: Sequence[str]) -> int:
+    """Compile the library and write the command; the exit code."""
+    description = "Compiles the library, writes the command nvidia-smi, and prints where both are."
+    parser = Parser("fakedev nvml build", description=description)
+    where = "write the library to this file, in place of both to the user's cache"
+    parser.add_argument("--output", metavar="FILE", help=where)
+    output = parser.parse_args(list(arguments)).output
+    if output is None:
+        print(built_library())
+        print(built_command())
+    else:
+        compile_library(Path(output).absolute())
+        print(output)
+    return 0
+
+
+def environment_lines(arguments: Sequence[str]) -> int:
+    """Print the environment; the exit code."""
+    parser = Parser(
+        "fakedev nvml env",
+        description='Prints lines for eval "$(fakedev nvml env)" in a shell; compiles the library if need be.',
+    )
+    parser.add_argument("--file", metavar="FILE", help="the file of the service (nvml.file of its configuration)")
+    parser.add_argument("--node", metavar="NODE", help="the node that programs see; default: the only one of the file")
+    options = parser.parse_args(list(arguments))
+    path = options.file or default_file(os.environ)
+    node = options.node or os.environ.get(environment.NODE, "")
+    try:
+        remark = _remark(nodes_of(path), node)
+    except Unreadable as reason:
+        remark = f"{reason}; until then programs find no driver"
+    for line in export_lines(built_library(), path, node, os.environ, built_command().parent):
+        print(line)
+    if remark:
+        print(f"fakedev nvml: {remark}", file=sys.stderr)
+    return 0
+
+
+def _remark(nodes: Sequence[str], node: str) -> str:
+    """What the user should know of the choice of the node; empty for nothing."""
+    some = ", ".join(nodes[:_LISTED]) + (", ..." if len(nodes) > _LISTED else "")
+    if node and node not in nodes:
+        return f"the file has no node {node!r}{did_you_mean(node, nodes, f': it has {some}')}"
+    if not node and len(nodes) != 1:
+        return f"the file has {len(nodes)} nodes: choose one with --node, or set {environment.NODE}: {some}"
+    return ""

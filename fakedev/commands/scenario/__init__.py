@@ -1,0 +1,1 @@
+"""``fakedev scenario``: runs timelines, writes their history, and scores alert rules."""

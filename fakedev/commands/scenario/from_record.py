@@ -1,0 +1,100 @@
+"""``fakedev scenario from RECORD``: prints the record of a service (serve --record) as a scenario."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from fakedev.commands.parser import Parser
+from fakedev.config.load import load
+from fakedev.config.schema.files import DEMO_FILE, Files
+from fakedev.scenario.from_record import timeline_of
+from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.events import Reload, Stamped
+from fakedev.sim.record import read_record, without_incomplete_line
+from fakedev.spec.errors import Refused
+from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.record_head import RecordHead
+from fakedev.spec.units import format_duration
+
+_PROGRAM: Final = "fakedev scenario from"
+
+
+def from_record(arguments: Sequence[str]) -> int:
+    """Print the scenario.
+
+    :returns: 0; 1 when a file cannot be written; 2 when the record cannot be used.
+    :raises ConfigurationError: when the configuration of the record cannot be used.
+    """
+    parser = Parser(_PROGRAM, description=__doc__)
+    parser.add_argument("record", metavar="RECORD", help="a record (serve --record)")
+    parser.add_argument("--output", metavar="FILE", help="write this file, and one beside it for each reload")
+    options = parser.parse_args(list(arguments))
+    try:
+        head, events = _events(options.record)
+        configuration = load(head.config, Files(head.files, head.environment), head.overrides, head.text)
+        reloads = _reloads(events, options.output)
+        tick_seconds = configuration.fleet.tick_seconds
+        files = {sequence: os.path.basename(path) for sequence, (path, _) in reloads.items()}
+        text = "".join(_scenario(head, events, list(timeline_of(events, tick_seconds, files)), tick_seconds))
+    except (Refused, ValueError) as error:
+        print(f"{_PROGRAM}: {options.record}: {error}", file=sys.stderr)
+        return 2
+    if not options.output:
+        sys.stdout.write(text)
+        return 0
+    for path, content in [(options.output, text), *reloads.values()]:
+        try:
+            Path(path).write_text(content, encoding="utf-8")
+        except OSError as error:
+            print(f"{_PROGRAM}: {path}: {plain_reason(error)}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def _events(path: str) -> tuple[RecordHead, list[Stamped]]:
+    def compiled(source: RecordHead) -> CompiledFleet:
+        files = Files(source.files, source.environment)
+        return CompiledFleet(load(source.config, files, source.overrides, source.text).fleet)
+
+    try:
+        return read_record(without_incomplete_line(Path(path).read_bytes()), compiled)
+    except OSError as error:
+        raise ValueError(plain_reason(error)) from None
+
+
+def _reloads(events: Sequence[Stamped], output: str | None) -> dict[int, tuple[str, str]]:
+    """The file for each reload, and its text, by the sequence number of its event.
+
+    :raises ValueError: when there is a reload and no name to make theirs of.
+    """
+    found = {each.sequence: each.event.source for each in events if isinstance(each.event, Reload)}
+    if found and not output:
+        raise ValueError("it has reloads, whose configurations need files of their own: give --output FILE")
+    stem = os.path.splitext(output or "")[0]
+    texts = {sequence: _text_of(source) for sequence, source in found.items()}
+    return {sequence: (f"{stem}.reload-{number}.yaml", texts[sequence]) for number, sequence in enumerate(texts, 1)}
+
+
+def _text_of(head: RecordHead) -> str:
+    """The text of a configuration."""
+    return head.text if head.text is not None else head.files[head.config or DEMO_FILE]
+
+
+def _scenario(
+    head: RecordHead, events: Sequence[Stamped], entries: Sequence[object], tick_seconds: float
+) -> Iterator[str]:
+    """The lines of the scenario; JSON is YAML."""
+    last = max((each.tick for each in events), default=0) + 1
+    yield f"# Made by {_PROGRAM}, of a record of version {head.version}.\n"
+    yield f"scenario: {{for: {format_duration(max(last * tick_seconds, 60.0))}}}\n"
+    yield f"set: {json.dumps([*head.overrides, f'fleet.epoch={head.epoch_seconds!r}'])}\n"
+    yield "config:\n"
+    yield from (f"  {line}" if line.strip() else "\n" for line in _text_of(head).splitlines(keepends=True))
+    yield "\ntimeline:\n" if entries else "\ntimeline: []\n"
+    for entry in entries:
+        yield f"  - {json.dumps(entry)}\n"

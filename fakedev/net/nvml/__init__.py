@@ -1,0 +1,1 @@
+"""The file that the NVML library reads: written once a tick."""

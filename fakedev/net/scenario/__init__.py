@@ -1,0 +1,1 @@
+"""Scenarios beside a running service, and towards a Prometheus."""

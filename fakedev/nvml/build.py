@@ -1,0 +1,149 @@
+"""Compiles the library, once for each version of its source, and writes the command nvidia-smi."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from fakedev.nvml.header import defined_functions, layout_header, stubs, version_script
+from fakedev.spec.os_errors import plain_reason
+
+#: The name by which programs load the library.
+SONAME: Final = "libnvidia-ml.so.1"
+#: The name of the simulated command.
+COMMAND: Final = "nvidia-smi"
+_NATIVE: Final = Path(__file__).parent / "native"
+#: Numbers of a damaged file may be any: sums of them wrap.
+OPTIONS: Final = (
+    *("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fwrapv"),
+    *("-fPIC", "-fvisibility=hidden", "-pthread"),
+)
+_OPTIMIZED: Final = ("-O2",)
+_LINKED: Final = ("-shared", f"-Wl,-soname,{SONAME}", "-Wl,-z,defs")
+#: More of what a compiler says is of no use to who did not write the source.
+_MAX_LINES: Final = 20
+_BUILD_SECONDS: Final = 120
+
+
+class CannotBuild(Exception):
+    """The library cannot be compiled; the text says why, and what helps."""
+
+
+def symbols() -> list[str]:
+    """The names that the library exports."""
+    lines = (_NATIVE / "symbols.txt").read_text(encoding="ascii").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def sources() -> dict[str, str]:
+    """All files of the source by name, with the generated ones.
+
+    :raises CannotBuild: when a function is defined that the driver does not have.
+    """
+    files = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(_NATIVE.iterdir())
+        if path.suffix in (".c", ".h")
+    }
+    names, defined = symbols(), defined_functions(files.values())
+    unknown = defined - set(names)
+    if unknown:
+        raise CannotBuild(f"the driver has no {', '.join(sorted(unknown))}")
+    generated = {"layout.h": layout_header(), "stubs.c": stubs(names, defined), "symbols.map": version_script(names)}
+    return {**files, **generated}
+
+
+def compile_library(target: Path, options: Sequence[str] = _OPTIMIZED) -> None:
+    """Compile the library; the file is there as a whole, or not at all.
+
+    :param options: further ones of the compiler.
+    :raises CannotBuild: without a compiler, or when it fails.
+    """
+    compiler = os.environ.get("CC") or "cc"
+    if shutil.which(compiler) is None:
+        raise CannotBuild(
+            f"there is no C compiler {compiler}: install one (Debian and Ubuntu: apt-get install gcc libc6-dev; "
+            "Alpine: apk add gcc musl-dev), or copy the library of another machine: fakedev nvml build --output FILE"
+        )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as folder:
+            files = sources()
+            for name, text in files.items():
+                Path(folder, name).write_text(text, encoding="utf-8")
+            units = [name for name in files if name.endswith(".c")]
+            exported = "-Wl,--version-script,symbols.map"
+            done = subprocess.run(
+                [compiler, *OPTIONS, *options, *_LINKED, exported, "-o", SONAME, *units],
+                cwd=folder, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                lines = done.stderr.splitlines()[:_MAX_LINES]
+                raise CannotBuild("\n".join([f"{compiler} failed with {done.returncode}:", *lines]))
+            os.replace(Path(folder, SONAME), target)
+    except subprocess.TimeoutExpired:
+        raise CannotBuild(f"{compiler} took over {_BUILD_SECONDS} s") from None
+    except OSError as reason:
+        raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
+
+
+def library_folder() -> str:
+    """The name of the folder of the library, for this version of the source and this kind of machine."""
+    digest = hashlib.sha256()
+    for name, text in sources().items():
+        digest.update(f"{name}\0{text}\0".encode())
+    digest.update("\0".join((*OPTIONS, *_OPTIMIZED, platform.machine(), platform.libc_ver()[0])).encode())
+    return f"nvml-{digest.hexdigest()[:16]}"
+
+
+def built_library() -> Path:
+    """The library: that of this installation, as in an image, or that in the user's cache, compiled if need be.
+
+    :raises CannotBuild: when it is not there, and cannot be compiled.
+    """
+    library = _place(library_folder(), SONAME)
+    if not library.is_file():
+        compile_library(library)
+    return library
+
+
+def _place(folder: str, name: str) -> Path:
+    """A file of this installation if it is there, as in an image, else one in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    places = [Path(base, "fakedev", folder, name) for base in (os.path.join(sys.prefix, "share"), cache)]
+    return next(filter(Path.is_file, places), places[-1])
+
+
+def built_command() -> Path:
+    """The command nvidia-smi: a script with the paths of this interpreter and package, written if need be.
+
+    :raises CannotBuild: when it cannot be written.
+    """
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); "
+        "from fakedev.nvml.smi.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    # Without site, which would read what is installed, it starts in half the time.
+    started = f"exec {shlex.quote(sys.executable)} -IS -c {shlex.quote(code)}"
+    content = f'#!/bin/sh\n# The simulated nvidia-smi of fakedev.\n{started} "$@"\n'
+    target = _place(f"nvidia-smi-{hashlib.sha256(content.encode()).hexdigest()[:16]}", COMMAND)
+    try:
+        if not target.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".command-", dir=target.parent) as folder:
+                unfinished = Path(folder, COMMAND)
+                unfinished.write_text(content, encoding="utf-8")
+                unfinished.chmod(0o755)
+                os.replace(unfinished, target)
+    except OSError as reason:
+        raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
+    return target

@@ -1,0 +1,73 @@
+"""The environment in which programs find the library, the file and their node."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fakedev.spec import environment
+from fakedev.spec.nvml_layout import FILE_NAME, HEAD, MAGIC, NODE, OPEN, VERSION, Counts, head_of
+
+_PATH: Final = "LD_LIBRARY_PATH"
+
+
+class Unreadable(Exception):
+    """The file cannot be read; the text says why."""
+
+
+def default_file(environ: Mapping[str, str]) -> str:
+    """The file in the default folder of sockets, as the service and the library find it."""
+    given = environ.get(environment.NVML_FILE)
+    if given:
+        return given
+    folder = environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    if not folder and environ.get("XDG_RUNTIME_DIR"):
+        folder = os.path.join(environ["XDG_RUNTIME_DIR"], "fakedev")
+    return os.path.join(folder or os.path.join(environ.get("TMPDIR") or "/tmp", f"fakedev-{os.getuid()}"), FILE_NAME)
+
+
+def nodes_of(path: str) -> list[str]:
+    """The names of the nodes in a file.
+
+    :raises Unreadable: when there is none, or no service writes it.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        raise Unreadable(f"there is no file {path}: a service writes it with nvml: {{}} in its configuration") from None
+    if len(content) < HEAD.size or not content.startswith(MAGIC):
+        raise Unreadable(f"{path} is no file for NVML")
+    head = {name: int(value) for name, value in HEAD.unpack(content).items() if isinstance(value, int)}
+    rooms = ("node_count", "board_count", "part_count", "link_count", "process_capacity")
+    counts = Counts(*(head[name] for name in rooms))
+    if head["layout_version"] != VERSION or min(counts) < 0 or head_of(counts)["file_bytes"] != len(content):
+        raise Unreadable(f"{path} was written by another version of fakedev")
+    if head["state"] != OPEN:
+        raise Unreadable(f"the service that wrote {path} has ended")
+    places = {name: int(value) for name, value in head_of(counts).items() if isinstance(value, int)}
+    first = places["first_slot"] + head["published"] % 2 * places["slot_bytes"] + places["nodes_in_slot"]
+    return [str(NODE.unpack(content, first + place * NODE.size)["name"]) for place in range(counts.nodes)]
+
+
+def export_lines(
+    library: Path, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
+) -> list[str]:
+    """The lines for a shell.
+
+    :param node: empty: programs see the only node of the file.
+    :param programs: a folder with programs that take the place of NVIDIA's.
+    """
+    folder = str(library.parent)
+    others = [each for each in environ.get(_PATH, "").split(":") if each and each != folder]
+    lines = ["# Programs of this shell that ask NVIDIA's driver see simulated boards. To undo it, close the shell."]
+    lines.append(f"export {_PATH}={shlex.quote(':'.join([folder, *others]))}")
+    if programs is not None:
+        paths = [each for each in environ.get("PATH", "").split(":") if each and each != str(programs)]
+        lines.append(f"export PATH={shlex.quote(':'.join([str(programs), *paths]))}")
+    lines.append(f"export {environment.NVML_FILE}={shlex.quote(os.path.abspath(path))}")
+    if node:
+        lines.append(f"export {environment.NODE}={shlex.quote(node)}")
+    return lines

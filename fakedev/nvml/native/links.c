@@ -1,0 +1,201 @@
+/* NVLink, the fabric, and which boards and CPUs are near. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+enum { TO_GPU = 0, TO_SWITCH = 2, TO_UNKNOWN = 0xFF };
+enum { SAME_NODE = 40, OTHER_NODE = 50 };
+enum { P2P_OK = 0, P2P_NOT_SUPPORTED = 5 };
+#define P2P_NVLINK 2
+/* Health of the fabric: none of the four kinds of trouble, each in two bits. */
+#define FABRIC_HEALTHY 0xAAu
+
+NVML_API nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned number, unsigned *is_active)
+{
+    struct device found;
+    struct link link;
+    nvmlReturn_t result = read_link(device, number, &found, &link);
+    return result ? result : give(link.up, is_active);
+}
+
+NVML_API nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned number, unsigned *version)
+{
+    struct device found;
+    struct link link;
+    nvmlReturn_t result = read_link(device, number, &found, &link);
+    return result ? result : give(found.board.link_generation, version);
+}
+
+NVML_API nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned number, unsigned capability, unsigned *out)
+{
+    struct device found;
+    struct link link;
+    nvmlReturn_t result = read_link(device, number, &found, &link);
+    if (!result && capability > 5)
+        result = INVALID_ARGUMENT;
+    return result ? result : give(capability != 4, out); /* all but the bridge of SLI */
+}
+
+NVML_API nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned number, unsigned *type)
+{
+    struct device found;
+    struct link link;
+    nvmlReturn_t result = read_link(device, number, &found, &link);
+    return result ? result : give(link.remote_board != ABSENT ? TO_GPU : link.switch_number != ABSENT ? TO_SWITCH : TO_UNKNOWN, type);
+}
+
+NVML_API nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, pci_info_t *info);
+
+NVML_API nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned number, pci_info_t *info)
+{
+    struct device found;
+    struct link link;
+    nvmlReturn_t result = read_link(device, number, &found, &link);
+    if (result)
+        return result;
+    if (link.remote_board == ABSENT)
+        return NOT_SUPPORTED; /* the addresses of switches are not simulated */
+    int64_t index = link.remote_board - (found.position - found.index);
+    return index < 0 ? NOT_SUPPORTED : nvmlDeviceGetPciInfo_v3(handle_of((unsigned)index, -1), info);
+}
+
+/* Whether a link of one board leads to the other one, or links of both to switches. */
+static int are_linked(nvmlDevice_t one, nvmlDevice_t other)
+{
+    struct device first, second;
+    struct link link;
+    if (read_board(one, &first) || read_board(other, &second))
+        return 0;
+    for (unsigned number = 0; !read_link(one, number, &first, &link); number++)
+        if (link.up == 1 && (link.remote_board == second.position || (link.switch_number != ABSENT && second.board.link_count)))
+            return 1;
+    return 0;
+}
+
+NVML_API nvmlDeviceGetP2PStatus(nvmlDevice_t one, nvmlDevice_t other, unsigned index, unsigned *status)
+{
+    struct device first, second;
+    nvmlReturn_t result = read_board(one, &first);
+    if (!result)
+        result = read_board(other, &second);
+    if (!result && index > 5)
+        result = INVALID_ARGUMENT;
+    if (result)
+        return result;
+    return give(index != P2P_NVLINK || are_linked(one, other) ? P2P_OK : P2P_NOT_SUPPORTED, status);
+}
+
+NVML_API nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other, unsigned *level)
+{
+    struct device first, second;
+    nvmlReturn_t result = read_board(one, &first);
+    if (!result)
+        result = read_board(other, &second);
+    if (result)
+        return result;
+    return give(first.index == second.index ? 0 : first.board.numa_node == second.board.numa_node ? SAME_NODE : OTHER_NODE, level);
+}
+
+/* Set the bits of the CPUs of a text such as 0-55,112-167, as far as the set has them. */
+static nvmlReturn_t set_cpus(const char *text, unsigned size, unsigned long *set)
+{
+    const unsigned bits = 8 * sizeof *set;
+    if (!set || !size)
+        return INVALID_ARGUMENT;
+    if (!*text)
+        return NOT_SUPPORTED;
+    memset(set, 0, size * sizeof *set);
+    while (*text) {
+        char *end;
+        unsigned long first = strtoul(text, &end, 10), last = first;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        for (unsigned long cpu = first; cpu <= last && cpu / bits < size; cpu++)
+            set[cpu / bits] |= 1UL << cpu % bits;
+        text = *end ? end + 1 : end;
+    }
+    return SUCCESS;
+}
+
+NVML_API nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned size, unsigned long *set, unsigned scope)
+{
+    struct device found;
+    nvmlReturn_t result = read_board(device, &found);
+    if (!result && scope > 1)
+        result = INVALID_ARGUMENT;
+    return result ? result : set_cpus(found.board.cpu_affinity, size, set);
+}
+
+NVML_API nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned size, unsigned long *set)
+{
+    return nvmlDeviceGetCpuAffinityWithinScope(device, size, set, 0);
+}
+
+NVML_API nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned size, unsigned long *set, unsigned scope)
+{
+    struct device found;
+    nvmlReturn_t result = read_board(device, &found);
+    if (!result && (scope > 1 || !size || !set))
+        result = INVALID_ARGUMENT;
+    if (!result && found.board.numa_node == ABSENT)
+        result = NOT_SUPPORTED;
+    if (!result) {
+        memset(set, 0, size * sizeof *set);
+        if ((uint64_t)found.board.numa_node < 8ULL * sizeof *set * size)
+            set[found.board.numa_node / 64] |= 1UL << found.board.numa_node % 64;
+    }
+    return result;
+}
+
+NVML_API nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, fabric_t *info)
+{
+    struct device found;
+    nvmlReturn_t result = read_board(device, &found);
+    if (result)
+        return result;
+    if (!info)
+        return INVALID_ARGUMENT;
+    *info = (fabric_t){0};
+    give(found.board.fabric_clique_id, &info->clique);
+    return give(found.board.fabric_state, &info->state);
+}
+
+NVML_API nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, fabric_v3_t *info)
+{
+    struct device found;
+    if (info && info->version != VERSION_OF(fabric_v2_t, 2) && info->version != VERSION_OF(fabric_v3_t, 3))
+        return VERSION_MISMATCH;
+    nvmlReturn_t result = read_board(device, &found);
+    if (result)
+        return result;
+    if (!info)
+        return INVALID_ARGUMENT;
+    memset(info->cluster, 0, sizeof info->cluster);
+    info->status = SUCCESS;
+    info->clique = 0;
+    info->health = FABRIC_HEALTHY;
+    if (info->version == VERSION_OF(fabric_v3_t, 3))
+        info->summary = 1;
+    give(found.board.fabric_clique_id, &info->clique);
+    return give(found.board.fabric_state, &info->state);
+}
+
+NVML_API nvmlDeviceGetPlatformInfo(nvmlDevice_t device, platform_t *info)
+{
+    struct device found;
+    if (info && info->version != VERSION_OF(platform_t, 2))
+        return VERSION_MISMATCH;
+    nvmlReturn_t result = read_board(device, &found);
+    if (result)
+        return result;
+    if (!info)
+        return INVALID_ARGUMENT;
+    if (found.board.platform_host_id == ABSENT)
+        return NOT_SUPPORTED;
+    *info = (platform_t){
+        .version = info->version, .slot = (unsigned char)found.board.platform_slot_number,
+        .tray = (unsigned char)found.board.platform_tray_index, .host = (unsigned char)found.board.platform_host_id,
+    };
+    return SUCCESS;
+}

@@ -1,0 +1,47 @@
+/* The file of the service, mapped for reading. */
+#ifndef FAKEDEV_MAP_H
+#define FAKEDEV_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+#include "nvml.h"
+
+/* A file that is open. The position and the boards of the node that this process sees are in it. */
+struct map {
+    const unsigned char *base;
+    size_t size;
+    struct head head; /* its sizes and places, as they were checked */
+    int descriptor;
+    int64_t checked_ns;
+    uint64_t number; /* counts the files that this process has opened */
+    int64_t first_board, board_count;
+    int64_t node;
+};
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+int64_t now_ns(void);
+
+/* Map the file and find the node; say_why: write a line to standard error when the node cannot be chosen. */
+nvmlReturn_t map_open(struct map *map, int say_why);
+void map_close(struct map *map);
+
+/* Whether a service writes the file: not ended, not replaced, a heartbeat within 10 s, and not cut. */
+int map_is_alive(struct map *map);
+
+/* Whether the service has put another file in its place. */
+int map_is_replaced(const struct map *map);
+
+/* The head: sizes and places from the copy, all that changes from the file itself. */
+const struct head *map_head(const struct map *map);
+const struct head *map_live(const struct map *map);
+
+/* A slot whose content a reader copies between the two calls; the copy is whole if the second one says so. */
+int64_t slot_begin(const struct map *map, const unsigned char **slot);
+int slot_is_whole(const struct map *map, int64_t sequence);
+
+/* Copy a record of a slot: where the head's place says, the record with this number. */
+nvmlReturn_t copy_record(const struct map *map, int64_t place, int64_t number, void *copy, size_t size);
+
+#endif

@@ -1,0 +1,41 @@
+/* Calls: each begins with session_enter or one of the functions that read a board, which do. */
+#ifndef FAKEDEV_SESSION_H
+#define FAKEDEV_SESSION_H
+
+#include "map.h"
+
+/* A board, or a MIG instance of it, in the tick that is shown. */
+struct device {
+    struct board board;
+    struct part part;
+    int is_part;
+    unsigned index;    /* of the board in its node */
+    int64_t position;  /* of the board in the file */
+    int64_t part_position;
+};
+
+/* Begin a call: 0, and the map stays until session_leave; else the error that the call returns. */
+nvmlReturn_t session_enter(const struct map **map);
+void session_leave(void);
+
+/* The handle of a board of the node, or of one of its instances; part -1: of the board. */
+nvmlDevice_t handle_of(unsigned index, int part);
+
+/* Read what a handle means. read_board refuses instances, read_part boards. */
+nvmlReturn_t read_device(nvmlDevice_t handle, struct device *device);
+nvmlReturn_t read_board(nvmlDevice_t handle, struct device *device);
+nvmlReturn_t read_part(nvmlDevice_t handle, struct device *device);
+/* Read a board by its index, also a lost one. */
+nvmlReturn_t read_by_index(const struct map *map, unsigned index, struct device *device);
+/* The links of a board: the one with this number. */
+nvmlReturn_t read_link(nvmlDevice_t handle, unsigned number, struct device *device, struct link *link);
+/* The head of the slot, for its time. */
+nvmlReturn_t read_slot_head(struct slot_head *slot);
+nvmlReturn_t read_node(struct node *node);
+
+/* Give a number or a text: not supported if it is absent. */
+nvmlReturn_t give(int64_t number, unsigned *out);
+nvmlReturn_t give_long(int64_t number, unsigned long long *out);
+nvmlReturn_t give_text(const char *text, char *out, unsigned length);
+
+#endif

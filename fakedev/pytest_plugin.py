@@ -1,0 +1,154 @@
+"""The pytest plugin: fleets as fixtures (doc/testing.md).
+
+pytest imports this module in all projects where fakedev is installed. So it imports the rest of fakedev only when a
+test asks for a fleet.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from fakedev.testing.order import Order
+    from fakedev.testing.service import ServedFleet, Starter
+    from fakedev.testing.simulation import Simulation
+
+    T = TypeVar("T", ServedFleet, Simulation)
+
+#: The fleets that a test uses.
+_FLEETS: pytest.StashKey[list[ServedFleet | Simulation]] = pytest.StashKey()
+#: Starts the services of this run; there once a test has asked for one.
+_STARTER: pytest.StashKey[Starter] = pytest.StashKey()
+#: Whether a test has failed.
+_FAILED = pytest.StashKey[bool]()
+_MARKER = (
+    "fakedev(config=None, identity=None, set=[], scenario=None): the fleet of fakedev_fleet: the file or the text of a "
+    "configuration, the identity of all its pools, values as of --set, and a scenario that is played"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our options."""
+    group = parser.getgroup("fakedev")
+    group.addoption(
+        "--fakedev-timeout", type=float, default=30.0, metavar="SECONDS",
+        help="how long a fakedev may take to start, and to answer, default 30",
+    )  # fmt: skip
+    group.addoption(
+        "--fakedev-keep", action="store_true",
+        help="keep configuration, record and log of every fleet, not only those of failed tests",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make our marker known."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what starts services."""
+    starter = config.stash.get(_STARTER, None)
+    if starter is not None:
+        starter.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the fleets of a failed test tell."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+        for fleet in item.stash.get(_FLEETS, []) if report.when != "teardown" else []:
+            report.sections += [(f"fakedev {title}", text) for title, text in fleet.report()]
+    return report
+
+
+@pytest.fixture
+def fakedev_fleet_factory(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., ServedFleet]]:
+    """A function that starts a fleet; it takes what the marker takes. All fleets end with the test."""
+    from fakedev.testing.service import CannotStart, ServedFleet, Starter  # noqa: PLC0415 - only if a test asks for it
+
+    starter = request.config.stash.get(_STARTER, None)
+    if starter is None or not starter.is_running:
+        starter = request.config.stash[_STARTER] = Starter()
+    timeout_seconds = request.config.getoption("--fakedev-timeout")
+
+    def make(order: Order, folder: Path) -> ServedFleet:
+        return ServedFleet(order.with_file(folder), folder, timeout_seconds, starter)
+
+    yield from _factory(request, tmp_path_factory, make, CannotStart)
+
+
+@pytest.fixture
+def fakedev_fleet(request: pytest.FixtureRequest, fakedev_fleet_factory: Callable[..., ServedFleet]) -> ServedFleet:
+    """A service in a process of its own: a node of eight H100 whose clock stands, or what the marker asks for."""
+    return fakedev_fleet_factory(**_marked(request))
+
+
+@pytest.fixture
+def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
+    """The same fleet in the test's process, without any socket."""
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.simulation import Simulation  # noqa: PLC0415
+
+    for start in _factory(request, tmp_path_factory, Simulation, ConfigurationError):
+        yield start(**_marked(request))
+
+
+def _factory(
+    request: pytest.FixtureRequest, folders: pytest.TempPathFactory, make: Callable[[Order, Path], T],
+    trouble: type[Exception],
+) -> Iterator[Callable[..., T]]:
+    """A function that makes fleets, each with a folder; afterwards they are closed and their folders removed.
+
+    :param make: raises ``trouble``, whose text says why a fleet cannot be made.
+    """  # fmt: skip
+    from fakedev.testing import order as orders  # noqa: PLC0415
+
+    fleets = request.node.stash.setdefault(_FLEETS, [])
+    used: list[tuple[T | None, Path]] = []
+
+    def start(**given: Any) -> T:
+        fleet = None
+        try:
+            order = orders.Order.of(given, [request.path.parent, request.config.rootpath])
+            folder = folders.mktemp("fakedev")
+            try:
+                fleet = make(order, folder)
+            finally:
+                used.append((fleet, folder))
+        except (ValueError, trouble) as error:
+            problem = str(error)
+        else:
+            fleets.append(fleet)
+            return fleet
+        _fail(request, problem)
+
+    yield start
+    is_kept = request.config.getoption("--fakedev-keep") or request.node.stash.get(_FAILED, False)
+    for fleet, folder in used:
+        if fleet is not None:
+            fleet.close()
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The arguments of the marker."""
+    marker = request.node.get_closest_marker("fakedev")
+    if marker is not None and marker.args:
+        _fail(request, f"the marker takes only keyword arguments, as config=...: not {marker.args[0]!r}")
+    return {} if marker is None else dict(marker.kwargs)
+
+
+def _fail(request: pytest.FixtureRequest, text: str) -> NoReturn:
+    """Fail the test without a traceback: the fault is in its line, not in ours."""
+    path, line, _ = request.node.location
+    pytest.fail(f"{path}:{(line or 0) + 1}: fakedev: {text}", pytrace=False)

@@ -1,0 +1,1 @@
+"""Timelines of what happens to a fleet, their truth, and marks for the alert rules that watch."""

@@ -1,0 +1,192 @@
+"""A service in a process of its own, for a test: on free ports, with a record, gone when the test is over."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+from fakedev.client import Fleet, FleetError
+from fakedev.testing.order import Order, clean_environment, journal_lines, run_again
+
+_LOOK_AGAIN_SECONDS: Final = 0.01
+#: How long a service may take to stop before it is killed.
+_STOP_SECONDS: Final = 10.0
+#: How long a service may be silent while the report of a failed test is made.
+_REPORT_SECONDS: Final = 5.0
+_JOURNAL_ENTRIES: Final = 50
+#: Characters of the log's end that are shown.
+_LOG_CHARACTERS: Final = 4000
+
+
+class CannotStart(Exception):
+    """A service did not come up; the text has its own words."""
+
+
+class ServedFleet(Fleet):
+    """A client of a service that it has started; close it at the end.
+
+    :param order: has no text: see Order.with_file.
+    :param folder: for its record and its log; it exists.
+    :param timeout_seconds: within which the service must be ready, and how long it may be silent later.
+    :param starter: starts it.
+    :ivar url: its HTTP address.
+    :ivar addresses: all addresses, by the keys of the ready file: ``web``, ``workloads``, ``queue-clients``,
+        ``queue-backends``. The last of ``web`` is that of ``url``.
+    :ivar record: the path of its record.
+    :raises CannotStart: when it does not come up.
+    """
+
+    def __init__(self, order: Order, folder: Path, timeout_seconds: float, starter: Starter) -> None:
+        self.order = order
+        self.folder = folder
+        self.record = str(folder / "record.jsonl")
+        self._log = folder / "fakedev.log"
+        self._log.touch()
+        ready = folder / "ready.json"
+        self._process = starter.start({
+            "fleet": asdict(order),
+            "files": {"record": self.record, "ready-file": str(ready)},
+            "log": str(self._log),
+            "environment": clean_environment(os.environ),
+        })  # fmt: skip
+        try:
+            self.addresses = self._wait_until_ready(ready, timeout_seconds, starter)
+        except BaseException:
+            self.close()
+            raise
+        super().__init__(f"http://{self.addresses['web'][-1]}", timeout_seconds=timeout_seconds)
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return int(self.addresses["pid"])
+
+    def log(self) -> str:
+        """The end of its log."""
+        return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
+
+    def close(self) -> None:
+        """Stop the service, and wait until it has ended."""
+        self._process.stop(_STOP_SECONDS)
+
+    def report(self) -> list[tuple[str, str]]:
+        """What helps after a test has failed: the journal, the configuration, the record, with their titles."""
+        sections = [("configuration", str(self.order))]
+        client = Fleet(self.url, timeout_seconds=_REPORT_SECONDS)
+        try:
+            sections.append(("journal", journal_lines(client.journal(limit=_JOURNAL_ENTRIES))))
+            seconds = client.clock().seconds
+        except FleetError as error:
+            ended = f" It has ended{self._process.with_code}." if self._process.has_ended(0.0) else ""
+            sections.append(("log", f"The service does not answer: {error}{ended} The end of its log:\n{self.log()}"))
+        else:
+            sections.append(("record", f"{self.record}\nRun it again: {run_again(self.record, seconds)}"))
+        return sections
+
+    def _wait_until_ready(self, ready: Path, timeout_seconds: float, starter: Starter) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_seconds
+        while not ready.exists():
+            if time.monotonic() > deadline:
+                text = f"it was not ready within {timeout_seconds:g} s (--fakedev-timeout). Its log:\n{self.log()}"
+                raise CannotStart(text)
+            if self._process.has_ended(_LOOK_AGAIN_SECONDS):
+                raise CannotStart(f"it did not start{self._process.with_code}:\n{self.log() or starter.log()}")
+        addresses: dict[str, Any] = json.loads(ready.read_text(encoding="utf-8"))
+        return addresses
+
+
+class Starter:
+    """A process that starts services, each in a process of its own. It ends with this process, and its services too."""
+
+    def __init__(self) -> None:
+        path = [os.path.abspath(each) for each in sys.path]
+        start = f"import sys; sys.path[:] = {path!r}; from fakedev.testing.child import main; main()"
+        self._requests, theirs = socket.socketpair()
+        self._log: IO[bytes] = TemporaryFile()  # noqa: SIM115 - it is open as long as the process runs
+        # In a session of its own: ^C on the terminal is for the test, which stops its services when it ends.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", start], stdin=theirs.fileno(), stdout=self._log, stderr=self._log,
+            start_new_session=True, env=clean_environment(os.environ),
+        )  # fmt: skip
+        theirs.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can start services."""
+        return self._process.poll() is None
+
+    def start(self, asked: Mapping[str, object]) -> ServiceProcess:
+        """Start a service; it is not ready yet.
+
+        :param asked: see fakedev.testing.child.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(OSError):  # one that has ended is seen by the end of the socket
+            socket.send_fds(self._requests, [b"+"], [theirs.fileno()])
+        ours.settimeout(_STOP_SECONDS)
+        with suppress(OSError):
+            ours.sendall(json.dumps(asked).encode() + b"\n")
+        return ServiceProcess(ours)
+
+    def log(self) -> str:
+        """What it has written."""
+        self._log.seek(0)
+        return self._log.read().decode("utf-8", "replace")[-_LOG_CHARACTERS:]
+
+    def close(self) -> None:
+        """End it."""
+        self._requests.close()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+class ServiceProcess:
+    """A process that a starter has started, seen by its socket, which ends with it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._said = b""
+        self._is_over = False
+
+    @property
+    def with_code(self) -> str:
+        """Its exit code in words; empty when it did not tell it, as one that was killed."""
+        codes = self._said.split()[1:]
+        return f" (exit code {codes[0].decode()})" if codes else ""
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether it ends within some time."""
+        deadline = time.monotonic() + seconds
+        while not self._is_over and select.select([self._control], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            try:
+                data = self._control.recv(4096)
+            except OSError:
+                data = b""
+            self._said += data
+            self._is_over = not data
+        return self._is_over
+
+    def stop(self, seconds: float) -> None:
+        """Let it stop; kill it when it has not after some time."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+        if not self.has_ended(seconds) and self._said:
+            with suppress(ProcessLookupError):
+                os.kill(int(self._said.split()[0]), signal.SIGKILL)
+        self._control.close()

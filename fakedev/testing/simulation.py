@@ -1,0 +1,291 @@
+"""A fleet in the test's own process: no sockets, no other process."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import time
+from typing import Final, TypeVar
+
+from twisted.internet.task import Clock as ReactorClock
+
+from fakedev.app.run import record_head
+from fakedev.app.scenario import setups_of
+from fakedev.client import Clock, NoAnswer, RequestRefused, Samples
+from fakedev.client.fleet import Description, by_protocol, id_of
+from fakedev.client.samples import read_samples
+from fakedev.client.waiting import Duration, seconds_of, wait_until
+from fakedev.config.configuration import Configuration
+from fakedev.config.load import load
+from fakedev.config.scenarios import LoadedScenario, load_scenario
+from fakedev.config.schema.files import Files
+from fakedev.exposition.held_states import HeldStates
+from fakedev.exposition.identity import Identity
+from fakedev.exposition.label_cache import LabelCache
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource, by_identity
+from fakedev.net.fleet.describe import describe_state, describe_workloads, device_describer
+from fakedev.net.fleet.faults import ALL, FaultHub, describe_explanations, describe_fault
+from fakedev.net.fleet.journal import find_entries
+from fakedev.net.fleet.workloads import WorkloadHub
+from fakedev.net.http.response import as_http_error
+from fakedev.net.lines.fair_share import FairShare
+from fakedev.scenario.player import Player
+from fakedev.scenario.run import Setup
+from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.selectors import no_node, resolve
+from fakedev.sim.events import ChangeClock, Reload, Stamped
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.record import event_line, head_line
+from fakedev.spec.errors import Refused
+from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.testing.order import Order, clean_environment, journal_lines, run_again
+
+T = TypeVar("T")
+_JOURNAL_ENTRIES: Final = 50
+
+
+class Simulation:
+    """A simulated fleet with the methods of a client, for tests that need no address.
+
+    The methods raise RequestRefused where a service would refuse the request. Pages are those of the service, without
+    delays; one that the service would not answer raises NoAnswer.
+
+    :param order: what is simulated.
+    :param folder: for the record, if :meth:`report` is called.
+    :ivar fleet: the fleet itself; its arrays are read as ``fleet.power_watts``. Only :meth:`advance` moves it.
+    :raises ConfigurationError: when the configuration or the scenario cannot be used.
+    """
+
+    def __init__(self, order: Order, folder: Path) -> None:
+        self.order = order
+        self._record_file = folder / "record.jsonl"
+        self._setups, scenario = _loaded(order)
+        self._record: list[bytes] = [head_line(self._setups[0].source)]
+        self.fleet = Fleet(self._setups[0].fleet, self._note, 0.0)
+        self._workloads = WorkloadHub(self.fleet, FairShare(ReactorClock()))
+        self._faults = FaultHub(self.fleet)
+        self._player = Player(self.fleet, scenario.scenario.occurrences, self) if scenario else None
+        self._held = HeldStates(lambda: self.fleet.shown)
+        self._pages: dict[str, list[tuple[Page[RosterNode], float]]] = {}
+        self._made_for: CompiledFleet | None = None
+        self._pages_of("")
+
+    # -- work and faults ---------------------------------------------------------------------------
+
+    def run(self, name: str, devices: str | Sequence[str], **fields: object) -> Description:
+        """Start a workload; see fakedev.client.Fleet.run."""
+        with _refusals():
+            spec = workload_from_fields(by_protocol(fields) | {"name": name, "devices": devices})
+            return self.workload(self._workloads.start(spec))
+
+    def stop(self, workload: str | Description) -> list[str]:
+        """Stop a workload, or all of a name; their ids."""
+        with _refusals():
+            return self._workloads.stop(id_of(workload))
+
+    def workloads(self) -> list[Description]:
+        """The workloads, oldest first."""
+        return describe_workloads(self.fleet, list(self.fleet.workloads.by_id.values()))
+
+    def workload(self, workload: str | Description) -> Description:
+        """One workload, by its id or name."""
+        word = id_of(workload)
+        with _refusals():
+            found = self.fleet.workloads.find(word)
+            if not found:
+                raise Refused("unknown-name", f"no workload {word!r}", "workload")
+            return describe_workloads(self.fleet, [self.fleet.workloads.by_id[found[0]]])[0]
+
+    def fault(self, kind: str, devices: str | Sequence[str], **fields: object) -> Description:
+        """Inject a fault; see fakedev.client.Fleet.fault."""
+        with _refusals():
+            fault_id = self._faults.inject(by_protocol(fields) | {"kind": kind, "devices": devices})
+            return describe_fault(self.fleet, self._faults.find(fault_id))
+
+    def clear(self, fault: str | Description | None = None) -> list[str]:
+        """Clear a fault, or all; their ids."""
+        with _refusals():
+            if fault is None:
+                return self._faults.clear(ALL)
+            return self._faults.clear(self._faults.find(id_of(fault)).fault_id)
+
+    def faults(self) -> list[Description]:
+        """The waiting and active faults, oldest first."""
+        return [describe_fault(self.fleet, each) for each in self.fleet.faults.by_id.values()]
+
+    # -- the clock ---------------------------------------------------------------------------------
+
+    def clock(self) -> Clock:
+        """The simulated clock; its speed is 0."""
+        state = self.fleet.state
+        return Clock(state.tick, state.seconds, self.fleet.spec.tick_seconds, 0.0, state.wall_seconds)
+
+    def advance(self, duration: Duration) -> Clock:
+        """Advance the clock; a part of a tick counts as a whole one."""
+        seconds = seconds_of(duration)
+        ticks = math.ceil(round(seconds / self.fleet.spec.tick_seconds, 9))
+        if ticks < 1:
+            raise RequestRefused(f"{seconds:g} seconds are {ticks} ticks: give at least 1 tick", 400, "bad-argument")
+        # As a service does: so ids, which have the numbers of events, are the same.
+        self.fleet.apply(ChangeClock(self.fleet.state.wall_seconds, 0.0, f"advance by {ticks} ticks"))
+        for _ in range(ticks):
+            if self._player is not None:
+                self._player.apply_due()
+            self.fleet.advance()
+            if self.fleet.compiled is not self._made_for:
+                self._pages_of("")
+            self._held.keep()
+        return self.clock()
+
+    def wait_until(self, predicate: Callable[[], T], advance: Duration = "1s", at_most: Duration = "5m") -> T:
+        """Advance the clock until a condition is true; see fakedev.client.Fleet.wait_until."""
+        return wait_until(predicate, self.advance, advance, at_most)
+
+    # -- pages and descriptions --------------------------------------------------------------------
+
+    def page(self, node: str = "") -> str:
+        """The page of metrics of the fleet, or of a node.
+
+        :raises NoAnswer: when a fault closes the connection.
+        """
+        with _refusals():
+            pages = self._pages_of(node)
+        names = [node] if node else [each.name for each in self.fleet.roster.shown]
+        trouble = self.fleet.page_faults.of(frozenset(names))
+        if trouble is not None and trouble.is_closed:
+            raise NoAnswer("the node is down")
+        if trouble is not None and trouble.status:
+            raise RequestRefused("the exporter has failed", trouble.status)
+        content = b"".join(page.render(self._held.every(hold_seconds)()) for page, hold_seconds in pages)
+        if trouble is not None and trouble.share < 1:
+            content = content[: int(len(content) * trouble.share)]
+        return content.decode("utf-8", "replace")
+
+    def scrape(self, node: str = "") -> Samples:
+        """The samples of :meth:`page`."""
+        return read_samples(self.page(node))
+
+    def devices(self, node: str = "") -> list[Description]:
+        """The devices with all their quantities, of the fleet or of a node."""
+        with _refusals():
+            return self._described(self._positions("all", node))
+
+    def device(self, name: str) -> Description:
+        """One device with its health, its workloads, and why it shows what it shows."""
+        with _refusals():
+            (position,) = self._positions(name)
+            described = self._described([position])[0]
+            return {**described, **describe_state(self.fleet, position), "explained": self.explain(name)}
+
+    def explain(self, name: str) -> list[Description]:
+        """Why the most important values of a device are what they are."""
+        with _refusals():
+            (position,) = self._positions(name)
+            explained: list[Description] = describe_explanations(self.fleet, position)["explanations"]
+            return explained
+
+    def journal(
+        self, kind: str = "", devices: str = "", node: str = "", limit: int | None = None
+    ) -> list[Description]:
+        """What happened, and why; the newest first. See fakedev.client.Fleet.journal."""
+        kinds, words = ([word for word in text.split(",") if word] for text in (kind, devices))
+        with _refusals():
+            return [entry.fields() for entry in find_entries(self.fleet, kinds, words, node)[::-1][:limit]]
+
+    def report(self) -> list[tuple[str, str]]:
+        """What helps after a test has failed, with titles; the record is written for it."""
+        self._record_file.write_bytes(b"".join(self._record))
+        path = str(self._record_file)
+        return [
+            ("configuration", str(self.order)),
+            ("journal", journal_lines(self.journal(limit=_JOURNAL_ENTRIES))),
+            ("record", f"{path}\nRun it again: {run_again(path, self.fleet.state.seconds)}"),
+        ]
+
+    def close(self) -> None:
+        """End: there is nothing to stop."""
+
+    # -- what a scenario changes (called by its player) ---------------------------------------------
+
+    def reconfigure(self, number: int) -> None:
+        """Use a configuration of the scenario from the next tick on."""
+        setup = self._setups[number]
+        self.fleet.apply(Reload(CompiledFleet(setup.fleet), setup.source))
+
+    def set_speed(self, speed: float) -> None:
+        """Ignore the speed: the clock is moved by :meth:`advance` alone."""
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _note(self, stamped: Stamped) -> None:
+        self._record.append(event_line(stamped))
+
+    def _positions(self, word: str, node: str = "") -> list[int]:
+        found: list[int] = resolve([word], self.fleet.roster, node).tolist()
+        return [each for each in found if each < self.fleet.roster.device_count]
+
+    def _described(self, positions: Sequence[int]) -> list[Description]:
+        return list(map(device_describer(self.fleet, positions), positions))
+
+    def _pages_of(self, node: str) -> list[tuple[Page[RosterNode], float]]:
+        """The pages of a node or, without a name, of all; each with how long its exporter holds a state."""
+        fleet = self.fleet
+        if fleet.compiled is not self._made_for:
+            self._made_for = fleet.compiled
+            self._pages = {}
+            self._held.renew()
+        if node not in self._pages:
+            chosen = fleet.roster.node(node) if node else None
+            if node and chosen is None:
+                raise no_node(node, fleet.roster, "node")
+            nodes = fleet.roster.shown if chosen is None else [chosen]
+            self._pages[node] = [
+                (Page(LabelCache(identity, DeviceSource.of(fleet, identity)), group), identity.hold_seconds)
+                for identity, group in by_identity(nodes, self._identities())
+            ]
+            for _, hold_seconds in self._pages[node]:
+                self._held.every(hold_seconds)
+        return self._pages[node]
+
+    def _identities(self) -> dict[str, Identity]:
+        source = self.fleet.source or self._setups[0].source
+        return dict(next(each.identities for each in self._setups if each.source is source))
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Refusals as a client has them."""
+    try:
+        yield
+    except Refused as refused:
+        status = as_http_error(refused).status
+        raise RequestRefused(refused.text, status, refused.code, refused.where) from None
+
+
+def _loaded(order: Order) -> tuple[list[Setup], LoadedScenario | None]:
+    """The configurations of an order, as those of a scenario; the first is that of the start."""
+    environ = clean_environment(os.environ)
+
+    def read(overrides: Sequence[str]) -> tuple[Configuration, list[Setup], LoadedScenario | None]:
+        if order.scenario:
+            loaded = load_scenario(order.scenario, environ, order.config or None, overrides)
+            configuration = loaded.configurations[0].configuration
+            epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
+            return configuration, setups_of(loaded, epoch), loaded
+        files = Files(environ=environ)
+        text = order.text or None
+        configuration = load(order.config or None, files, overrides, text=text)
+        head = record_head(configuration, files, config=order.config or None, text=text, overrides=overrides)
+        fleet = replace(configuration.fleet, epoch_seconds=head.epoch_seconds)
+        return configuration, [Setup(fleet, configuration.identities, head)], None
+
+    configuration, setups, scenario = read(order.overrides_of(0))
+    if order.identity:
+        _, setups, scenario = read(order.overrides_of(len(configuration.fleet.pools)))
+    return setups, scenario

@@ -1,0 +1,1 @@
+"""The NVML library and its environment."""

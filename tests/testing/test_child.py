@@ -1,0 +1,35 @@
+"""The addresses of a service that a test has started."""
+
+from __future__ import annotations
+
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.testing.child import on_free_ports
+
+EVERYTHING = """
+version: 1
+fleet: {pools: [{name: p, nodes: [a], device: h100, devices-per-node: 2, identity: dcgm}]}
+web:
+  - {listen: "127.0.0.1:9401", serve: metrics}
+  - {listen: "/run/x.sock", token: long-enough}
+  - {per-node: "127.64.0.0/16:9400"}
+workloads: {listen: ["*:9500", "/run/y.sock"]}
+queues: {names: [sleep], listen-clients: ["127.0.0.1:9997"], listen-backends: ["127.0.0.1:9998"]}
+journal: {file: /var/log/journal.jsonl}
+"""
+
+
+def test_all_addresses_are_free_ports() -> None:
+    """Only the addresses of nodes stay; there is one more for the test; files are not written."""
+    given = load(None, Files(environ={}), text=EVERYTHING.replace("*:9500", "127.0.0.1:9500"))
+    moved = on_free_ports(given)
+    assert [each.listen.display for each in moved.web] == [
+        "127.0.0.1:0", "127.0.0.1:0", given.web[2].listen.display, "127.0.0.1:0",
+    ]  # fmt: skip
+    assert [(each.serve, each.token) for each in moved.web[:2]] == [("metrics", None), ("all", "long-enough")]
+    assert (moved.web[-1].serve, moved.web[-1].token) == ("all", None)
+    assert moved.queues is not None
+    others = (*moved.workloads.listen, *moved.queues.clients, *moved.queues.backends)
+    assert {(each.listen.host, each.listen.port) for each in others} == {("127.0.0.1", 0)}
+    assert moved.journal is None
+    assert moved.fleet == given.fleet

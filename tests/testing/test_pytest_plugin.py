@@ -1,0 +1,317 @@
+"""The pytest plugin in projects of others, with real services."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import indent
+from time import monotonic, sleep
+
+import pytest
+
+from fakedev.client import Fleet, NoAnswer
+from tests.support.paths import ROOT
+from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, console
+
+pytest_plugins = ["pytester"]
+
+#: Without plugins of this environment that others may not have; ours is no:fakedev where it is installed.
+ARGUMENTS = ("-p", "no:twisted", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin")
+
+CONFIG = """
+version: 1
+fleet: {pools: [{name: p, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}]}
+web: [{listen: "127.0.0.1:9400", serve: metrics}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty project that finds this fakedev."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Run the tests of the project in a process of its own."""
+    return pytester.runpytest_subprocess(*ARGUMENTS, *arguments)
+
+
+def test_it_costs_nothing_where_no_test_asks(pytester: pytest.Pytester) -> None:
+    """No other module of fakedev is imported, nor what they need; the marker and the options are there."""
+    pytester.makepyfile("""
+        import sys
+        import pytest
+
+        @pytest.mark.fakedev(config="unused.yaml")
+        def test_modules():
+            heavy = {"twisted", "numpy", "yaml", "orjson", "prometheus_client"} & set(sys.modules)
+            assert not heavy
+            found = {name for name in sys.modules if name.split(".")[0] == "fakedev"}
+            assert found == {"fakedev", "fakedev.pytest_plugin"}
+    """)
+    run(pytester, "--strict-markers").assert_outcomes(passed=1)
+    shown = run(pytester, "--help").stdout.str()
+    assert "--fakedev-timeout=SECONDS" in shown
+    assert "--fakedev-keep" in shown
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_fleets(pytester: pytest.Pytester) -> None:
+    """The default, a configuration with an identity and values, several fleets; nothing is left of them."""
+    pytester.makefile(".yaml", fleet=CONFIG)
+    pytester.makepyfile("""
+        import pytest
+
+        def test_default(fakedev_fleet):
+            fakedev_fleet.run("train", devices="dgx-0/0", profile="95:2:0")
+            assert fakedev_fleet.advance("10m").tick == 600
+            assert fakedev_fleet.scrape("dgx-0").value("DCGM_FI_DEV_GPU_UTIL", gpu=0) > 90
+            assert len(fakedev_fleet.devices()) == 8
+
+        @pytest.mark.fakedev(config="fleet.yaml", identity="dcgm@3.2.5", set=["fleet.seed=9"])
+        def test_marked(fakedev_fleet, fakedev_fleet_factory):
+            other = fakedev_fleet_factory(set=["fleet.pools.0.nodes=3"])
+            assert [len(each.nodes()) for each in (fakedev_fleet, other)] == [2, 3]
+            assert {each["identity"] for each in fakedev_fleet.nodes()} == {"dcgm@3.2.5"}
+            assert fakedev_fleet.clock().speed == 0
+            assert fakedev_fleet.reload()
+            fakedev_fleet.advance("1s")
+            assert len(fakedev_fleet.nodes()) == 2
+    """)
+    # A path that is too long for sockets.
+    folder = "k" * 108
+    run(pytester, f"--basetemp={folder}").assert_outcomes(passed=2)
+    assert list(Path(pytester.path, folder).glob("fakedev[0-9]*")) == []
+
+
+@pytest.mark.slow
+def test_simulations(pytester: pytest.Pytester) -> None:
+    """Without a service: what the marker asks for, the words for a wrong one, the report of a failed test."""
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.fakedev(identity="dcgm@3.2.5", set=["fleet.tick=500ms"])
+        def test_marked(fakedev_sim):
+            assert fakedev_sim.advance("1m").tick == 120
+
+        @pytest.mark.fakedev(config="version: 1\\nflet: {}\\n")
+        def test_wrong(fakedev_sim): ...
+
+        def test_fails(fakedev_sim):
+            fakedev_sim.fault("fan", devices="dgx-0/0")
+            assert fakedev_sim.advance("1s").tick == 7
+    """)
+    result = run(pytester, "--basetemp=kept")
+    result.assert_outcomes(passed=1, errors=1, failed=1)
+    result.stdout.fnmatch_lines([
+        "test_simulations.py:7: fakedev: configuration:2: unknown key 'flet'; did you mean 'fleet'?",
+        "tick 0  fault  f1  fan on *", "Run it again: fakedev render *",
+    ])  # fmt: skip
+    assert len(list(Path(pytester.path, "kept").glob("fakedev[0-9]*/record.jsonl"))) == 1
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_the_examples_of_the_document(pytester: pytest.Pytester) -> None:
+    """Each runs as it is written; that of the client with the address of a fleet."""
+    text = (ROOT / "doc" / "testing.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    client = [each.replace('"http://127.0.0.1:9400"', "fakedev_fleet.url") for each in examples if "def " not in each]
+    tests = [each for each in examples if "def " in each]
+    tests += [f"def test_client(fakedev_fleet):\n{indent(each, '    ')}" for each in client]
+    for number, test in enumerate(tests):
+        Path(pytester.path, f"test_{number}.py").write_text(test)
+    pytester.makefile(".yaml", **{"four-nodes": CONFIG.replace("[a, b]", "[a, b, c, d]")})
+    run(pytester).assert_outcomes(passed=len(examples))
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.requires_program("curl", "python3")
+def test_the_script_of_the_document(short_folder: Path) -> None:
+    """It waits for the service, and reads its page."""
+    text = (ROOT / "doc" / "testing.md").read_text(encoding="utf-8")
+    (script,) = (each for each in re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if "kill" in each)
+    program = short_folder / "fakedev"
+    program.write_text(f"#!/bin/sh\nexec {shlex.join(console('fakedev'))} \"$@\"\n")
+    program.chmod(0o755)
+    environment = clean_environment(PATH=f"{short_folder}:{os.environ['PATH']}", RUNTIME_DIRECTORY=str(short_folder))
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=short_folder, env=environment, capture_output=True, text=True, check=True,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert done.stdout.startswith("# HELP DCGM_FI_DEV_"), done.stdout
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_each_test_has_a_service_of_its_own(pytester: pytest.Pytester) -> None:
+    """Made by the same starter, with the environment of the test; when the starter has died, by another one."""
+    pytester.makepyfile("""
+        import os, signal, subprocess
+
+        POOL = "{name: p, nodes: [a], device: h100, devices-per-node: 1, identity: dcgm}"
+        CONFIG = "version: 1\\nfleet:\\n  seed: ${SEED}\\n  pools: [" + POOL + "]\\n"
+        starters = []
+
+        def starter_of(fleet):
+            return int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(fleet.pid)]))
+
+        def use(fleet):
+            assert fleet.workloads() == fleet.faults() == fleet.journal() == []
+            fleet.run("train", devices="a/0", profile="95:0:0")
+            assert fleet.advance("30s").tick == 30
+            starters.append(starter_of(fleet))
+            return fleet.page()
+
+        def test_seeds(fakedev_fleet_factory, monkeypatch):
+            pages = []
+            for seed in ("7", "8", "7"):
+                monkeypatch.setenv("SEED", seed)
+                pages.append(use(fakedev_fleet_factory(config=CONFIG)))
+            assert pages[0] == pages[2] != pages[1]
+            assert len(set(starters)) == 1
+            os.kill(starters[0], signal.SIGKILL)
+
+        def test_after(fakedev_fleet_factory, monkeypatch):
+            monkeypatch.setenv("SEED", "7")
+            use(fakedev_fleet_factory(config=CONFIG))
+            assert len(set(starters)) == 2
+    """)
+    run(pytester).assert_outcomes(passed=2)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_failed_test(pytester: pytest.Pytester) -> None:
+    """Its report has the configuration, the journal, and the command that runs it again, which works."""
+    pytester.makepyfile("""
+        def test_fails(fakedev_fleet):
+            fakedev_fleet.fault("fan", devices="dgx-0/0")
+            fakedev_fleet.advance("2m")
+            assert False
+    """)
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([
+        "*- fakedev configuration -*", "*devices-per-node: 8*", "*- fakedev journal -*", "tick 0  fault  f1  fan on *",
+        "tick 1  began  dgx-0/0  fan began", "*- fakedev record -*", "Run it again: fakedev render *",
+    ])  # fmt: skip
+    (line,) = [line for line in result.stdout.str().splitlines() if line.startswith("Run it again: fakedev ")]
+    start = "from fakedev.commands.services import fakedev; fakedev()"
+    command = f"{sys.executable} -c '{start}' {line.removeprefix('Run it again: fakedev ')}"
+    again = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert "# page tick=120" in again.stdout
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_what_cannot_start(pytester: pytest.Pytester) -> None:
+    """The test's line, and fakedev's own words; a service that is too slow shows its log."""
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.fakedev(config="missing.yaml")
+        def test_missing(fakedev_fleet): ...
+
+        @pytest.mark.fakedev(config="version: 1\\nflet: {}\\n")
+        def test_wrong(fakedev_fleet): ...
+
+        @pytest.mark.fakedev("fleet.yaml")
+        def test_argument(fakedev_fleet): ...
+
+        @pytest.mark.fakedev(configuration="fleet.yaml")
+        def test_name(fakedev_fleet): ...
+    """)
+    result = run(pytester)
+    result.assert_outcomes(errors=4)
+    shown = result.stdout.str()
+    for text in (
+        "test_what_cannot_start.py:3: fakedev: config: there is no missing.yaml in ",
+        "fakedev.yaml:2: unknown key 'flet'; did you mean 'fleet'?",
+        "test_what_cannot_start.py:9: fakedev: the marker takes only keyword arguments",
+        "fakedev: configuration: is nothing that a fleet takes; did you mean config?",
+    ):
+        assert text in shown, text
+    assert "Traceback" not in shown
+    pytester.makepyfile("def test_slow(fakedev_fleet): ...")
+    result = run(pytester, "--fakedev-timeout=0")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*fakedev: it was not ready within 0 s (--fakedev-timeout). Its log:*"])
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_service_that_dies(pytester: pytest.Pytester) -> None:
+    """The report of the test has the log; the next test has another one; --fakedev-keep keeps what was written."""
+    pytester.makepyfile("""
+        import os, signal
+
+        def test_dies(fakedev_fleet):
+            os.kill(fakedev_fleet.pid, signal.SIGKILL)
+            fakedev_fleet.advance("1h")
+
+        def test_next(fakedev_fleet):
+            assert fakedev_fleet.clock().tick == 0
+    """)
+    result = run(pytester, "--fakedev-keep", "--basetemp=kept")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*- fakedev log -*", "*The service does not answer: no answer to *"])
+    for folder in ("fakedev0", "fakedev1"):
+        files = {path.name for path in Path(pytester.path, "kept", folder).iterdir()}
+        assert {"fakedev.yaml", "record.jsonl", "fakedev.log"} <= files
+
+
+@pytest.fixture
+def blocked(pytester: pytest.Pytester) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A pytest whose test waits with its fleet; and the address of that."""
+    pytester.makepyfile("""
+        import os, time
+
+        def test_waits(fakedev_fleet):
+            with open("url.new", "w") as file:
+                file.write(fakedev_fleet.url)
+            os.rename("url.new", "url")
+            time.sleep(1000)
+    """)
+    command = [sys.executable, "-m", "pytest", *ARGUMENTS, "--basetemp=kept"]
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL)
+    file = Path(pytester.path, "url")
+    deadline = monotonic() + PATIENCE_SECONDS
+    while not file.exists() and monotonic() < deadline:
+        assert process.poll() is None
+        sleep(0.02)
+    yield process, file.read_text()
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_nothing_is_left(
+    pytester: pytest.Pytester, blocked: tuple[subprocess.Popen[bytes], str], number: signal.Signals
+) -> None:
+    """After ^C and after kill -9 of pytest the service ends; after ^C its files are gone, too."""
+    process, url = blocked
+    assert Fleet(url).clock().tick == 0
+    os.kill(process.pid, number)
+    process.wait(PATIENCE_SECONDS)
+    deadline = monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            Fleet(url).clock()
+        except NoAnswer:
+            break
+        assert monotonic() < deadline, "the service still answers"
+        sleep(0.02)
+    if number == signal.SIGINT:
+        assert not Path(pytester.path, "kept", "fakedev0").exists()
