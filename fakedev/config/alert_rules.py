@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -19,6 +20,8 @@ MAX_ALERTS: Final = 500
 RULE_LABEL: Final = "fakedev_rule"
 #: The annotation of an alert rule that says what it is to find.
 EXPECTS: Final = "fakedev_expects"
+#: One that promtool can hold, as a group's limit.
+_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,8 @@ def _groups(tree: Node, file: str, report: Report) -> Iterator[tuple[dict[str, A
     for group in groups.items:
         rules = group.get("rules") if isinstance(group, Table) else None
         name = group.get("name") if isinstance(group, Table) else None
-        if not isinstance(group, Table) or not isinstance(rules, Listing) or not isinstance(name, Scalar):
+        named = isinstance(name, Scalar) and not name.is_null
+        if not isinstance(group, Table) or not isinstance(rules, Listing) or not named:
             report.problem(group.place, "a group needs a name and a list of rules")
             continue
         found = _plain(group)
@@ -163,6 +167,7 @@ def _groups(tree: Node, file: str, report: Report) -> Iterator[tuple[dict[str, A
 def _problems_of_group(group: Mapping[str, Any]) -> list[str]:
     problems = [f"{key} of a group is a duration, as 1m" for key in ("interval", "query_offset")
                 if not isinstance(group.get(key, ""), str)]  # fmt: skip
+    problems += [] if problems else _too_long(group, ("interval", "query_offset"), seconds_of)
     if not _are_labels(group.get("labels", {})):
         problems.append("the labels of a group are names with texts")
     if not isinstance(group.get("limit", 0), int):
@@ -180,15 +185,30 @@ def _problems(rule: object) -> Iterable[str]:
     for key in ("labels", "annotations"):
         if not _are_labels(rule.get(key, {})):
             return [f"the {key} of a rule are names with texts"]
-    return [f"{key} is a text" for key in ("alert", "record", "for", "keep_firing_for") if key in rule
-            and not isinstance(rule[key], str)]  # fmt: skip
+    problems = [f"{key} is a text" for key in ("alert", "record", "for", "keep_firing_for")
+                if not isinstance(rule.get(key, ""), str)]  # fmt: skip
+    if problems:
+        return problems
+    return [*_too_long(rule, ("for", "keep_firing_for"), seconds_of), *_too_long(rule, ("expr",), window_of)]
+
+
+def _too_long(tree: Mapping[str, Any], keys: Iterable[str], read: Callable[[str], float]) -> list[str]:
+    """The durations of a rule or a group that Prometheus cannot hold."""
+    problems = []
+    for key in keys:
+        try:
+            read(tree.get(key, ""))
+        except ValueError as error:
+            problems.append(f"{key}: {error}")
+    return problems
 
 
 def _plain(node: Node) -> Any:
     """A node as JSON; all scalars are texts, but for the numbers that promtool wants as such."""
     if isinstance(node, Table):
         return {
-            key.text: int(value.text) if key.text == "limit" and isinstance(value, Scalar) and value.text.isdigit()
+            key.text: int(value.text)
+            if key.text == "limit" and isinstance(value, Scalar) and _WHOLE_NUMBER.fullmatch(value.text)
             else _plain(value)
             for key, value in node.entries
             if not getattr(value, "is_null", False)

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fakedev.spec.units import parse_duration
-
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?+|\'(?:[^\'\\]|\\.)*+\'?+|`[^`]*+`?+')
 _COMMENT: Final = re.compile(r"#[^\n]*+")
 _TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?+|\'(?:[^\'\\]|\\.)*+\'?+|`[^`]*+`?+|#[^\n]*+')
@@ -23,7 +21,9 @@ _NO_METRICS: Final = frozenset(
     ("and", "or", "unless", "bool", "by", "without", "on", "ignoring", "group_left", "group_right", "offset", "atan2",
      "inf", "nan"),
 )  # fmt: skip
-_WEEKS_AND_YEARS: Final = {"w": 7 * 86400.0, "y": 365 * 86400.0}
+_UNIT_SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
+#: Prometheus counts durations in nanoseconds of 63 bits.
+_LONGEST_SECONDS: Final = (2**63 - 1) / 1e9
 _TOKEN: Final = re.compile(r"[\w:.]++|[()\[\]{}]")
 _SETS: Final = ("and", "or", "unless")
 _ABSENT: Final = ("absent", "absent_over_time")
@@ -32,11 +32,12 @@ _ABSENT: Final = ("absent", "absent_over_time")
 def seconds_of(text: str) -> float:
     """The seconds of a duration of PromQL; 0 for a text that is none, which promtool refuses.
 
-    PromQL has weeks and years, too.
+    :raises ValueError: for a duration that Prometheus cannot hold.
     """
-    total = 0.0
-    for number, unit in re.findall(r"(?<!\d)(\d++)(ms|[smhdwy])", text):
-        total += int(number) * _WEEKS_AND_YEARS[unit] if unit in "wy" else parse_duration(number + unit)
+    parts = re.findall(r"(?<!\d)(\d++)(ms|[smhdwy])", text)
+    total = sum((float(number) * _UNIT_SECONDS[unit] for number, unit in parts), 0.0)
+    if total > _LONGEST_SECONDS:
+        raise ValueError(f"{text[:40]} is too long: Prometheus knows durations of at most 292 years")
     return total
 
 
@@ -62,7 +63,10 @@ def labels_of(expression: str) -> frozenset[str]:
 
 
 def window_of(expression: str) -> float:
-    """How many seconds an expression looks back at most."""
+    """How many seconds an expression looks back at most.
+
+    :raises ValueError: for a duration that Prometheus cannot hold.
+    """
     plain = _TEXT.sub('""', expression)
     return max((seconds_of(each) for each in (*_WINDOW.findall(plain), *_OFFSET.findall(plain))), default=0.0)
 

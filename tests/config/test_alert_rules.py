@@ -67,6 +67,12 @@ def test_a_file() -> None:
         ("groups: [{name: g, interval: {}, rules: [{alert: A, expr: a}]}]", "r.yml:1: interval of a group"),
         ("groups: [{name: {}, rules: [{alert: A, expr: a}]}]", "r.yml:1: a group needs a name"),
         ("groups: [{name: g, rules: [{alert: A, expr: a, annotations: {a: [1]}}]}]", "r.yml:1: the annotations"),
+        ("groups: [{name: , rules: [{alert: A, expr: a}]}]", "r.yml:1: a group needs a name"),
+        ("groups: [{name: g, rules: [{alert: A, expr: 'a[1111y]'}]}]", "r.yml:1: expr: 1111y is too long"),
+        (f"groups: [{{name: g, rules: [{{alert: A, expr: a offset {'1' * 400}w}}]}}]", "r.yml:1: expr: 1{40} is too"),
+        ("groups: [{name: g, rules: [{alert: A, expr: a, for: 999999999d}]}]", "r.yml:1: for: 999999999d is too long"),
+        ("groups: [{name: g, interval: 999999999d, rules: [{alert: A, expr: a}]}]", "r.yml:1: interval: 999999999d"),
+        (f"groups: [{{name: g, limit: {'1' * 5000}, rules: [{{alert: A, expr: a}}]}}]", "r.yml:1: the limit of a group"),
         ("groups: [", "r.yml:2: is not YAML"),
     ],
 )
