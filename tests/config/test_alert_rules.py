@@ -72,7 +72,7 @@ def test_a_file() -> None:
         (f"groups: [{{name: g, rules: [{{alert: A, expr: a offset {'1' * 400}w}}]}}]", "r.yml:1: expr: 1{40} is too"),
         ("groups: [{name: g, rules: [{alert: A, expr: a, for: 999999999d}]}]", "r.yml:1: for: 999999999d is too long"),
         ("groups: [{name: g, interval: 999999999d, rules: [{alert: A, expr: a}]}]", "r.yml:1: interval: 999999999d"),
-        (f"groups: [{{name: g, limit: {'1' * 5000}, rules: [{{alert: A, expr: a}}]}}]", "r.yml:1: the limit of a group"),
+        (f"groups: [{{name: g, limit: {'1' * 5000}, rules: [{{alert: A, expr: a}}]}}]", "r.yml:1: the limit of a"),
         ("groups: [", "r.yml:2: is not YAML"),
     ],
 )
