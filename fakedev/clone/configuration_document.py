@@ -1,0 +1,176 @@
+"""The configuration of a fleet that was read: pools, devices and their work, as the document of its file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fakedev.clone.observed import ObservedDevice, ObservedNode, Owner, Unit
+from fakedev.spec.device_types import DeviceType
+from fakedev.spec.metrics_of_work import ASKABLE, metric_word
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+|^[._-]+|[._-]+$")
+#: Facts of a device that have keys of their own, and the texts that these take.
+_KEYS: Final = {"uuid": ("uuid", _UUID), "serial": ("serial", re.compile(r".+")), "pci_address": ("pci", _PCI)}
+#: What work is asked for beside the load, of what was read; the other quantities follow.
+_ASKED: Final = (
+    "memory_used_bytes", "memory_bandwidth_ratio", "tensor_active_ratio", "encoder_active_ratio",
+    "decoder_active_ratio", "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
+)  # fmt: skip
+_MIB: Final = 2**20
+
+
+@dataclass(frozen=True)
+class Board:
+    """The device type of a node.
+
+    :param profiles: the names of the instances that it can be divided into.
+    """
+
+    type: DeviceType
+    profiles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node with what it becomes.
+
+    :param identity: as the configuration names it.
+    :param inlets: degrees Celsius by the device's index, where the type's own do not bring the read temperature.
+    """
+
+    node: ObservedNode
+    board: Board
+    identity: str
+    inlets: Mapping[int, float] = field(default_factory=dict)
+
+
+def node_name(text: str) -> str:
+    """A name that a node can have: what hosts' names cannot have becomes a hyphen."""
+    return _NO_NAME.sub(lambda found: "-" if found.start() > 0 and found.end() < len(text) else "", text) or "node"
+
+
+def configuration_document(nodes: Iterable[Placed]) -> dict[str, Any]:
+    """The document: a pool for each node that differs from the one before it, and the work of its devices."""
+    pools: list[dict[str, Any]] = []
+    base: list[dict[str, Any]] = []
+    for placed in nodes:
+        body = _pool(placed)
+        if pools and {key: value for key, value in pools[-1].items() if key not in ("name", "nodes")} == body:
+            pools[-1]["nodes"].append(node_name(placed.node.name))
+        else:
+            pools.append({"name": f"clone-{len(pools)}", "nodes": [node_name(placed.node.name)], **body})
+        base += _work(placed)
+    document: dict[str, Any] = {"fleet": {"pools": pools}}
+    return document | ({"workloads": {"base": base}} if base else {})
+
+
+def _pool(placed: Placed) -> dict[str, Any]:
+    devices = placed.node.devices
+    known = placed.board.type.facts
+    facts = [{name: text for name, text in each.unit.facts.items() if known.get(name) != text} for each in devices]
+    common = {
+        name: text
+        for name, text in (facts[0] if facts else {}).items()
+        if name not in _KEYS and name != "device_file" and all(each.get(name) == text for each in facts)
+    }
+    count = max((each.index for each in devices), default=0) + 1
+    body: dict[str, Any] = {
+        "device": placed.board.type.name, "devices-per-node": count, "identity": placed.identity,
+    }  # fmt: skip
+    if common:
+        body["labels"] = {name: _plain(text) for name, text in common.items()}
+    entries = [
+        _device(device, {name: text for name, text in own.items() if name not in common}, placed)
+        for device, own in zip(devices, facts, strict=True)
+    ]
+    entries = [each for each in entries if len(each) > 1]
+    return body | ({"devices": entries} if entries else {})
+
+
+def _device(device: ObservedDevice, facts: dict[str, str], placed: Placed) -> dict[str, Any]:
+    entry: dict[str, Any] = {"index": device.index}
+    for fact, (key, form) in _KEYS.items():
+        if fact in facts and form.fullmatch(facts[fact]):
+            entry[key] = _plain(facts.pop(fact))
+    if device.index in placed.inlets:
+        entry["inlet"] = placed.inlets[device.index]
+    profiles = [part.facts.get("mig_profile", "") for part in device.parts]
+    if profiles and set(profiles) <= placed.board.profiles:
+        entry["mig"] = profiles
+    if facts:
+        entry["labels"] = {name: _plain(text) for name, text in facts.items()}
+    return entry
+
+
+def _plain(text: str) -> str:
+    """A text as configurations have it: a dollar sign alone would begin a variable."""
+    return text.replace("$", "$$")
+
+
+def _work(placed: Placed) -> Iterator[dict[str, Any]]:
+    """The workloads of a node, one for each device or instance that has an owner or a load."""
+    for device in placed.node.devices:
+        words = f"{node_name(placed.node.name)}/{device.index}"
+        profiles = {part.facts.get("mig_profile", "") for part in device.parts}
+        if profiles and profiles <= placed.board.profiles:
+            for number, part in enumerate(device.parts):
+                yield from _workload(f"{words}/{number}", part, placed.board.type, is_part=True)
+        else:
+            yield from _workload(words, device.unit, placed.board.type, is_part=False)
+
+
+def _workload(words: str, unit: Unit, board: DeviceType, *, is_part: bool) -> Iterator[dict[str, Any]]:
+    load = round(100 * min(max(unit.values.get("usage_ratio", 0.0), 0.0), 1.0), 2)
+    asked = {} if is_part else _asked(unit.values, board, load)
+    if "memory_used_bytes" in unit.values and is_part:
+        asked = _memory(unit.values["memory_used_bytes"])
+    if not (load or asked or unit.owner != Owner()):
+        return
+    workload: dict[str, Any] = {"name": words.replace("/", "-"), "devices": words, "profile": f"{load:g}:0:0"}
+    intensity = _intensity(unit.values, board, load / 100)
+    if intensity is not None and not is_part:
+        workload["intensity"] = f"{intensity:g}"
+    owner = {"pod": unit.owner.pod, "namespace": unit.owner.namespace, "container": unit.owner.container}
+    workload |= {key: _plain(text) for key, text in owner.items() if text}
+    if asked:
+        workload["metrics"] = asked
+    if unit.owner.labels:
+        workload["labels"] = {name: _plain(text) for name, text in unit.owner.labels.items()}
+    yield workload
+
+
+def _intensity(values: Mapping[str, float], board: DeviceType, load_ratio: float) -> float | None:
+    """How much of the engines the work uses, in percent, so that the power is that which was read; None: unknown."""
+    watts = values.get("power_watts")
+    span = board.ranges.get("power_watts")
+    if watts is None or span is None or span.high <= span.low or not load_ratio:
+        return None
+    percent = 100 * (watts - span.low) / (span.high - span.low) / load_ratio
+    return round(min(max(percent, 0.0), 100.0), 1)
+
+
+def _asked(values: Mapping[str, float], board: DeviceType, load: float) -> dict[str, str]:
+    """What the work asks of metrics beside the load, so that these are as they were read."""
+    asked: dict[str, str] = {}
+    for quantity in _ASKED:
+        value, span = values.get(quantity, 0.0), board.ranges.get(quantity)
+        if value <= 0 or not math.isfinite(value) or span is None or quantity not in ASKABLE:
+            continue
+        if quantity == "memory_used_bytes":
+            asked |= _memory(value)
+        elif not load and quantity != "memory_bandwidth_ratio":
+            continue  # what boards show without any load
+        elif quantity.endswith("_ratio"):
+            asked[metric_word(quantity)] = f"{round(100 * min(value, 1.0), 2):g}%"
+    return asked
+
+
+def _memory(used_bytes: float) -> dict[str, str]:
+    mib = round(used_bytes / _MIB)
+    return {metric_word("memory_used_bytes"): f"{mib}MiB"} if mib else {}
