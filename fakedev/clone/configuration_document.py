@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fakedev.clone.observed import ObservedDevice, ObservedNode, Owner, Unit
 from fakedev.spec.device_types import DeviceType
-from fakedev.spec.metrics_of_work import ASKABLE, metric_word
+from fakedev.spec.metrics_of_work import metric_word
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
@@ -19,9 +19,11 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+|^[._-]+|[._-]+$")
 _KEYS: Final = {"uuid": ("uuid", _UUID), "serial": ("serial", re.compile(r".+")), "pci_address": ("pci", _PCI)}
 #: What work is asked for beside the load, of what was read; the other quantities follow.
 _ASKED: Final = (
-    "memory_used_bytes", "memory_bandwidth_ratio", "tensor_active_ratio", "encoder_active_ratio",
+    "memory_bandwidth_ratio", "tensor_active_ratio", "encoder_active_ratio",
     "decoder_active_ratio", "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
 )  # fmt: skip
+#: A smaller share is none.
+_LEAST_RATIO: Final = 0.001
 _MIB: Final = 2**20
 
 
@@ -127,14 +129,15 @@ def _work(placed: Placed) -> Iterator[dict[str, Any]]:
 
 def _workload(words: str, unit: Unit, board: DeviceType, *, is_part: bool) -> Iterator[dict[str, Any]]:
     load = round(100 * min(max(unit.values.get("usage_ratio", 0.0), 0.0), 1.0), 2)
-    asked = {} if is_part else _asked(unit.values, board, load)
-    if "memory_used_bytes" in unit.values and is_part:
-        asked = _memory(unit.values["memory_used_bytes"])
+    intensity = None if is_part else _intensity(unit.values, board, load / 100)
+    if is_part:
+        asked = _memory(unit.values.get("memory_used_bytes", 0.0))
+    else:
+        asked = _asked(unit.values, board, load, 100.0 if intensity is None else intensity)
     if not (load or asked or unit.owner != Owner()):
         return
     workload: dict[str, Any] = {"name": words.replace("/", "-"), "devices": words, "profile": f"{load:g}:0:0"}
-    intensity = _intensity(unit.values, board, load / 100)
-    if intensity is not None and not is_part:
+    if intensity is not None:
         workload["intensity"] = f"{intensity:g}"
     owner = {"pod": unit.owner.pod, "namespace": unit.owner.namespace, "container": unit.owner.container}
     workload |= {key: _plain(text) for key, text in owner.items() if text}
@@ -155,19 +158,18 @@ def _intensity(values: Mapping[str, float], board: DeviceType, load_ratio: float
     return round(min(max(percent, 0.0), 100.0), 1)
 
 
-def _asked(values: Mapping[str, float], board: DeviceType, load: float) -> dict[str, str]:
-    """What the work asks of metrics beside the load, so that these are as they were read."""
-    asked: dict[str, str] = {}
-    for quantity in _ASKED:
+def _asked(values: Mapping[str, float], board: DeviceType, load: float, intensity: float) -> dict[str, str]:
+    """What the work asks of metrics beside what its load brings, so that these are as they were read."""
+    asked = _memory(values.get("memory_used_bytes", 0.0)) if "memory_used_bytes" in board.ranges else {}
+    for quantity in _ASKED if load else ():
         value, span = values.get(quantity, 0.0), board.ranges.get(quantity)
-        if value <= 0 or not math.isfinite(value) or span is None or quantity not in ASKABLE:
+        if span is None or not math.isfinite(value):
             continue
-        if quantity == "memory_used_bytes":
-            asked |= _memory(value)
-        elif not load and quantity != "memory_bandwidth_ratio":
-            continue  # what boards show without any load
-        elif quantity.endswith("_ratio"):
-            asked[metric_word(quantity)] = f"{round(100 * min(value, 1.0), 2):g}%"
+        more = value - span.low - (span.high - span.low) * load * intensity / 10_000
+        if quantity.endswith("_ratio") and more >= _LEAST_RATIO:
+            asked[metric_word(quantity)] = f"{round(100 * min(more, 1.0), 2):g}%"
+        elif not quantity.endswith("_ratio") and more > 0:
+            asked[metric_word(quantity)] = f"{more:.0f}"
     return asked
 
 

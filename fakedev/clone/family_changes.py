@@ -56,6 +56,8 @@ def with_seen_families(
             found[name] = _as_read(known[name], family, {"TYPE", "HELP"})
         elif spec is not None and name in shown.families and "labels" not in aspects.get(name, ()):
             found[name] = _as_read(spec, family, aspects.get(name, set()))
+        elif spec is not None and name not in shown.families and _without_versions(spec) != spec:
+            found[name] = _without_versions(spec)
         else:
             try:
                 found[name] = kept_family(family, identity, devices)
@@ -67,6 +69,12 @@ def with_seen_families(
     names = _in_order(order or _placed(list(specs), list(found)), list(specs), [family.name for family in missing])
     changed = replace(identity, families=tuple(every[name] for name in names))
     return Change(_with_page_labels(changed), left_out)
+
+
+def _without_versions(spec: FamilySpec) -> FamilySpec:
+    """A family whose rows of 0 do not depend on the version of a driver."""
+    rows = (replace(row, fact="", between=(), constant=0.0) if row.between else row for row in spec.rows)
+    return replace(spec, rows=tuple(rows))
 
 
 def _as_read(spec: FamilySpec, read: CapturedFamily, aspects: Iterable[str]) -> FamilySpec:
@@ -112,10 +120,12 @@ def _with_page_labels(identity: Identity) -> Identity:
     return replace(identity, labels_of_levels=(*identity.labels_of_levels, ("page", ())))
 
 
-def kept_names(identity: Identity) -> list[str]:
-    """The families of an identity that keep the numbers that were read."""
+def kept_names(identity: Identity, base: Identity) -> list[str]:
+    """The families of an identity that keep the numbers that were read, without those that are so in its base."""
+    of_base = {family.name for family in base.families}
     return [
         family.name
         for family in identity.families
-        if all(row.fact.startswith(f"{{{KEPT_NUMBER}") or not (row.fact or row.quantity) for row in family.rows)
+        if (family.name not in of_base or any(KEPT_NUMBER in row.fact for row in family.rows))
+        and all(row.fact.startswith(f"{{{KEPT_NUMBER}") or not (row.fact or row.quantity) for row in family.rows)
     ]
