@@ -22,8 +22,13 @@ _ASKED: Final = (
     "memory_bandwidth_ratio", "tensor_active_ratio", "encoder_active_ratio",
     "decoder_active_ratio", "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
 )  # fmt: skip
-#: A smaller share is none.
+#: A smaller share is none. What is this many times the value of an idle board is of some work.
 _LEAST_RATIO: Final = 0.001
+_NOT_IDLE: Final = 10
+#: Work with a smaller share of tensor pipes of its load uses none; plain work has a fifth.
+_NO_TENSOR: Final = 0.02
+#: Idle boards of a type differ by this share of their power.
+_NEAR_IDLE: Final = 0.1
 _MIB: Final = 2**20
 
 
@@ -39,17 +44,29 @@ class Board:
 
 
 @dataclass(frozen=True)
+class Correction:
+    """How a device is brought nearer to what was read of it, after a trial.
+
+    :param inlet_celsius: its inlet temperature; None: the type's own.
+    :param factor: of the intensity of its work.
+    """
+
+    inlet_celsius: float | None = None
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class Placed:
     """A node with what it becomes.
 
     :param identity: as the configuration names it.
-    :param inlets: degrees Celsius by the device's index, where the type's own do not bring the read temperature.
+    :param corrections: by the device's index.
     """
 
     node: ObservedNode
     board: Board
     identity: str
-    inlets: Mapping[int, float] = field(default_factory=dict)
+    corrections: Mapping[int, Correction] = field(default_factory=dict)
 
 
 def node_name(text: str) -> str:
@@ -100,8 +117,9 @@ def _device(device: ObservedDevice, facts: dict[str, str], placed: Placed) -> di
     for fact, (key, form) in _KEYS.items():
         if fact in facts and form.fullmatch(facts[fact]):
             entry[key] = _plain(facts.pop(fact))
-    if device.index in placed.inlets:
-        entry["inlet"] = placed.inlets[device.index]
+    correction = placed.corrections.get(device.index, Correction())
+    if correction.inlet_celsius is not None:
+        entry["inlet"] = correction.inlet_celsius
     profiles = [part.facts.get("mig_profile", "") for part in device.parts]
     if profiles and set(profiles) <= placed.board.profiles:
         entry["mig"] = profiles
@@ -122,21 +140,28 @@ def _work(placed: Placed) -> Iterator[dict[str, Any]]:
         profiles = {part.facts.get("mig_profile", "") for part in device.parts}
         if profiles and profiles <= placed.board.profiles:
             for number, part in enumerate(device.parts):
-                yield from _workload(f"{words}/{number}", part, placed.board.type, is_part=True)
+                yield from _workload(f"{words}/{number}", part, placed.board.type, 1.0, is_part=True)
         else:
-            yield from _workload(words, device.unit, placed.board.type, is_part=False)
+            factor = placed.corrections.get(device.index, Correction()).factor
+            yield from _workload(words, device.unit, placed.board.type, factor, is_part=False)
 
 
-def _workload(words: str, unit: Unit, board: DeviceType, *, is_part: bool) -> Iterator[dict[str, Any]]:
-    load = round(100 * min(max(unit.values.get("usage_ratio", 0.0), 0.0), 1.0), 2)
+def _workload(
+    words: str, unit: Unit, board: DeviceType, factor: float, *, is_part: bool
+) -> Iterator[dict[str, Any]]:
+    load = _load(unit.values, board)
     intensity = None if is_part else _intensity(unit.values, board, load / 100)
+    if intensity is not None:
+        intensity = round(min(intensity * factor, 100.0), 1)
     if is_part:
         asked = _memory(unit.values.get("memory_used_bytes", 0.0))
     else:
-        asked = _asked(unit.values, board, load, 100.0 if intensity is None else intensity)
+        asked = _asked(unit, board, load, 100.0 if intensity is None else intensity)
     if not (load or asked or unit.owner != Owner()):
         return
     workload: dict[str, Any] = {"name": words.replace("/", "-"), "devices": words, "profile": f"{load:g}:0:0"}
+    if load and unit.values.get("tensor_active_ratio", load) < _NO_TENSOR * load / 100:
+        workload["kind"] = "memory"
     if intensity is not None:
         workload["intensity"] = f"{intensity:g}"
     owner = {"pod": unit.owner.pod, "namespace": unit.owner.namespace, "container": unit.owner.container}
@@ -146,6 +171,16 @@ def _workload(words: str, unit: Unit, board: DeviceType, *, is_part: bool) -> It
     if unit.owner.labels:
         workload["labels"] = {name: _plain(text) for name, text in unit.owner.labels.items()}
     yield workload
+
+
+def _load(values: Mapping[str, float], board: DeviceType) -> float:
+    """The load in percent, by the usage; without it by the activity of the engines, or by the power."""
+    watts, span = values.get("power_watts"), board.ranges.get("power_watts")
+    by_power = 0.0
+    if watts is not None and span is not None and watts > span.low * (1 + _NEAR_IDLE) and span.high > span.low:
+        by_power = (watts - span.low) / (span.high - span.low)
+    ratio = values.get("usage_ratio", values.get("engine_active_ratio", by_power))
+    return round(100 * min(max(ratio, 0.0), 1.0), 2)
 
 
 def _intensity(values: Mapping[str, float], board: DeviceType, load_ratio: float) -> float | None:
@@ -158,14 +193,17 @@ def _intensity(values: Mapping[str, float], board: DeviceType, load_ratio: float
     return round(min(max(percent, 0.0), 100.0), 1)
 
 
-def _asked(values: Mapping[str, float], board: DeviceType, load: float, intensity: float) -> dict[str, str]:
+def _asked(unit: Unit, board: DeviceType, load: float, intensity: float) -> dict[str, str]:
     """What the work asks of metrics beside what its load brings, so that these are as they were read."""
+    values = unit.values
     asked = _memory(values.get("memory_used_bytes", 0.0)) if "memory_used_bytes" in board.ranges else {}
-    for quantity in _ASKED if load else ():
+    for quantity in _ASKED:
         value, span = values.get(quantity, 0.0), board.ranges.get(quantity)
         if span is None or not math.isfinite(value):
             continue
         more = value - span.low - (span.high - span.low) * load * intensity / 10_000
+        if not load and unit.owner == Owner() and more < _NOT_IDLE * span.low:
+            continue
         if quantity.endswith("_ratio") and more >= _LEAST_RATIO:
             asked[metric_word(quantity)] = f"{round(100 * min(more, 1.0), 2):g}%"
         elif not quantity.endswith("_ratio") and more > 0:

@@ -29,8 +29,13 @@ def identity_document(name: str, based_on: str, identity: Identity, base: Identi
     if identity.families == base.families:
         return document
     left = {family.name for family in base.families} - {family.name for family in identity.families}
-    if identity.families == tuple(family for family in base.families if family.name not in left):
-        return document | {"without": [family.name for family in base.families if family.name in left]}
+    gone = [family.name for family in base.families if family.name in left]
+    replaced = {family.name: family for family in identity.families}
+    also = [family for family in identity.families if family not in base.families]
+    if identity.families == tuple(replaced[family.name] for family in base.families if family.name not in left):
+        # A family of the same name takes the place of the base's.
+        lists = {"without": gone, "also": [family_document(family) for family in also]}
+        return document | {key: found for key, found in lists.items() if found}
     return document | {"order": "given", "families": [family_document(family) for family in identity.families]}
 
 

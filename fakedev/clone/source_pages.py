@@ -54,6 +54,15 @@ class PageGroup:
         joined = {name: replace(families[name], samples=tuple(samples[name])) for name in order}
         return CapturedPage(joined, self.pages[0].page.is_declared_first)
 
+    def of_each_shape(self) -> PageGroup:
+        """The first page of each set of families and labels, for trials."""
+        shapes: dict[frozenset[tuple[str, tuple[str, ...]]], SourcePage] = {}
+        for source in self.pages:
+            families = source.page.families.values()
+            shape = frozenset((each.name, sample.label_names) for each in families for sample in each.samples)
+            shapes.setdefault(shape, source)
+        return replace(self, pages=tuple(shapes.values()))
+
 
 def grouped(sources: Iterable[SourcePage], *, is_stored: bool = False) -> list[PageGroup]:
     """Pages by exporter, in the order of their first page.

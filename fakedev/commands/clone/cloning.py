@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from fakedev.clone.anonymous import anonymous_groups
-from fakedev.clone.closeness import closeness
+from fakedev.clone.closeness import Value, closeness
 from fakedev.clone.comparison import conformity
-from fakedev.clone.configuration_document import Board, Placed, configuration_document, node_name
+from fakedev.clone.configuration_document import (
+    Board,
+    Correction,
+    Placed,
+    configuration_document,
+    node_name,
+)
+from fakedev.clone.corrections import Corrections, by_power, by_temperature, corrected
 from fakedev.clone.family_changes import kept_names, with_seen_families
 from fakedev.clone.file_text import file_text
 from fakedev.clone.fleet_reader import FleetReader
@@ -21,6 +28,7 @@ from fakedev.clone.label_changes import with_seen_labels
 from fakedev.clone.observed import ObservedNode
 from fakedev.clone.source_pages import PageGroup, thinned
 from fakedev.commands.clone.rendering import STEADY_SECONDS, Rendered, rendered
+from fakedev.commands.conform_report import Scored
 from fakedev.commands.conform_scores import scored
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity, recognized_device
@@ -33,9 +41,8 @@ from fakedev.exposition.identity import FamilySpec, Identity
 
 #: How often the identity is brought nearer to the page; each time its pages are rendered.
 _ROUNDS: Final = 3
-_INLETS: Final = (-60.0, 100.0)
-#: Temperatures that differ by less are left as they are.
-_NEAR_CELSIUS: Final = 0.5
+#: The identity of pages of which only fields are known that no identity has by itself.
+_OF_FIELDS: Final = "dcgm"
 
 
 @dataclass(frozen=True)
@@ -125,20 +132,21 @@ class Cloning:
             exporters.append(self._exporter(group, number))
             self._show(0.5 * (number + 1) / len(groups))
         _check_nodes(exporters)
-        inlets: dict[tuple[str, int], float] = {}
-        text, made = self._texts(exporters, inlets)
-        first = self._rendered(text, made)
-        inlets = _inlets(exporters, first)
-        self._show(0.8)
-        text, made = self._texts(exporters, inlets)
-        last = self._rendered(text, made) if inlets else first
+        corrections: Corrections = {}
+        trial = self._rendered(*self._texts(exporters, corrections))
+        for step, change in enumerate((by_power, by_temperature), 1):
+            for each in exporters:
+                board = partial(self._board, each)
+                corrections = corrected(each.nodes, board, _value(trial), corrections, change)
+            trial = self._rendered(*self._texts(exporters, corrections))
+            self._show(0.5 + 0.2 * step)
         scores, remarks = [], []
         for exporter in exporters:
             page = exporter.group.joined()
-            result = conformity(page, last.pages[exporter.named], is_stored=exporter.group.is_stored)
+            result = conformity(page, trial.pages[exporter.named], is_stored=exporter.group.is_stored)
             scores.append((exporter.base_name + (" with changes" if exporter.is_own else ""), result))
-            remarks += _remarks(exporter, result, last)
-        text, made = self._texts(exporters, inlets, remarks)
+            remarks += _remarks(exporter, result, trial)
+        text, made = self._texts(exporters, corrections, remarks)
         return Clone(text, made, scores, remarks)
 
     def _exporter(self, group: PageGroup, number: int) -> _Exporter:
@@ -146,11 +154,14 @@ class Cloning:
         page = group.joined()
         compare = partial(conformity, is_stored=group.is_stored)
         report = scored(
-            thinned(page), group.pages[0].name, self._catalog, self._report, identity=self._wanted.identity,
-            device=self._wanted.device, compare=compare, program="fakedev clone",
+            thinned(page), group.pages[0].name, self._catalog, self._report,
+            identity=self._wanted.identity or self._identity_of_fields(page), device=self._wanted.device,
+            compare=compare, program="fakedev clone",
         )  # fmt: skip
-        best = report.best
-        base = named_identity(best.identity, self._catalog, self._report)
+        # Of releases with the same page, the newest.
+        alike = [each for each in report.scores if _rank(each) == _rank(report.best)]
+        best = alike[-1]
+        base = self._as_written(best.identity)
         identity = with_seen_labels(base, page)
         path = self._wanted.identity_path
         if number:
@@ -159,17 +170,35 @@ class Cloning:
         nodes = reader.read(group)
         if not nodes:
             raise ValueError(f"{group.pages[0].name}: no line names a device as {best.identity} does")
-        remarks = (*report.notes, *dict.fromkeys(reader.notes))
+        others = ", ".join(each.identity for each in alike[:-1])
+        as_well = (f"the page is as much that of {others}",) if others else ()
+        remarks = (*report.notes, *as_well, *dict.fromkeys(reader.notes))
         exporter = _Exporter(group, best.identity, base, identity, nodes, path, best.device, remarks)
-        return self._with_families(exporter, page)
+        return self._with_families(exporter)
 
-    def _with_families(self, exporter: _Exporter, page: CapturedPage) -> _Exporter:
+    def _as_written(self, name: str) -> Identity:
+        """An identity without what reading it adds to rows that count over a window."""
+        identity = named_identity(name, self._catalog, self._report)
+        loaded = self._catalog.identity(name, Place("identity"))
+        return loaded.as_written or identity if loaded else identity
+
+    def _identity_of_fields(self, page: CapturedPage) -> str:
+        """The identity of a page whose families are in none by themselves, but fields of its library; else empty."""
+        has = {family.name for family in named_identity(_OF_FIELDS, self._catalog, self._report).families}
+        table = self._catalog.field_table(_OF_FIELDS, Place("fields"))
+        fields = {*table.fields, *table.others} if isinstance(table, FieldTable) else set()
+        return _OF_FIELDS if fields & page.families.keys() and not has & page.families.keys() else ""
+
+    def _with_families(self, exporter: _Exporter) -> _Exporter:
         """The same with the families that the pages have; each time the pages are rendered and compared again."""
         devices = sum(len(node.devices) for node in exporter.nodes)
+        some = exporter.group.of_each_shape()
+        page = some.joined()
         known = self._known_families(exporter, page)
         remarks: dict[str, str] = {}
         for _ in range(_ROUNDS):
-            shown = self._rendered(*self._texts([exporter], {})).pages[exporter.named]
+            trial = replace(exporter, nodes=FleetReader(exporter.identity).read(some))
+            shown = self._rendered(*self._texts([trial], {})).pages[exporter.named]
             result = conformity(page, shown, is_stored=exporter.group.is_stored)
             if all(difference.aspect == "range" for difference in result.differences):
                 break
@@ -180,8 +209,9 @@ class Cloning:
             }
             if change.identity == exporter.identity:
                 break
-            nodes = FleetReader(change.identity).read(exporter.group)
-            exporter = replace(exporter, identity=change.identity, nodes=nodes)
+            exporter = replace(exporter, identity=change.identity)
+        if exporter.is_own:
+            exporter = replace(exporter, nodes=FleetReader(exporter.identity).read(exporter.group))
         return replace(exporter, remarks=(*exporter.remarks, *remarks.values()))
 
     def _known_families(self, exporter: _Exporter, page: CapturedPage) -> dict[str, FamilySpec]:
@@ -204,15 +234,15 @@ class Cloning:
         files = Files(environ={}, made={path: file_text(document, ())})
         report = Report()
         found = Catalog(files, report).identity(path, Place("identity"))
-        return {family.name: family for family in found.identity.families} if found else {}
+        return {family.name: family for family in (found.as_written or found.identity).families} if found else {}
 
     def _texts(
-        self, exporters: Sequence[_Exporter], inlets: Mapping[tuple[str, int], float], remarks: Sequence[str] = ()
+        self, exporters: Sequence[_Exporter], corrections: Corrections, remarks: Sequence[str] = ()
     ) -> tuple[str, dict[Path, str]]:
         placed = [
             Placed(
                 node, self._board(exporter, node), exporter.named,
-                {each.index: inlets[key] for each in node.devices if (key := (node.name, each.index)) in inlets},
+                {each.index: corrections.get((node.name, each.index), Correction()) for each in node.devices},
             )
             for exporter in exporters
             for node in exporter.nodes
@@ -232,6 +262,10 @@ class Cloning:
         return Board(loaded.type, frozenset(each.name for each in loaded.mig.profiles) if loaded.mig else frozenset())
 
 
+def _rank(score: Scored) -> tuple[float, float]:
+    return score.result.percent, score.result.distance
+
+
 def _check_nodes(exporters: Sequence[_Exporter]) -> None:
     seen: dict[str, str] = {}
     for exporter in exporters:
@@ -244,21 +278,13 @@ def _check_nodes(exporters: Sequence[_Exporter]) -> None:
                 )
 
 
-def _inlets(exporters: Sequence[_Exporter], simulated: Rendered) -> dict[tuple[str, int], float]:
-    """The inlet temperatures with which devices have the temperatures that were read."""
-    found = {}
-    for exporter in exporters:
-        for node in exporter.nodes:
-            place = simulated.fleet.roster.node(node_name(node.name))
-            dynamics = None if place is None else place.pool.device_type.dynamics
-            for device in node.devices:
-                read = device.unit.values.get("temperature_celsius")
-                shown = simulated.value(node_name(node.name), device.index, "temperature_celsius")
-                if dynamics is None or dynamics.inlet_celsius is None or read is None or shown is None or abs(read - shown) < _NEAR_CELSIUS:
-                    continue
-                inlet = dynamics.inlet_celsius + read - shown
-                found[node.name, device.index] = round(min(max(inlet, _INLETS[0]), _INLETS[1]), 1)
-    return found
+def _value(simulated: Rendered) -> Value:
+    """The simulated values, by the names that nodes had on the pages."""
+
+    def value(node: str, index: int, quantity: str) -> float | None:
+        return simulated.value(node_name(node), index, quantity)
+
+    return value
 
 
 def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> list[str]:
@@ -284,11 +310,7 @@ def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> li
     if kept:
         remarks.append(f"the simulation does not change these, they keep the numbers that were read: {', '.join(kept)}")
     remarks += _sparse(exporter.nodes)
-
-    def value(node: str, index: int, quantity: str) -> float | None:
-        return simulated.value(node_name(node), index, quantity)
-
-    found = closeness(exporter.nodes, value)
+    found = closeness(exporter.nodes, _value(simulated))
     if found:
         near = ", ".join(each.quantity for each in found if each.example is None)
         remarks.append(
