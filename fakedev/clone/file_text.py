@@ -13,8 +13,16 @@ FIRST_LINE: Final = "# Made by fakedev clone.\n"
 _WIDTH: Final = 118
 
 
-def file_text(document: Mapping[str, Any], remarks: Iterable[str]) -> str:
-    """A document with remarks before it."""
+def file_text(document: Mapping[str, Any]) -> str:
+    """A document below the first line."""
+    body = yaml.dump(
+        dict(document), Dumper=_dumper(), sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True
+    )
+    return FIRST_LINE + body
+
+
+def with_remarks(text: str, remarks: Iterable[str]) -> str:
+    """A file's text with remarks below its first line."""
     lines = [
         line
         for remark in remarks
@@ -22,11 +30,7 @@ def file_text(document: Mapping[str, Any], remarks: Iterable[str]) -> str:
             _printable(remark), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_on_hyphens=False
         )
     ]
-    head = FIRST_LINE + "".join(f"{line}\n" for line in lines)
-    body = yaml.dump(
-        dict(document), Dumper=_dumper(), sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True
-    )
-    return head + body
+    return FIRST_LINE + "".join(f"{line}\n" for line in lines) + text.removeprefix(FIRST_LINE)
 
 
 def _dumper() -> Any:

@@ -21,7 +21,7 @@ from fakedev.clone.configuration_document import (
 )
 from fakedev.clone.corrections import Corrections, by_power, by_temperature, corrected
 from fakedev.clone.family_changes import kept_names, with_seen_families
-from fakedev.clone.file_text import file_text
+from fakedev.clone.file_text import file_text, with_remarks
 from fakedev.clone.fleet_reader import FleetReader
 from fakedev.clone.identity_document import identity_document
 from fakedev.clone.label_changes import with_seen_labels
@@ -133,21 +133,22 @@ class Cloning:
             self._show(0.5 * (number + 1) / len(groups))
         _check_nodes(exporters)
         corrections: Corrections = {}
-        trial = self._rendered(*self._texts(exporters, corrections))
+        text, made = self._texts(exporters, corrections)
+        trial = self._rendered(text, made)
         for step, change in enumerate((by_power, by_temperature), 1):
             for each in exporters:
                 board = partial(self._board, each)
                 corrections = corrected(each.nodes, board, _value(trial), corrections, change)
-            trial = self._rendered(*self._texts(exporters, corrections))
+            text, made = self._texts(exporters, corrections)
+            trial = self._rendered(text, made)
             self._show(0.5 + 0.2 * step)
         scores, remarks = [], []
         for exporter in exporters:
             page = exporter.group.joined()
-            result = conformity(page, trial.pages[exporter.named], is_stored=exporter.group.is_stored)
+            result = conformity(page, trial.page(exporter.named), is_stored=exporter.group.is_stored)
             scores.append((exporter.base_name + (" with changes" if exporter.is_own else ""), result))
             remarks += _remarks(exporter, result, trial)
-        text, made = self._texts(exporters, corrections, remarks)
-        return Clone(text, made, scores, remarks)
+        return Clone(with_remarks(text, remarks), made, scores, remarks)
 
     def _exporter(self, group: PageGroup, number: int) -> _Exporter:
         """The identity of a group of pages, and what is on them."""
@@ -198,7 +199,7 @@ class Cloning:
         remarks: dict[str, str] = {}
         for _ in range(_ROUNDS):
             trial = replace(exporter, nodes=FleetReader(exporter.identity).read(some))
-            shown = self._rendered(*self._texts([trial], {})).pages[exporter.named]
+            shown = self._rendered(*self._texts([trial], {})).page(exporter.named)
             result = conformity(page, shown, is_stored=exporter.group.is_stored)
             if all(difference.aspect == "range" for difference in result.differences):
                 break
@@ -231,13 +232,13 @@ class Cloning:
             return {}
         path = str(self._wanted.path.parent / "fields-of-the-page.yaml")
         document = {"name": "fields", "based-on": exporter.base_name, "counters": "".join(rows) + "\n"}
-        files = Files(environ={}, made={path: file_text(document, ())})
+        files = Files(environ={}, made={path: file_text(document)})
         report = Report()
         found = Catalog(files, report).identity(path, Place("identity"))
         return {family.name: family for family in (found.as_written or found.identity).families} if found else {}
 
     def _texts(
-        self, exporters: Sequence[_Exporter], corrections: Corrections, remarks: Sequence[str] = ()
+        self, exporters: Sequence[_Exporter], corrections: Corrections
     ) -> tuple[str, dict[Path, str]]:
         placed = [
             Placed(
@@ -247,8 +248,8 @@ class Cloning:
             for exporter in exporters
             for node in exporter.nodes
         ]  # fmt: skip
-        made = {exporter.path: file_text(exporter.document(), ()) for exporter in exporters if exporter.is_own}
-        return file_text(configuration_document(placed), remarks), made
+        made = {exporter.path: file_text(exporter.document()) for exporter in exporters if exporter.is_own}
+        return file_text(configuration_document(placed)), made
 
     def _rendered(self, text: str, made: Mapping[Path, str]) -> Rendered:
         return rendered(text, self._wanted.path, {str(path): each for path, each in made.items()})
@@ -330,4 +331,5 @@ def _sparse(nodes: Sequence[ObservedNode]) -> list[str]:
     names = [node.name for node in nodes if node.devices and len(node.devices) <= node.devices[-1].index]
     if not names:
         return []
-    return [f"{_counted(len(names), 'node')}, as {names[0]}, without devices between the first and the last number: the clone has them"]
+    nodes_without = f"{_counted(len(names), 'node')}, as {names[0]}"
+    return [f"{nodes_without}, without devices between the first and the last number: the clone has them"]

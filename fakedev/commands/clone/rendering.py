@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.captured import CapturedPage, read_page
@@ -22,13 +23,23 @@ _EPOCH: Final = "fleet.epoch=1700000000"
 
 @dataclass(frozen=True)
 class Rendered:
-    """A fleet that has run for some time.
-
-    :ivar pages: its pages by the name of the identity in the configuration.
-    """
+    """A fleet that has run for some time."""
 
     fleet: Fleet
-    pages: Mapping[str, CapturedPage]
+    configuration: Configuration
+
+    def page(self, identity: str) -> CapturedPage:
+        """The page of all nodes with an identity.
+
+        :param identity: its name in the configuration.
+        """
+        pools = self.configuration.source["fleet"]["pools"]
+        names = {pool["name"]: pool["identity"] for pool in pools}
+        for shown, nodes in by_identity(self.fleet.roster.shown, self.configuration.identities):
+            if names[nodes[0].pool.name] == identity:
+                page = Page(LabelCache(shown, DeviceSource.of(self.fleet, shown)), nodes)
+                return read_page(page.render(self.fleet.shown).decode())
+        raise KeyError(identity)
 
     def value(self, node: str, index: int, quantity: str) -> float | None:
         """A quantity of a device; None where the node, the device or its quantity does not exist."""
@@ -40,7 +51,7 @@ class Rendered:
 
 
 def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
-    """The pages of a configuration.
+    """The fleet of a configuration after :data:`STEADY_SECONDS`.
 
     :param path: where it would be; paths in it begin at its folder.
     :param made: texts of the identities beside it, by path.
@@ -51,9 +62,4 @@ def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
     fleet = Fleet(configuration.fleet)
     for _ in range(STEADY_SECONDS):
         fleet.advance()
-    pages = {}
-    names = {pool["name"]: pool["identity"] for pool in configuration.source["fleet"]["pools"]}
-    for identity, nodes in by_identity(fleet.roster.shown, configuration.identities):
-        page = Page(LabelCache(identity, DeviceSource.of(fleet, identity)), nodes)
-        pages[names[nodes[0].pool.name]] = read_page(page.render(fleet.shown).decode())
-    return Rendered(fleet, pages)
+    return Rendered(fleet, configuration)
