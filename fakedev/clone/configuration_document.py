@@ -30,6 +30,8 @@ _NO_TENSOR: Final = 0.02
 #: Idle boards of a type differ by this share of their power.
 _NEAR_IDLE: Final = 0.1
 _MIB: Final = 2**20
+#: An address for each node, where the nodes have different exporters.
+NODE_ADDRESSES: Final = "127.64.0.0/16:9400"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ def configuration_document(nodes: Iterable[Placed]) -> dict[str, Any]:
             pools.append({"name": f"clone-{len(pools)}", "nodes": [node_name(placed.node.name)], **body})
         base += _work(placed)
     document: dict[str, Any] = {"fleet": {"pools": pools}}
+    if len({pool["identity"] for pool in pools}) > 1:
+        # Pages of several exporters have families of the same names, which one page cannot show.
+        document["web"] = [{"per-node": NODE_ADDRESSES}]
     return document | ({"workloads": {"base": base}} if base else {})
 
 

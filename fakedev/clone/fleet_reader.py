@@ -76,8 +76,7 @@ class FleetReader:
             for family in source.page.families.values():
                 self._read_family(family, source.name)
         if self._shared:
-            first, count = min(self._shared), len(self._shared)
-            self.notes.append(f"{count} devices have several pods, as {first}: only the first pod of each is here")
+            self.notes.append(f"devices have several pods, as {min(self._shared)}: only the first pod of each is here")
         return tuple(self._node(name, devices) for name, devices in self._nodes.items())
 
     def _read_family(self, family: CapturedFamily, page: str) -> None:
@@ -129,8 +128,9 @@ class FleetReader:
                 unit.facts.setdefault(name, text)
             elif name not in _COMPUTED:
                 device.unit.facts.setdefault(name, text)
-        if owner.get("pod", "") != unit.owner.get("pod", owner.get("pod", "")):
-            self._shared.add(f"{owner.get('pod')} and {unit.owner['pod']}")
+        pods = owner.get("pod"), unit.owner.get("pod")
+        if pods[0] and pods[1] and pods[0] != pods[1]:
+            self._shared.add(min(pods[0], pods[1]))
         elif owner:
             unit.owner = {**owner, **unit.owner}
         if row is None:

@@ -61,6 +61,14 @@ def with_seen_labels(identity: Identity, page: CapturedPage) -> Identity:
     return replace(identity, labels=tuple(labels), leading_labels=sum(name in leading for name in names))
 
 
+def foreign_labels(identity: Identity, page: CapturedPage) -> int:
+    """How many labels only one of the two has: those that every row of the identity has, or those of the lines."""
+    seen = _seen(identity, page)
+    every = {label.name for label in identity.labels}
+    always = {label.name for label in identity.labels if not (label.optional or label.only_with)}
+    return len(always - set(seen.in_families)) + len(set(seen.in_families) - every)
+
+
 def _seen(identity: Identity, page: CapturedPage) -> _SeenLabels:
     specs = {family.name: family for family in identity.families}
     levels = dict(identity.labels_of_levels)

@@ -13,6 +13,7 @@ from fakedev.clone.anonymous import anonymous_groups
 from fakedev.clone.closeness import Value, closeness
 from fakedev.clone.comparison import conformity
 from fakedev.clone.configuration_document import (
+    NODE_ADDRESSES,
     Board,
     Correction,
     Placed,
@@ -24,7 +25,7 @@ from fakedev.clone.family_changes import kept_names, with_seen_families
 from fakedev.clone.file_text import file_text, with_remarks
 from fakedev.clone.fleet_reader import FleetReader
 from fakedev.clone.identity_document import identity_document
-from fakedev.clone.label_changes import with_seen_labels
+from fakedev.clone.label_changes import foreign_labels, with_seen_labels
 from fakedev.clone.observed import ObservedNode
 from fakedev.clone.source_pages import PageGroup, thinned
 from fakedev.commands.clone.rendering import STEADY_SECONDS, Rendered, rendered
@@ -148,6 +149,8 @@ class Cloning:
             result = conformity(page, trial.page(exporter.named), is_stored=exporter.group.is_stored)
             scores.append((exporter.base_name + (" with changes" if exporter.is_own else ""), result))
             remarks += _remarks(exporter, result, trial)
+        if len({exporter.named for exporter in exporters}) > 1:
+            remarks.append(f"the nodes have different exporters, so each has an address of its own: {NODE_ADDRESSES}")
         return Clone(with_remarks(text, remarks), made, scores, remarks)
 
     def _exporter(self, group: PageGroup, number: int) -> _Exporter:
@@ -159,8 +162,10 @@ class Cloning:
             identity=self._wanted.identity or self._identity_of_fields(page), device=self._wanted.device,
             compare=compare, program="fakedev clone",
         )  # fmt: skip
-        # Of releases with the same page, the newest.
+        # Of releases that are as similar, those with the labels of the page, and of these the newest.
         alike = [each for each in report.scores if _rank(each) == _rank(report.best)]
+        foreign = {each.identity: foreign_labels(self._as_written(each.identity), page) for each in alike}
+        alike = [each for each in alike if foreign[each.identity] == min(foreign.values())]
         best = alike[-1]
         base = self._as_written(best.identity)
         identity = with_seen_labels(base, page)
