@@ -67,7 +67,7 @@ def anonymous_groups(groups: Iterable[PageGroup]) -> list[PageGroup]:
 def _page(source: SourcePage, names: _Names) -> SourcePage:
     families = {name: _family(family, names) for name, family in source.page.families.items()}
     page = CapturedPage(families, source.page.is_declared_first)
-    return SourcePage(names.name("node", source.name), page)
+    return SourcePage(names.name("page", source.name), page)
 
 
 def _family(family: CapturedFamily, names: _Names) -> CapturedFamily:

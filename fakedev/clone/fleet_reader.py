@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -137,7 +138,7 @@ class FleetReader:
             return
         if row.fact.startswith(f"{{{KEPT_NUMBER}"):
             device.unit.facts.setdefault(row.fact.strip("{}"), plain_number(sample.number))
-        elif row.is_plain:
+        elif row.is_plain and math.isfinite(float(sample.number)):
             unit.values.setdefault(row.quantity, float(sample.number) / (UNITS[row.unit] * row.times))
 
     def _node(self, name: str, found: list[_DeviceSoFar]) -> ObservedNode:

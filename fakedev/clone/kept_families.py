@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 from fakedev.clone.fleet_reader import KEPT_NUMBER
@@ -46,6 +45,8 @@ def kept_family(family: CapturedFamily, identity: Identity, devices: int) -> Fam
     for sample in family.samples:
         own = tuple((name, value) for name, value in sample.labels if name not in common)
         rows.setdefault(own, []).append(sample)
+    if any("{" in value or "}" in value for own in rows for _, value in own):
+        raise ValueError("a label has braces, which identities take for facts")
     if len(rows) > _MOST_ROWS:
         raise ValueError(f"it has {len(rows)} rows with different labels, more than {_MOST_ROWS}")
     number = format_of([sample.number for sample in family.samples], NumberFormat.GO) or NumberFormat.GO
@@ -60,8 +61,3 @@ def kept_family(family: CapturedFamily, identity: Identity, devices: int) -> Fam
 def _row(own: tuple[tuple[str, str], ...], fact: str, constant: float, level: str) -> RowSpec:
     labels = tuple(LabelSpec(name, unescaped(value)) for name, value in own)
     return RowSpec("", labels=labels, level=level, fact=fact, constant=0.0 if fact else constant)
-
-
-def has_plain_labels(labels: Mapping[str, str]) -> bool:
-    """Whether an identity can have these labels as they are: braces would be facts."""
-    return not any("{" in value or "}" in value for value in labels.values())
