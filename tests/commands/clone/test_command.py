@@ -125,7 +125,10 @@ def test_a_file_of_the_user_is_not_overwritten(page: Path, capsys: pytest.Captur
         ([], "give pages, or --prometheus URL; --help lists the options"),
         (["/no/page"], "/no/page: no such file or folder"),
         (["--prometheus", "localhost:9090"], "--prometheus: 'localhost:9090' is no address, as http://localhost:9090"),
-        (["--prometheus", "http://x"], "--match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet"),
+        (
+            ["--prometheus", "http://x"],
+            "--match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet",
+        ),
         (
             ["--prometheus", "http://x", "--match", "{a='b'}", "--to", "now"],
             "--to: 'now' is no time, as 2026-05-01T12:00:00Z",
