@@ -166,8 +166,6 @@ class Reloader:
             raise ReloadFailed("the reload before this one takes effect with the next tick", is_ours=True)
         try:
             configuration, head, compiled = await call_in_thread(self._reactor, self._prepared)
-        except (ConfigurationError, Refused) as reason:
-            raise ReloadFailed(str(reason)) from None
         except Exception as reason:
             raise self._failure(reason) from None
         stamped = self._begin(configuration, head, compiled)
@@ -202,9 +200,6 @@ class Reloader:
             self._files = _files(head)
             for part in self._parts:
                 part.begin(configuration, self._listeners)
-        except (CannotListen, Refused, ReloadFailed) as reason:
-            self._undo()
-            raise ReloadFailed(str(reason)) from None
         except Exception as reason:
             self._undo()
             raise self._failure(reason) from None
@@ -213,9 +208,11 @@ class Reloader:
         return self._fleet.apply(Reload(compiled, head))
 
     def _failure(self, reason: Exception) -> ReloadFailed:
-        """What users are told of an error of ours, which is logged."""
+        """What users are told of why a reload is not possible; an error of ours is logged."""
         if isinstance(reason, ReloadFailed):
             return reason
+        if isinstance(reason, ConfigurationError | Refused | CannotListen):
+            return ReloadFailed(str(reason))
         if is_out_of_descriptors(reason):
             return ReloadFailed("no file descriptors are left: try again later", is_ours=True)
         self.log.failure("a reload failed by an internal error")
