@@ -16,7 +16,7 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
-from fakedev.app.ports import Ports, Reloadable, Remedies
+from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
@@ -24,6 +24,7 @@ from fakedev.app.runner import Application, run_application
 from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
+from fakedev.app.web_config import WebConfigs
 from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
@@ -166,13 +167,13 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
         figures, queue_history, tester, scenario,
     )  # fmt: skip
-    web = make_web(configuration, program, fair_share, reactor, remedies)
-    web.finish(configuration)
+    web_configs = WebConfigs(configuration, reactor, lambda: web.refresh(reloader.configuration))
+    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
-    parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
+    parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
 
     # All services, in the order in which they start.
@@ -194,6 +195,7 @@ def make_application(
             ReportFiles(tester, configuration.reports) if tester else None,
             HangupService(reactor, reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
+            web_configs,
             stalls,
             cluster.follower if cluster else None,
             nvml,
