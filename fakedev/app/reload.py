@@ -18,6 +18,7 @@ from fakedev.config.schema.files import DEMO_FILE
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors
 from fakedev.net.system.listening import CannotListen, Listeners
+from fakedev.net.system.notify import SystemdNotifier
 from fakedev.net.system.threads import call_in_thread
 from fakedev.net.web.own_metrics import ReloadStatistics
 from fakedev.net.web.probes import ReloadFailed
@@ -56,6 +57,7 @@ class Reloader:
         self._is_running = False
         #: The calls that wait for the next reload, which is one for all of them; and whether a signal made the call.
         self._waiting: dict[Deferred[dict[str, Any]], bool] = {}
+        self._notifier: SystemdNotifier | None = None
         self._pending: tuple[Configuration, RecordHead] | None = None
         self._done: Deferred[None] | None = None
         self._once_more = False
@@ -66,14 +68,17 @@ class Reloader:
         applied: Callable[[Configuration], None],
         announce: Callable[[], None],
         speed: Callable[[], float],
+        notifier: SystemdNotifier | None = None,
     ) -> None:
         """Connect the reloader with the parts of the program.
 
         :param applied: called when the fleet has the new configuration, before the parts apply it.
         :param announce: called after that.
         :param speed: returns the present speed of the clock.
+        :param notifier: tells systemd of reloads.
         """
         self._parts, self._applied, self._announce, self._speed = parts, applied, announce, speed
+        self._notifier = notifier
 
     def files(self) -> list[str]:
         """The files that the configuration was read from, its own first."""
@@ -148,6 +153,8 @@ class Reloader:
             self.again()
 
     async def _counted(self) -> dict[str, Any]:
+        if self._notifier is not None:
+            self._notifier.reloading()
         try:
             outcome = await self._reload()
         except ReloadFailed as failure:
@@ -156,6 +163,9 @@ class Reloader:
             for line in str(failure).splitlines():
                 self.log.error("the configuration stays as it is: {line}", line=line, log_unlimited=True)
             raise
+        finally:
+            if self._notifier is not None:
+                self._notifier.reloaded()
         self.statistics.successful = True
         self.statistics.succeeded_at = self._reactor.seconds()
         self.statistics.good += 1

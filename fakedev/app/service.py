@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
+from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import StallWatch
 from fakedev.net.system.timing import no_op
@@ -122,8 +124,7 @@ def make_application(
         return {name: file.problem for name, file in files.items() if file is not None}
 
     pages = Pages(fleet, configuration.identities, reactor)
-    history = History(fleet.state)
-    listeners = Listeners()
+    history, listeners = History(fleet.state), Listeners()
     reloader = Reloader(run, configuration, fleet, listeners, reactor)
     scenario = live_scenario(run, fleet, reloader, lambda speed: ticker.set_speed(speed))  # noqa: PLW0108 - it comes
 
@@ -174,7 +175,8 @@ def make_application(
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
-    reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
+    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed, notifier)
 
     # All services, in the order in which they start.
     of_others = (queues and queues.ports, workloads.services, cluster and cluster.ports.services, nvml and nvml.ports)
@@ -201,12 +203,18 @@ def make_application(
             nvml,
             _hpc_jobs(configuration, hub, reactor),
             announcement,
+            notifier,
         ],
         recorder=recorder,
         observer=observer,
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
     )
+
+
+def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
+    """The service in a line."""
+    return f"{fleet.roster.summary}, tick {fleet.state.tick}, {scrapes.total} scrapes"
 
 
 def _hpc_jobs(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> HpcJobFolder | None:
