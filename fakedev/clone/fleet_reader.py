@@ -17,7 +17,7 @@ from fakedev.exposition.identity import UNITS, FamilySpec, Identity, LabelSpec, 
 #: Levels of rows that are of a device or of an instance.
 _OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "whole", "tiled", "single"))
 #: Facts that tell devices of a node apart, the surest first.
-_TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
+TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
 #: Facts of an instance; its UUID is computed and cannot be given.
 _OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part_uuid"))
 #: Facts of whoever has the device, beside pod, namespace and container.
@@ -102,7 +102,7 @@ class FleetReader:
 
     def _device(self, node: str, facts: Mapping[str, str]) -> _DeviceSoFar | None:
         """The device that some facts tell; None where they tell none."""
-        telling = [(name, facts[name]) for name in _TELLING if facts.get(name)]
+        telling = [(name, facts[name]) for name in TELLING if facts.get(name)]
         if not telling:
             return None
         for name, text in telling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from fakedev.clone.fleet_reader import KEPT_NUMBER
+from fakedev.clone.fleet_reader import KEPT_NUMBER, TELLING
 from fakedev.clone.label_facts import facts_of, unescaped
 from fakedev.clone.numbers import format_of
 from fakedev.exposition.captured import CapturedFamily, Sample
@@ -15,13 +15,12 @@ from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberF
 KINDS: Final = ("gauge", "counter", "untyped")
 #: Rows of such a family with different labels of their own, at most.
 _MOST_ROWS: Final = 200
-_TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
 
 
 def is_of_devices(family: CapturedFamily, identity: Identity) -> bool:
     """Whether all lines of a family name a device by the identity's labels."""
     return all(
-        any(name in _TELLING for name in facts_of(dict(sample.labels), identity.labels)) for sample in family.samples
+        any(name in TELLING for name in facts_of(dict(sample.labels), identity.labels)) for sample in family.samples
     )
 
 

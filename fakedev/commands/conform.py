@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from fakedev.commands.conform_report import Report as ScoreReport
 from fakedev.commands.conform_report import Scored
 from fakedev.commands.conform_scores import scored
 from fakedev.commands.console import Progress, write_text
-from fakedev.commands.parser import Parser
+from fakedev.commands.parser import Parser, percentage
 from fakedev.config.catalog import Catalog
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Report
@@ -62,22 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="TYPE", help="device of the page; else that of the capture, or the nearest")
     parser.add_argument("--page", metavar="FILE", help="compare this page instead of an identity's")
     parser.add_argument("--fragment", action="store_true", help="the capture is only part of a page")
-    parser.add_argument("--min", dest="least", type=_percent, metavar="PERCENT", help="exit with 3 below this score")
+    parser.add_argument("--min", dest="least", type=percentage, metavar="PERCENT", help="exit with 3 below this score")
     parser.add_argument(
         "--report", type=_report_path, metavar="FILE", action="append", default=[],
         help="write the result to a file, by its name HTML or JSON; may be given more than once",
     )  # fmt: skip
     return parser
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
-    return value
 
 
 def _report_path(text: str) -> str:

@@ -34,7 +34,7 @@ from fakedev.commands.conform_scores import scored
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity, recognized_device
 from fakedev.config.identities.counters import FieldTable
-from fakedev.config.schema.files import Files
+from fakedev.config.schema.files import MAX_BYTES, Files
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.captured import CapturedPage
 from fakedev.exposition.conformity import Conformity
@@ -124,7 +124,7 @@ class Cloning:
         """The clone of some pages.
 
         :raises ConfigurationError: when the named identity or device cannot be used.
-        :raises ValueError: when the pages have no devices, or two exporters the same node.
+        :raises ValueError: when the pages have no devices, two exporters the same node, or the fleet is too large.
         """
         if self._wanted.is_anonymous:
             groups = anonymous_groups(groups)
@@ -143,6 +143,11 @@ class Cloning:
             text, made = self._texts(exporters, corrections)
             trial = self._rendered(text, made)
             self._show(0.5 + 0.2 * step)
+        if len(text.encode()) > MAX_BYTES:
+            raise ValueError(
+                f"the configuration is larger than the {MAX_BYTES // 2**20} MiB that one may have: clone parts of the "
+                "fleet apart"
+            )
         scores, remarks = [], []
         for exporter in exporters:
             page = exporter.group.joined()

@@ -13,7 +13,7 @@ from fakedev.clone.source_pages import SourcePage, grouped
 from fakedev.commands.clone.cloning import Clone, Cloning, Wanted
 from fakedev.commands.clone.prometheus import PrometheusSource, read_prometheus
 from fakedev.commands.console import Progress, write_text
-from fakedev.commands.parser import Parser
+from fakedev.commands.parser import Parser, percentage
 from fakedev.exposition.captured import read_page
 from fakedev.spec.os_errors import plain_reason
 
@@ -77,18 +77,8 @@ def _parser() -> Parser:
         help="where an identity of its own goes if the pages need one, in the configuration's folder; default "
         f"{_IDENTITY_FILE}, or OUTPUT-identity.yaml",
     )  # fmt: skip
-    parser.add_argument("--min", dest="least", type=_percent, metavar="PERCENT", help="exit with 3 below this score")
+    parser.add_argument("--min", dest="least", type=percentage, metavar="PERCENT", help="exit with 3 below this score")
     return parser
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
-    return value
 
 
 def _identity_name(options: argparse.Namespace) -> str:

@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 
 from fakedev.clone.source_pages import SourcePage
 from fakedev.exposition.captured import CapturedFamily, CapturedPage, Sample
+from fakedev.exposition.labels import escaped
 
 _TIMEOUT_SECONDS: Final = 60
 #: An answer that is larger is refused: series of 50,000 devices are about this large.
@@ -105,11 +106,7 @@ def _own_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The labels of the exporter, in the order of their names, escaped as on a page."""
     own = {name: value for name, value in labels.items() if name not in _OF_TARGETS and name[:9] != _EXPORTED}
     own |= {name.removeprefix(_EXPORTED): value for name, value in labels.items() if name.startswith(_EXPORTED)}
-    return tuple((name, _escaped(value)) for name, value in sorted(own.items()))
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return tuple((name, escaped(value)) for name, value in sorted(own.items()))
 
 
 def _asked(url: str, what: str, query: Mapping[str, str]) -> Any:
