@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 from fakedev.clone.source_pages import SourcePage
 from fakedev.exposition.captured import CapturedFamily, CapturedPage, Sample
 from fakedev.exposition.labels import escaped
+from fakedev.spec.os_errors import plain_reason
 
 _TIMEOUT_SECONDS: Final = 60
 #: An answer that is larger is refused: series of 50,000 devices are about this large.
@@ -125,7 +126,9 @@ def _asked(url: str, what: str, query: Mapping[str, str]) -> Any:
             raise ValueError(f"{url}: {words}") from None
         raise ConnectionError(f"{address}: {error.code} {error.reason}") from None
     except (URLError, http.client.HTTPException, OSError) as error:
-        raise ConnectionError(f"{address}: {getattr(error, 'reason', None) or error}") from None
+        reason = getattr(error, "reason", None) or error
+        words = plain_reason(reason) if isinstance(reason, OSError) and reason.errno else str(reason)
+        raise ConnectionError(f"{address}: {words}") from None
     if len(body) > _MOST_BYTES:
         raise ConnectionError(f"{address}: the answer is larger than {_MOST_BYTES} bytes: narrow --match")
     try:
