@@ -55,6 +55,7 @@ SUBCOMMANDS: Final = {
         "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --for RULES: those that alert rules find"),
     },
     "Tools": {
+        "prometheus": ("fakedev.commands.prometheus:prometheus", "print a configuration of Prometheus that scrapes it"),
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),

@@ -42,6 +42,8 @@ ELSEWHERE: Final = {
     "promtool test rules hour": "the same",
     ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",
+    "fakedev serve --config my.yaml --web-config-file": "tests/real/test_web_config.py starts one",
+    ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",
     "docker ": "it needs Docker, and builds an image from the network",
