@@ -49,7 +49,7 @@ def build(arguments: Sequence[str]) -> int:
 
 
 def environment_lines(arguments: Sequence[str]) -> int:
-    """Print the environment; the exit code."""
+    """Print the environment; the exit code: 1 without the library, which nvidia-smi does not need."""
     parser = Parser(
         "fakedev nvml env",
         description='Prints lines for eval "$(fakedev nvml env)" in a shell; compiles the library if need be.',
@@ -63,11 +63,16 @@ def environment_lines(arguments: Sequence[str]) -> int:
         remark = _remark(nodes_of(path), node)
     except Unreadable as reason:
         remark = f"{reason}; until then programs find no driver"
-    for line in export_lines(built_library(), path, node, os.environ, built_command().parent):
+    command = built_command()
+    try:
+        library, problem = built_library(), ""
+    except CannotBuild as reason:
+        library, problem = None, f"nvidia-smi works, other programs do not see the boards: {reason}"
+    for line in export_lines(library, path, node, os.environ, command.parent):
         print(line)
-    if remark:
-        print(f"fakedev nvml: {remark}", file=sys.stderr)
-    return 0
+    for text in filter(None, (problem, remark)):
+        print(f"fakedev nvml: {text}", file=sys.stderr)
+    return 1 if problem else 0
 
 
 def _remark(nodes: Sequence[str], node: str) -> str:
