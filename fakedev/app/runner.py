@@ -11,11 +11,11 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
 
 from fakedev.app.early_signals import EarlySignals
-from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
+from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.config.configuration import Logging

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from fakedev.exposition.nvml.image import SlotImage
-from fakedev.net.nvml.map_file import MapFile
 from fakedev.nvml.build import OPTIONS, sources
+from fakedev.nvml.map_file import MapFile
 from fakedev.spec.nvml_layout import BOARD, DEAD_SECONDS, HEAD, head_of
 from tests.support.application import application
 from tests.support.nvml import boards

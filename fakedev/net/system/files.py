@@ -12,26 +12,12 @@ from typing import Final
 
 from twisted.logger import Logger
 
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite
 
 #: Read and write for the owner alone: the file may contain tokens, or names of pods.
 PRIVATE: Final = 0o600
 #: How many bytes are searched at a time for the last end of a line.
 _BLOCK_BYTES: Final = 65536
-_PLAIN_REASONS: Final = {
-    errno.ELOOP: "it is a symbolic link: name the file itself",
-    errno.ENXIO: "it is not a regular file",
-    errno.EWOULDBLOCK: "another process writes it: stop that one, or give another name",
-}
-
-
-class CannotWrite(Exception):
-    """A file cannot be written; the text names the file, the reason and, where there is one, the remedy."""
-
-    def __init__(self, path: str, reason: OSError | str) -> None:
-        if isinstance(reason, OSError):
-            reason = plain_reason(reason, _PLAIN_REASONS)
-        super().__init__(f"{path}: {reason}")
 
 
 class LineFile:

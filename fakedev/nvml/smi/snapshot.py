@@ -13,7 +13,8 @@ from fakedev.nvml.environment import default_file
 from fakedev.nvml.smi.failures import no_driver
 from fakedev.spec import environment
 from fakedev.spec import nvml_layout as layout
-from fakedev.spec.nvml_layout import ABSENT, HEAD, NUMBER_BYTES, SLOT, Counts, Record, head_of
+from fakedev.spec.binary_records import NUMBER_BYTES, Record
+from fakedev.spec.nvml_layout import ABSENT, HEAD, SLOT, Counts, head_of
 
 #: So often the slot is read again when the service has written it in between, or has made a new file.
 _TRIES: Final = 100
