@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,25 @@ _LINKED: Final = ("-shared", f"-Wl,-soname,{SONAME}", "-Wl,-z,defs")
 #: More of what a compiler says is of no use to who did not write the source.
 _MAX_LINES: Final = 20
 _BUILD_SECONDS: Final = 120
+#: The modules that the command needs.
+_PORTABLE: Final = ("spec/*.py", "nvml/*.py", "nvml/smi/*.py")
+_STARTER: Final = """\
+#!/bin/sh
+# The simulated nvidia-smi of fakedev: an archive of Python, which follows.
+if ! command -v python3 > /dev/null; then
+    echo "fakedev: the simulated nvidia-smi needs Python 3.11 or newer in this container, as python3" >&2
+    exit 255
+fi
+exec python3 -IS "$0" "$@"
+"""
+_MAIN: Final = """\
+import sys
+if sys.version_info < (3, 11):
+    sys.stderr.write("fakedev: the simulated nvidia-smi needs Python 3.11 or newer in this container\\n")
+    sys.exit(255)
+from fakedev.nvml.smi.main import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 class CannotBuild(Exception):
@@ -147,3 +168,17 @@ def built_command() -> Path:
     except OSError as reason:
         raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
     return target
+
+
+def portable_command() -> bytes:
+    """The command nvidia-smi as one file with all that it needs, for containers that have Python 3.11 or newer."""
+    package = Path(__file__).parents[1]
+    archive = BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in (package / "__init__.py", *(each for folder in _PORTABLE for each in package.glob(folder))):
+            # Dates would make another file of the same content.
+            name = zipfile.ZipInfo(f"fakedev/{path.relative_to(package).as_posix()}")
+            file.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        file.writestr(zipfile.ZipInfo("__main__.py"), _MAIN, zipfile.ZIP_DEFLATED)
+    # Python reads an archive from its end: what is before it is the shell's.
+    return _STARTER.encode() + archive.getvalue()
