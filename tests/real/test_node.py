@@ -401,7 +401,7 @@ async def test_tools_in_a_container(node: Node, tmp_path: Path) -> None:
         with_cache = clean_environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
         program = node.start("--nvml-folder", str(folder), environment=with_cache)
         await node.until_allocatable(4)
-        await eventually(lambda: (folder / "nvml.map").exists(), "the file")
+        await eventually((folder / "nvml.map").exists, "the file")
         mounts = await deferToThread(node.kubelet.mounts, GPU, ["GPU-1"])
         (environment,) = await deferToThread(node.kubelet.allocate, GPU, ["GPU-1"])
         inside, outside = "/run/fakedev-nvml", mounts["/run/fakedev-nvml"]
