@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fakedev.nvml.build import COMMAND, SONAME, CannotBuild, built_library, portable_command
+from fakedev.nvml.files import replace_file
 from fakedev.spec import environment
 from fakedev.spec.nvml_layout import FILE_NAME
 from fakedev.spec.os_errors import CannotWrite
@@ -69,17 +69,18 @@ class NvmlFolder:
         mounts = [Mount(_INSIDE, path)]
         try:
             os.makedirs(path, mode=0o755, exist_ok=True)
-            _replace(Path(path, COMMAND), portable_command())
+            replace_file(Path(path, COMMAND), portable_command(), 0o755)
             mounts.append(Mount(_COMMAND_PLACE, os.path.join(path, COMMAND)))
             try:
-                _replace(Path(path, SONAME), built_library().read_bytes())
+                replace_file(Path(path, SONAME), built_library().read_bytes(), 0o755)
                 mounts += [Mount(f"{each}/{SONAME}", os.path.join(path, SONAME)) for each in _LIBRARY_FOLDERS]
             except CannotBuild as reason:
                 _log.warning("containers get nvidia-smi, but not the NVML library: %s", reason)
             self.provision = Provision({**names, environment.NVML_FILE: f"{_INSIDE}/{FILE_NAME}"}, tuple(mounts))
             if cdi_folder:
                 self._cdi_path = os.path.join(cdi_folder, _CDI_FILE)
-                _replace(Path(self._cdi_path), json.dumps(cdi_specification(self.provision), indent=1).encode(), 0o644)
+                content = json.dumps(cdi_specification(self.provision), indent=1).encode()
+                replace_file(Path(self._cdi_path), content, 0o644)
                 self.provision = self.provision._replace(cdi_device=f"{_CDI_KIND}={_CDI_DEVICE}")
         except OSError as reason:
             raise CannotWrite(str(reason.filename or path), reason) from None
@@ -105,17 +106,3 @@ def cdi_specification(provision: Provision) -> dict[str, object]:
     }
     devices = [{"name": _CDI_DEVICE, "containerEdits": edits}]
     return {"cdiVersion": _CDI_VERSION, "kind": _CDI_KIND, "devices": devices}
-
-
-def _replace(target: Path, content: bytes, mode: int = 0o755) -> None:
-    """Write a file in one step; containers that have the old one keep it."""
-    descriptor, unfinished = tempfile.mkstemp(prefix=".", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), mode)
-        os.replace(unfinished, target)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise

@@ -16,8 +16,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from fakedev.nvml.files import replace_file
 from fakedev.nvml.header import defined_functions, layout_header, stubs, version_script
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 
 #: The name by which programs load the library.
 SONAME: Final = "libnvidia-ml.so.1"
@@ -160,13 +161,11 @@ def built_command() -> Path:
     try:
         if not target.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".command-", dir=target.parent) as folder:
-                unfinished = Path(folder, COMMAND)
-                unfinished.write_text(content, encoding="utf-8")
-                unfinished.chmod(0o755)
-                os.replace(unfinished, target)
+            replace_file(target, content.encode(), 0o755)
     except OSError as reason:
         raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
+    except CannotWrite as reason:
+        raise CannotBuild(str(reason)) from None
     return target
 
 
