@@ -70,11 +70,9 @@ def test_values(app: MemoryApplication, mock: Mock) -> None:
 
 def test_a_lost_board_comes_back(app: MemoryApplication, mock: Mock) -> None:
     """The failure is there as long as the fault, with its code."""
-    peer = app.connect()
-    peer.say("fault xid code=31 devices=dgx-0/2")
-    peer.say("fault lost devices=dgx-0/2 duration=5s")
+    app.connect().say("fault lost devices=dgx-0/2 duration=5s")
     app.tick(2)
-    assert mock.device(2)["failure"] == {"mode": "lost", "xid": {"code": 31}}
+    assert mock.device(2)["failure"] == {"mode": "lost", "xid": {"code": 79}}
     app.tick(10)
     assert mock.device(2)["failure"] is None
 

@@ -6,12 +6,13 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from twisted.logger import Logger
 
+from fakedev.nvml.files import replace_file as replace_bytes
 from fakedev.spec.os_errors import CannotWrite
 
 #: Read and write for the owner alone: the file may contain tokens, or names of pods.
@@ -118,16 +119,4 @@ def replace_file(path: str, text: str, mode: int = PRIVATE) -> None:
 
     :raises CannotWrite: and the old file stays.
     """
-    unfinished = ""
-    try:
-        folder, name = os.path.split(path)
-        descriptor, unfinished = tempfile.mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, mode)
-            file.write(text)
-        os.replace(unfinished, path)
-    except OSError as reason:
-        if unfinished:
-            with suppress(OSError):
-                os.unlink(unfinished)
-        raise CannotWrite(path, reason) from None
+    replace_bytes(Path(path), text.encode("utf-8"), mode)
