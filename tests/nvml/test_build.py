@@ -19,7 +19,7 @@ from tests.support.nvml import boards, compiled
 from tests.support.paths import ROOT
 
 #: Our structures, and those of NVIDIA's bindings.
-_STRUCTURES = {
+STRUCTURES = {
     "utilization_t": "c_nvmlUtilization_t", "memory_t": "c_nvmlMemory_t", "memory_v2_t": "c_nvmlMemory_v2_t",
     "pci_info_t": "nvmlPciInfo_t", "process_v2_t": "c_nvmlProcessInfo_v2_t",
     "process_detail_t": "c_nvmlProcessDetail_v1_t", "process_details_t": "c_nvmlProcessDetailList_v1_t",
@@ -40,13 +40,13 @@ def test_sizes_of_structures(tmp_path: Path) -> None:
     """They are those of NVIDIA's bindings."""
     pynvml = pytest.importorskip("pynvml")
     compiled("plain")
-    lines = [f'printf("{ours} %zu\\n", sizeof({ours}));' for ours in _STRUCTURES]
+    lines = [f'printf("{ours} %zu\\n", sizeof({ours}));' for ours in STRUCTURES]
     text = '#include <stdio.h>\n#include "nvml.h"\nint main(void) { ' + " ".join(lines) + " }\n"
     (tmp_path / "nvml.h").write_text(sources()["nvml.h"])
     (tmp_path / "sizes.c").write_text(text)
     subprocess.run(["cc", "-std=c11", "sizes.c", "-o", "sizes"], cwd=tmp_path, check=True)
     sizes = dict(line.split() for line in subprocess.check_output([tmp_path / "sizes"], text=True).splitlines())
-    theirs = {ours: str(ctypes.sizeof(getattr(pynvml, name))) for ours, name in _STRUCTURES.items()}
+    theirs = {ours: str(ctypes.sizeof(getattr(pynvml, name))) for ours, name in STRUCTURES.items()}
     assert sizes == theirs
 
 
