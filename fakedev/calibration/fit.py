@@ -27,7 +27,7 @@ _DIGITS: Final = 5
 #: Singular values of a Jacobian below this share of the largest count as 0.
 _SINGULAR: Final = 1e-9
 #: The share of samples that counts for the noise: the others are changes of the load.
-_MOST_OF_NOISE: Final = 0.9
+_MOST_OF_NOISE: Final = 0.95
 #: The largest noise that is taken from a run.
 _LARGEST_NOISE: Final = 0.5
 
@@ -100,10 +100,10 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
     fitted.read_noise()
     for name in (HEAT, MEMORY_HEAT):
         fitted.fit_heat(name)
-    changed = board
-    findings = []
+    changed, findings = board, []
+    absent = () if MEMORY_HEAT in board.ranges else OF_HEAT[MEMORY_HEAT]
     for each in EVERY:
-        if each.end and each.name not in board.ranges:
+        if each in absent:
             continue
         value, uncertainty = fitted.values.get(each, (None, None))
         if value is not None:
@@ -161,7 +161,7 @@ class _Fitted:
     def read_noise(self) -> None:
         """The largest fluctuation of the power, from the differences that the fit leaves in quiet samples.
 
-        The fluctuation is uniform: nine tenths of it are within nine tenths of the largest.
+        The fluctuation is uniform: 19 of 20 samples are within 19/20 of the largest.
         """
         left = evidence.noise_left_open(self.board, self.run)
         self.left |= left
