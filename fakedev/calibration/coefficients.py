@@ -1,9 +1,9 @@
-"""The coefficients of a device type that a run can tell, declared once: their places in the type, and what they need."""
+"""The coefficients of a device type that a run can tell: their places in the type, and what a run must contain."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from fakedev.calibration.runs import CLOCK, HEAT, MEMORY_HEAT, POWER
 from fakedev.spec.device_types import DeviceType, Dynamics
@@ -43,7 +43,8 @@ class Coefficient:
         if self.end:
             changed = replace(board.ranges[self.name], **{self.end: value})
             return replace(board, ranges={**board.ranges, self.name: changed})
-        return replace(board, dynamics=replace(dynamics_of(board), **{self.name: value}))
+        changed_dynamics: dict[str, Any] = {self.name: value}
+        return replace(board, dynamics=replace(dynamics_of(board), **changed_dynamics))
 
 
 def dynamics_of(board: DeviceType) -> Dynamics:
@@ -67,14 +68,14 @@ CLOCKED_SHARE: Final = Coefficient(
     "clocked_power_share", "", "a minute without work in which a process holds a context, and the clock stays high"
 )
 EXPONENT: Final = Coefficient(
-    "clock_power_exponent", "", "compute work with the clock locked, or held by a power limit, below 90 % of the highest"
+    "clock_power_exponent", "", "compute work at a clock, locked or held by a power limit, below 90 % of the highest"
 )
 MATRIX_CLOCK: Final = Coefficient("matrix_clock_mhz", "MHz", "a large matrix product (work: tensor) at the power limit")
 MEMORY_WATTS: Final = Coefficient("memory_bound_watts", "W", "work that the memory's bandwidth limits (work: memory)")
 IDLE_HEAT: Final = Coefficient(HEAT, "C", "load and rest, each for two minutes: the temperature must change", "low")
 FULL_HEAT: Final = replace(IDLE_HEAT, end="high")
 THERMAL_SECONDS: Final = Coefficient(
-    "thermal_seconds", "s", "the first minutes of load or of cooling, with samples closer than a quarter of the constant"
+    "thermal_seconds", "s", "the first minutes of load or cooling, with samples closer than a quarter of the constant"
 )
 MEMORY_IDLE_HEAT: Final = replace(
     IDLE_HEAT, name=MEMORY_HEAT, needs="a column with the memory's temperature, and load and rest"

@@ -11,7 +11,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fakedev.calibration.runs import (
-    CLOCK, HEAT, KINDS, LIMIT, MEMORY_HEAT, OPTIONAL, POWER, REQUIRED, USAGE, Run, RunError, Sample, run_of,
+    CLOCK,
+    HEAT,
+    KINDS,
+    LIMIT,
+    MEMORY_HEAT,
+    OPTIONAL,
+    POWER,
+    REQUIRED,
+    USAGE,
+    Run,
+    RunError,
+    Sample,
+    run_of,
 )  # fmt: skip
 from fakedev.spec.errors import printable
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -9,6 +10,7 @@ import yaml
 from fakedev.calibration.fit import Calibration
 from fakedev.calibration.report import difference_lines
 from fakedev.spec.device_types import DeviceType
+from fakedev.spec.quantities import quantity_in_file
 
 #: Wide enough that no value is broken over two lines.
 _WIDTH = 1000
@@ -24,7 +26,10 @@ def device_yaml(base: str, name: str, calibration: Calibration, source: str) -> 
     tree: dict[str, Any] = yaml.safe_load(base)
     tree["name"] = name
     tree.pop("aliases", None)
-    run, sources = calibration.run, tree.setdefault("sources", {})
+    run, sources = calibration.run, tree.get("sources")
+    if not isinstance(sources, dict):
+        sources = {} if sources is None else {"before": sources}
+    tree["sources"] = sources
     fitted = f"fitted to {source}: {len(run.seconds)} samples in {run.seconds[-1]:g} s"
     for finding in calibration.findings:
         coefficient, value = finding.coefficient, finding.value
@@ -33,7 +38,7 @@ def device_yaml(base: str, name: str, calibration: Calibration, source: str) -> 
         error = "" if finding.uncertainty is None else f", standard error {finding.uncertainty:.1%}"
         if coefficient.end:
             index = ("low", "high").index(coefficient.end)
-            tree["ranges"][coefficient.name][index] = value
+            tree["ranges"][_written(coefficient.name, tree["ranges"])][index] = value
             sources[coefficient.name] = fitted
         else:
             tree["dynamics"][coefficient.title] = value
@@ -47,10 +52,16 @@ def device_yaml(base: str, name: str, calibration: Calibration, source: str) -> 
     return "\n".join(head) + "\n" + text, notes
 
 
+def _written(quantity: str, ranges: Iterable[str]) -> str:
+    """How a file writes the name of a quantity."""
+    return next(name for name in ranges if quantity_in_file(name) == quantity)
+
+
 def _made_consistent(tree: dict[str, Any], board: DeviceType) -> tuple[str, ...]:
     """Change what the catalog has and what cannot be with the fitted values; what was changed, in words."""
     notes = []
-    ranges, dynamics = tree["ranges"], tree["dynamics"]
+    ranges = {quantity_in_file(name): pair for name, pair in tree["ranges"].items()}
+    dynamics = tree["dynamics"]
     lows = [ranges[each][0] for each in ("temperature_celsius", "memory_temperature_celsius") if each in ranges]
     inlet = dynamics.get("inlet-celsius")
     if inlet is not None and inlet > min(lows):
@@ -61,6 +72,6 @@ def _made_consistent(tree: dict[str, Any], board: DeviceType) -> tuple[str, ...]
         power = ranges["power_watts"]
         changed = [min(part, whole) for part, whole in zip(memory, power, strict=True)]
         if changed != memory:
-            ranges["memory_power_watts"] = changed
+            tree["ranges"][_written("memory_power_watts", tree["ranges"])] = changed
             notes.append(f"memory_power_watts of {board.name} is over the power of the board: it is {changed} now")
     return tuple(notes)

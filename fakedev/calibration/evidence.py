@@ -7,10 +7,21 @@ from typing import Final
 import numpy as np
 
 from fakedev.calibration.coefficients import (
-    CLOCKED_SHARE, EXPONENT, FULL_POWER, HIGH_CLOCK, IDLE_CLOCK, IDLE_POWER, MATRIX_CLOCK, MEMORY_WATTS, NOISE, OF_HEAT,
-    POWER_LIMIT, Coefficient, dynamics_of,
+    CLOCKED_SHARE,
+    EXPONENT,
+    FULL_POWER,
+    HIGH_CLOCK,
+    IDLE_CLOCK,
+    IDLE_POWER,
+    MATRIX_CLOCK,
+    MEMORY_WATTS,
+    NOISE,
+    OF_HEAT,
+    POWER_LIMIT,
+    Coefficient,
+    dynamics_of,
 )  # fmt: skip
-from fakedev.calibration.model import is_limited, is_slowed, loads_of, works
+from fakedev.calibration.model import AT_LIMIT, is_limited, is_slowed, limit_at, loads_of, works
 from fakedev.calibration.runs import CLOCK, LIMIT, POWER, USAGE, Run
 from fakedev.sim.entities.state import Mask
 from fakedev.spec.device_types import DeviceType
@@ -34,7 +45,8 @@ _PLATEAU: Final = 0.03
 def idles(run: Run) -> Mask:
     """Samples without work, at a clock far below the highest of the run."""
     clock = run.numbers[CLOCK]
-    return ~works(run) & (clock < _LOW * clock.max())
+    found: Mask = ~works(run) & (clock < _LOW * clock.max())
+    return found
 
 
 def plateau(run: Run) -> Mask:
@@ -44,7 +56,8 @@ def plateau(run: Run) -> Mask:
     if not busy.any():
         return busy
     top = float(np.quantile(watts[busy], 0.95))
-    return busy & (clock < (1.0 - _PLATEAU) * clock.max()) & (np.abs(watts - top) <= _PLATEAU * top)
+    found: Mask = busy & (clock < (1.0 - _PLATEAU) * clock.max()) & (np.abs(watts - top) <= _PLATEAU * top)
+    return found
 
 
 def is_quiet(board: DeviceType, run: Run) -> Mask:
@@ -57,14 +70,20 @@ def is_quiet(board: DeviceType, run: Run) -> Mask:
     return quiet & ~is_limited(board, run)
 
 
-def clocks_left_open(run: Run) -> dict[Coefficient, str]:
-    """Which of the clocks and of the limit the run does not show, and why."""
+def clocks_left_open(board: DeviceType, run: Run) -> dict[Coefficient, str]:
+    """Which of the clocks and of the limit the run does not show, and why.
+
+    :param board: the catalog's type.
+    """
     left: dict[Coefficient, str] = {}
     if np.count_nonzero(idles(run)) < _ENOUGH:
         left[IDLE_CLOCK] = "the board was never idle"
     held, clock = plateau(run), run.numbers[CLOCK]
-    if np.count_nonzero((clock >= (1.0 - _PLATEAU) * clock.max()) & ~held) < _ENOUGH or clock.max() <= 0:
-        left[HIGH_CLOCK] = "the highest clock was hardly there"
+    is_free = ~held & ~(works(run) & (run.numbers[POWER] >= AT_LIMIT * limit_at(board, run)))
+    if np.count_nonzero((clock >= (1.0 - _PLATEAU) * clock.max()) & is_free) < _ENOUGH:
+        left[HIGH_CLOCK] = "the clock was hardly ever at its highest below the power limit"
+    elif clock.max() * _LOW <= board.ranges[CLOCK].low:
+        left[HIGH_CLOCK] = "the clock never rose"
     if LIMIT not in run.numbers and np.count_nonzero(held) < _ENOUGH:
         left[POWER_LIMIT] = "nothing ran at the power limit, and no column shows it"
     return left

@@ -10,11 +10,23 @@ import numpy as np
 
 from fakedev.calibration import evidence
 from fakedev.calibration.coefficients import (
-    CLOCKED_SHARE, EVERY, EXPONENT, FULL_POWER, HIGH_CLOCK, IDLE_CLOCK, IDLE_POWER, MATRIX_CLOCK, MEMORY_WATTS, NOISE,
-    OF_HEAT, OF_POWER, POWER_LIMIT, Coefficient, dynamics_of,
+    CLOCKED_SHARE,
+    EVERY,
+    EXPONENT,
+    FULL_POWER,
+    HIGH_CLOCK,
+    IDLE_CLOCK,
+    IDLE_POWER,
+    MATRIX_CLOCK,
+    MEMORY_WATTS,
+    NOISE,
+    OF_HEAT,
+    OF_POWER,
+    POWER_LIMIT,
+    Coefficient,
 )  # fmt: skip
 from fakedev.calibration.model import power_watts, quiet, simulated, temperature_celsius, warming_watts
-from fakedev.calibration.runs import CLOCK, HEAT, LIMIT, MEMORY_HEAT, POWER, Run
+from fakedev.calibration.runs import CLOCK, HEAT, LIMIT, MEMORY_HEAT, POWER, Run, RunError
 from fakedev.sim.entities.randomness import Floats
 from fakedev.spec.device_types import DeviceType
 
@@ -28,6 +40,8 @@ _DIGITS: Final = 5
 _SINGULAR: Final = 1e-9
 #: The share of samples that counts for the noise: the others are changes of the load.
 _MOST_OF_NOISE: Final = 0.95
+#: Evaluations after which a fit ends; three to ten are usual.
+_MOST_STEPS: Final = 60
 #: The largest noise that is taken from a run.
 _LARGEST_NOISE: Final = 0.5
 
@@ -92,6 +106,7 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
 
     :param board: the catalog's type.
     :raises ValueError: when the type has no dynamics.
+    :raises RunError: when the run is not that of such a board.
     :raises ImportError: when SciPy is not installed.
     """
     fitted = _Fitted(quiet(board), run)
@@ -132,7 +147,7 @@ class _Fitted:
 
     def read_clocks(self) -> None:
         """The ends of the clock and the power limit, where samples show them."""
-        numbers, left = self.run.numbers, evidence.clocks_left_open(self.run)
+        numbers, left = self.run.numbers, evidence.clocks_left_open(self.board, self.run)
         self.left |= left
         if HIGH_CLOCK not in left:
             self._take(HIGH_CLOCK, float(numbers[CLOCK].max()))
@@ -141,6 +156,12 @@ class _Fitted:
         if POWER_LIMIT not in left:
             held = numbers[POWER][evidence.plateau(self.run)]
             self._take(POWER_LIMIT, float(numbers[LIMIT].max() if LIMIT in numbers else np.median(held)))
+        clock = self.board.ranges[CLOCK]
+        if clock.low >= clock.high:
+            raise RunError(
+                f"the clock of the idle board is {clock.low:g} MHz and its highest {clock.high:g} MHz: is the run of "
+                "such a device? --device names its type"
+            )
 
     def fit_power(self) -> None:
         """The coefficients of the power."""
@@ -234,9 +255,10 @@ def _least_squares(residuals: Residuals, start: Floats, lows: Floats, highs: Flo
     """
     from scipy.optimize import least_squares  # noqa: PLC0415 - an extra, and slow to import
 
-    found = least_squares(
-        residuals, start, bounds=(lows, highs), loss="soft_l1", x_scale=np.maximum(np.abs(start), 1e-3), max_nfev=60
-    )
+    if not np.isfinite(residuals(start)).all():
+        raise RunError("the model has no numbers for this run: is it of such a device? --device names its type")
+    scale = np.maximum(np.abs(start), 1e-3)
+    found = least_squares(residuals, start, bounds=(lows, highs), loss="soft_l1", x_scale=scale, max_nfev=_MOST_STEPS)
     values = np.asarray(found.x, dtype=np.float64)
     _, sizes, directions = np.linalg.svd(np.asarray(found.jac) * np.maximum(np.abs(values), 1e-9), full_matrices=False)
     sizes = np.maximum(sizes, _SINGULAR * max(float(sizes.max()), _SINGULAR))

@@ -142,7 +142,8 @@ def simulated(board: DeviceType, run: Run) -> dict[str, Floats]:
         at = slice(place, place + 1)
         boards.set_conditions(Conditions(power_limit_watts=limits[at], highest_mhz=highest[at]))
         now = {kind: load[at] for kind, load in loads.items()}
-        after = boards.step(boards.work(now, now, {}, awake[at]), before, Moment(place, float(run.seconds[place])), seconds)
+        work = boards.work(now, now, {}, awake[at])
+        after = boards.step(work, before, Moment(place, float(run.seconds[place])), seconds)
         if before is None:
             after |= {name: run.numbers[name][:1] for name in (HEAT, MEMORY_HEAT) if name in names}
         for name, values in shown.items():

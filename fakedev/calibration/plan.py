@@ -63,7 +63,8 @@ def plan_text(name: str, highest_mhz: float, step_mhz: float) -> str:
             works.append(f"--work {begin}={phase.kind}")
             kind = phase.kind
         begin += phase.seconds
-    lines += ["", "Then:", "", f"    fakedev calibrate --device {name} --from run.csv {' '.join(works)} > my-board.yaml"]
+    command = f"fakedev calibrate --device {name} --from run.csv {' '.join(works)} > my-board.yaml"
+    lines += ["", "Then:", "", f"    {command}"]
     return "\n".join(lines) + "\n"
 
 

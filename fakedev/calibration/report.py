@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -48,7 +48,7 @@ def picture(calibration: Calibration, source: str) -> str:
         ]
         body.append(line_plot(f"{name} ({_UNITS[name]})", plotted))
     body += [f"<p>{escape(line)}</p>" for line in difference_lines(calibration)]
-    body.append(_html_table([row for row in rows(calibration)]))
+    body.append(_html_table(rows(calibration)))
     return page(f"{calibration.board.name}: calibrated", body)
 
 
@@ -68,7 +68,7 @@ def _text(value: float | None, unit: str) -> str:
     return "-" if value is None else f"{value:g} {unit}".strip()
 
 
-def _html_table(table: list[Mapping[str, str] | dict[str, str]]) -> str:
+def _html_table(table: Sequence[Mapping[str, str]]) -> str:
     head = "".join(f"<th>{escape(title)}</th>" for title in table[0])
     lines = ("".join(f"<td>{escape(text)}</td>" for text in row.values()) for row in table)
     return f"<table><tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

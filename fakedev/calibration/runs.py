@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -89,7 +89,7 @@ def run_of(samples: Sequence[Sample], where: str) -> Run:
     :param where: the name of what was read, for errors.
     :raises RunError: for times that go back, numbers that no board shows, and too few or too many samples.
     """
-    for before, after in zip(samples, samples[1:], strict=False):
+    for before, after in pairwise(samples):
         if after.seconds < before.seconds:
             back = before.seconds - after.seconds
             raise RunError(f"{after.place}: the time goes back by {back:g} s: sort the samples by time")

@@ -42,7 +42,7 @@ def read_openmetrics(text: str, file: str) -> list[Series]:
     """
     lines = text.splitlines()
     per_second = 1.0 if any(line.rstrip() == _EOF for line in lines[-3:]) else _MILLISECONDS
-    found: dict[tuple[str, str], Series] = {}
+    found: dict[tuple[str, str], list[Point]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -52,12 +52,9 @@ def read_openmetrics(text: str, file: str) -> list[Series]:
         if match[4] is None:
             raise RunError(f"{place}: the sample has no time: fakedev render --openmetrics and promtool write it")
         key = match[1], match[2] or ""
-        series = found.get(key)
-        if series is None:
-            series = found[key] = Series(match[1], dict(LABEL.findall(match[2] or "")), [])
         seconds, value = _number(match[4], place) / per_second, _number(match[3], place)
-        series.points.append(Point(place, seconds, value))  # type: ignore[attr-defined] - a list, made above
-    return list(found.values())
+        found.setdefault(key, []).append(Point(place, seconds, value))
+    return [Series(family, dict(LABEL.findall(labels)), points) for (family, labels), points in found.items()]
 
 
 def read_answer(text: str, where: str) -> list[Series]:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fakedev.calibration.csv_runs import read_csv
 from fakedev.calibration.coefficients import dynamics_of
+from fakedev.calibration.csv_runs import read_csv
 from fakedev.calibration.device_file import device_yaml
 from fakedev.calibration.fit import calibrate as fit
 from fakedev.calibration.plan import plan_text
@@ -67,7 +67,8 @@ def calibrate(arguments: Sequence[str]) -> int:
         text, notes = device_yaml(base.text, name, calibration, source)
         if options.picture is not None:
             Path(options.picture).write_text(picture(calibration, source), encoding="utf-8")
-    except (RunError, ValueError) as error:
+        _check(text)
+    except ValueError as error:
         print(f"{_WHERE}: {error}", file=sys.stderr)
         return 1
     except ImportError:
@@ -76,7 +77,6 @@ def calibrate(arguments: Sequence[str]) -> int:
     except OSError as error:
         print(f"{_WHERE}: {error.filename or 'the run'}: {plain_reason(error)}", file=sys.stderr)
         return 1
-    _check(text, report)
     write_text(sys.stderr, table(rows(calibration)) + "".join(f"{line}\n" for line in difference_lines(calibration)))
     tell_notes(notes)
     write_text(sys.stdout, text)
@@ -96,8 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--identity", metavar="NAME", help="the exporter of the series; default: recognized, else dcgm")
     parser.add_argument(
-        "--only", action="append", default=[], type=_label, metavar="LABEL=VALUE", help="take only series with this label"
-    )
+        "--only", action="append", default=[], type=_label, metavar="LABEL=VALUE",
+        help="take only series with this label; may be repeated",
+    )  # fmt: skip
     parser.add_argument(
         "--work", action="append", default=[], type=_work, metavar="SECONDS=KIND",
         help=f"from this second of the run on the work is {', '.join(KINDS[:-1])} or {KINDS[-1]}; may be repeated",
@@ -184,12 +185,14 @@ def _names_of(identity: str, catalog: Catalog, report: Report) -> dict[str, Metr
     return named_identity(identity, catalog, report, f"{_WHERE}: --identity").metric_names()
 
 
-def _check(text: str, report: Report) -> None:
+def _check(text: str) -> None:
     """The new file is read as users will read it.
 
-    :raises ConfigurationError: when the fitted values make no device type.
+    :raises RunError: when the fitted values make no device type.
     """
+    report = Report()
     node = read_document(text, "the calibrated type", report)
     if node is not None:
         load_device(node, report)
-    report.raise_if_any()
+    for problem in report.sorted_problems():
+        raise RunError(f"the run gives values that no device can have: {problem.text}")

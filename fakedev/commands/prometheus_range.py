@@ -46,7 +46,7 @@ def _quoted(value: str) -> str:
 def _answer(url: str, query: str) -> str:
     words = urlencode({"query": query, "time": f"{time.time():.3f}"})
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/api/v1/query?{words}", timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{url.rstrip('/')}/api/v1/query?{words}", timeout=_TIMEOUT_SECONDS) as answer:
             body: bytes = answer.read(_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
         body = error.read(_MOST_BYTES)
@@ -56,5 +56,5 @@ def _answer(url: str, query: str) -> str:
         reason = getattr(error, "reason", error)
         raise RunError(f"{url}: no answer: {printable(str(reason))[:200]}") from None
     if len(body) > _MOST_BYTES:
-        raise RunError(f"{url}: the answer has over {_MOST_BYTES} bytes: choose one board by --only, or a shorter --range")
+        raise RunError(f"{url}: the answer has over {_MOST_BYTES} bytes: give --only or a shorter --range")
     return body.decode("utf-8", "replace")

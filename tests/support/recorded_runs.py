@@ -50,7 +50,9 @@ def recorded(board: DeviceType, phases: Sequence[Phase] = PHASES, *, seed: int =
             work = boards.work({phase.kind: load}, {phase.kind: load}, {}, np.array([phase.load_percent is not None]))
             before = boards.step(work, before, Moment(second, float(second)), 1.0)
             watts, clock, core, memory, limit = (before[name][0] if name in before else np.nan for name in _SHOWN)
-            core, memory = (round(each + chance.uniform(-0.5, 0.5)) if each == each else "[N/A]" for each in (core, memory))
+            core, memory = (
+                "[N/A]" if np.isnan(each) else round(each + chance.uniform(-0.5, 0.5)) for each in (core, memory)
+            )
             cap = f"{limit:.2f} W" if with_limit else "[N/A]"
             time = f"2026/01/31 {12 + second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.000"
             usage = before["usage_ratio"][0] * 100
