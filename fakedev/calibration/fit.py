@@ -45,6 +45,10 @@ _MOST_STEPS: Final = 60
 #: The largest noise that is taken from a run.
 _LARGEST_NOISE: Final = 0.5
 
+#: The residual of values with which no board can be simulated.
+_FAR: Final = 1e6
+_OTHER_BOARD: Final = "is the run of such a device? --device names its type"
+
 #: Values of coefficients to residuals: shape (T,).
 Residuals = Callable[[Floats], Floats]
 
@@ -109,6 +113,12 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
     :raises RunError: when the run is not that of such a board.
     :raises ImportError: when SciPy is not installed.
     """
+    # A step of the fit may try values that no board has; results are checked.
+    with np.errstate(all="ignore"):
+        return _calibrated(board, run)
+
+
+def _calibrated(board: DeviceType, run: Run) -> Calibration:
     fitted = _Fitted(quiet(board), run)
     fitted.read_clocks()
     fitted.fit_power()
@@ -124,7 +134,10 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
         if value is not None:
             changed = each.put(changed, value)
         findings.append(Finding(each, each.of(board), value, uncertainty, fitted.left.get(each, "")))
-    return Calibration(changed, run, tuple(findings), simulated(changed, run))
+    shown = simulated(changed, run)
+    if not all(np.isfinite(values).all() for values in shown.values()):
+        raise RunError(f"the run gives a board that cannot be simulated: {_OTHER_BOARD}")
+    return Calibration(changed, run, tuple(findings), shown)
 
 
 class _Fitted:
@@ -156,12 +169,15 @@ class _Fitted:
         if POWER_LIMIT not in left:
             held = numbers[POWER][evidence.plateau(self.run)]
             self._take(POWER_LIMIT, float(numbers[LIMIT].max() if LIMIT in numbers else np.median(held)))
-        clock = self.board.ranges[CLOCK]
-        if clock.low >= clock.high:
-            raise RunError(
-                f"the clock of the idle board is {clock.low:g} MHz and its highest {clock.high:g} MHz: is the run of "
-                "such a device? --device names its type"
-            )
+        self._check_range(CLOCK)
+
+    def _check_range(self, name: str) -> None:
+        """
+        :raises RunError: when a quantity is not greater under load than at rest.
+        """
+        ends = self.board.ranges[name]
+        if not ends.low < ends.high:
+            raise RunError(f"{name} would be {ends.low:g} at rest and {ends.high:g} under load: {_OTHER_BOARD}")
 
     def fit_power(self) -> None:
         """The coefficients of the power."""
@@ -178,6 +194,7 @@ class _Fitted:
             lambda board: (power_watts(board, self.run) - watts) / (_POWER_SCALE * np.maximum(watts, 1.0)),
         )  # fmt: skip
         self.left |= left | known
+        self._check_range(POWER)
 
     def read_noise(self) -> None:
         """The largest fluctuation of the power, from the differences that the fit leaves in quiet samples.
@@ -203,7 +220,7 @@ class _Fitted:
         if not wanted:
             self.left |= left
             return
-        measured = self.run.numbers[name]
+        before, measured = self.board, self.run.numbers[name]
         low, high = float(measured.min()), float(measured.max())
         wide = high - low
         ends = (low - 2.0 * wide, high + 5.0 * wide)
@@ -214,7 +231,14 @@ class _Fitted:
             wanted, bounds, {},
             lambda board: (temperature_celsius(board, self.run, name, warming, start) - measured) / _HEAT_SCALE,
         )  # fmt: skip
+        if any(each.end for each in known):
+            # Half of the line of temperature over power says nothing, and the time constant goes with the line.
+            self.board = before
+            for each in OF_HEAT[name]:
+                self.values.pop(each, None)
+                known.setdefault(each, "the temperature at rest or under load is uncertain")
         self.left |= left | known
+        self._check_range(name)
 
     def _fit(
         self, wanted: Sequence[Coefficient], bounds: Mapping[Coefficient, tuple[float, float]],
@@ -224,7 +248,7 @@ class _Fitted:
         base, wanted, left = self.board, list(wanted), {}
         while wanted:
             def of_values(values: Floats, chosen: tuple[Coefficient, ...] = tuple(wanted)) -> Floats:
-                return residuals(_put(base, chosen, values))
+                return np.nan_to_num(residuals(_put(base, chosen, values)), nan=_FAR, posinf=_FAR, neginf=-_FAR)
 
             lows, highs = np.array([bounds[each] for each in wanted]).T
             given = [usual.get(each, 0.0) if each.of(base) is None else each.of(base) for each in wanted]
@@ -255,8 +279,6 @@ def _least_squares(residuals: Residuals, start: Floats, lows: Floats, highs: Flo
     """
     from scipy.optimize import least_squares  # noqa: PLC0415 - an extra, and slow to import
 
-    if not np.isfinite(residuals(start)).all():
-        raise RunError("the model has no numbers for this run: is it of such a device? --device names its type")
     scale = np.maximum(np.abs(start), 1e-3)
     found = least_squares(residuals, start, bounds=(lows, highs), loss="soft_l1", x_scale=scale, max_nfev=_MOST_STEPS)
     values = np.asarray(found.x, dtype=np.float64)

@@ -99,6 +99,8 @@ def run_of(samples: Sequence[Sample], where: str) -> Run:
     if not MIN_SAMPLES <= len(merged) <= MAX_SAMPLES:
         remedy = "record longer" if len(merged) < MIN_SAMPLES else "record fewer a second, or a part of the run"
         raise RunError(f"{where}: {len(merged)} samples, not {MIN_SAMPLES} to {MAX_SAMPLES}: {remedy}")
+    if not any(each.numbers[POWER] > 0 and each.numbers[CLOCK] > 0 for each in merged):
+        raise RunError(f"{where}: no sample has both a power and a clock over 0: record a board that works")
     shown = [name for name in OPTIONAL if all(name in each.numbers for each in merged)]
     seconds = np.array([each.seconds - merged[0].seconds for each in merged])
     numbers = {name: np.array([each.numbers[name] for each in merged]) for name in (*REQUIRED, *shown)}
