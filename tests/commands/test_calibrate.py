@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,10 @@ def test_what_cannot_be_done(
     shown = capsys.readouterr()
     assert (found, shown.out) == (code, "")
     assert text in shown.err
+
+
+def test_without_scipy(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is an extra: 3, and how to get it."""
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    assert main(["calibrate", "--device", "l4", "--from", str(run)]) == 3
+    assert capsys.readouterr().err == "fakedev calibrate: this needs SciPy: pip install 'fakedev[calibrate]'\n"
