@@ -111,8 +111,12 @@ def _url(service: ListeningService, path: str) -> str:
     if service.display.startswith("/"):
         # Browsers do not open UNIX sockets, and curl shows metrics better than the web page.
         path = METRICS.template if path == "/" else path
-        return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
-    return f"http://{service.display.replace('*', 'localhost')}{path}"
+        return f"{service.display} (curl --unix-socket {service.display} {_scheme(service)}://localhost{path})"
+    return f"{_scheme(service)}://{service.display.replace('*', 'localhost')}{path}"
+
+
+def _scheme(service: ListeningService) -> str:
+    return "https" if getattr(service.factory, "is_tls", False) else "http"  # an HTTP site has it
 
 
 def reach(service: ListeningService) -> str:

@@ -165,10 +165,10 @@ def _with_occurrences(scenario: Scenario, fleet: CompiledFleet, reader: _Reader,
         return scenario
     pairs = {(id(before.entry), id(after.entry)): (before, after) for before, after in reversed([*overlaps(found)])}
     for before, after in pairs.values():
-        fault = getattr(after.action, "fault", None)
-        kind = fault.kind if fault else ""
+        assert isinstance(after.action, Inject)
+        kind, when = after.action.fault.kind, format_duration(after.seconds)
         what = "itself, it is repeated too soon" if before.entry is after.entry else f"that of {before.entry.place}"
-        text = f"{kind} at {format_duration(after.seconds)} on the same devices as {what}, which is not over by then"
+        text = f"{kind} at {when} on the same devices as {what}, which is not over by then"
         report.problem(reader.places[after.entry], text)
     checked: set[int] = set()
     for each in found:
@@ -244,7 +244,7 @@ class _Reader:
 
     def check(self, entry: Entry, action: Run | Inject) -> None:
         """Check that the fleet accepts a workload or a fault."""
-        if any(isinstance(each.action, Reconfigure) for each in self.places):
+        if self.reloads:
             return  # it may be for the fleet of then
         try:
             if isinstance(action, Inject):

@@ -33,6 +33,7 @@ from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.web_config import read_web_config
 from fakedev.exposition.captured import read_page
 from fakedev.exposition.conformity import compared
 from fakedev.net.fleet.hpc_jobs import jobs_of
@@ -154,6 +155,20 @@ def _run_seeds() -> list[bytes]:
     answer = {"status": "success", "data": {"result": [{"metric": {"__name__": "P"}, "values": [[1.5, "70"]]}]}}
     own = "time,usage_ratio,power [mW],clock [GHz],temperature,work\n1.5,0.5,70000,1.2,40,tensor\n"
     return [each.encode() for each in (head + "".join(lines), "".join(series) + "# EOF\n", json.dumps(answer), own)]
+
+
+def _web_configs() -> Parsers:
+    """Web configuration files; certificates in them cannot be read."""
+
+    def read(text: str) -> object:
+        def give(path: str) -> str:
+            if path != "/web.yml":
+                raise Unreadable("no such file")
+            return text
+
+        return read_web_config("/web.yml", give)
+
+    return Parsers((ConfigurationError,), read)
 
 
 def _fields(text: str) -> object:
@@ -300,6 +315,7 @@ def _flag_words() -> tuple[bytes, ...]:
 TARGETS: Final = (
     Target("texts", _texts, _text_seeds, _text_seeds, rounds=2000),
     Target("rule files", _rules, seeds.rule_files, lambda: seeds.words_of(seeds.rule_files()), rounds=500),
+    Target("web configurations", _web_configs, seeds.web_configs, lambda: seeds.words_of(seeds.web_configs())),
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
