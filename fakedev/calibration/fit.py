@@ -25,6 +25,7 @@ from fakedev.calibration.coefficients import (
     POWER_LIMIT,
     Coefficient,
 )  # fmt: skip
+from fakedev.calibration.least_squares import least_squares
 from fakedev.calibration.model import power_watts, quiet, simulated, temperature_celsius, warming_watts
 from fakedev.calibration.runs import CLOCK, HEAT, LIMIT, MEMORY_HEAT, POWER, Run, RunError
 from fakedev.sim.entities.randomness import Floats
@@ -36,21 +37,14 @@ MOST_UNCERTAIN: Final = 0.05
 _POWER_SCALE, _HEAT_SCALE = 0.02, 1.0
 #: Digits that are kept of a coefficient.
 _DIGITS: Final = 5
-#: Singular values of a Jacobian below this share of the largest count as 0.
-_SINGULAR: Final = 1e-9
 #: The share of samples that counts for the noise: the others are changes of the load.
 _MOST_OF_NOISE: Final = 0.95
-#: Evaluations after which a fit ends; three to ten are usual.
-_MOST_STEPS: Final = 60
 #: The largest noise that is taken from a run.
 _LARGEST_NOISE: Final = 0.5
 
 #: The residual of values with which no board can be simulated.
 _FAR: Final = 1e6
 _OTHER_BOARD: Final = "is the run of such a device? --device names its type"
-
-#: Values of coefficients to residuals: shape (T,).
-Residuals = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -253,7 +247,7 @@ class _Fitted:
             lows, highs = np.array([bounds[each] for each in wanted]).T
             given = [usual.get(each, 0.0) if each.of(base) is None else each.of(base) for each in wanted]
             start = np.clip(np.array(given, dtype=np.float64), lows + 1e-6, highs - 1e-6)
-            values, errors = _least_squares(of_values, start, lows, highs)
+            values, errors = least_squares(of_values, start, lows, highs)
             shares = errors / np.maximum(np.abs(values), 1e-9)
             worst = int(np.argmax(shares))
             if shares[worst] <= MOST_UNCERTAIN:
@@ -269,21 +263,3 @@ def _put(board: DeviceType, chosen: Sequence[Coefficient], values: Floats) -> De
     for each, value in zip(chosen, values.tolist(), strict=True):
         board = each.put(board, value)
     return board
-
-
-def _least_squares(residuals: Residuals, start: Floats, lows: Floats, highs: Floats) -> tuple[Floats, Floats]:
-    """The values with the least sum of squares, within bounds, and their standard errors.
-
-    Large residuals count less (soft L1): changes of the load fall between two samples. The standard errors are those of
-    linear least squares at the solution: the diagonal of the inverse of J'J, times the mean square.
-    """
-    from scipy.optimize import least_squares  # noqa: PLC0415 - an extra, and slow to import
-
-    scale = np.maximum(np.abs(start), 1e-3)
-    found = least_squares(residuals, start, bounds=(lows, highs), loss="soft_l1", x_scale=scale, max_nfev=_MOST_STEPS)
-    values = np.asarray(found.x, dtype=np.float64)
-    _, sizes, directions = np.linalg.svd(np.asarray(found.jac) * np.maximum(np.abs(values), 1e-9), full_matrices=False)
-    sizes = np.maximum(sizes, _SINGULAR * max(float(sizes.max()), _SINGULAR))
-    spread = np.sqrt(2.0 * float(found.cost) / max(len(found.fun) - len(start), 1))
-    errors = spread * np.sqrt(np.sum((directions.T / sizes) ** 2, axis=1))
-    return values, errors * np.maximum(np.abs(values), 1e-9)
