@@ -95,11 +95,11 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-for-tests: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,calibrate]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-for-benchmarks: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,fast]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,calibrate,fast]'
 	@touch $@ $(VENV)/installed
 
 $(BIN)/python:

@@ -63,6 +63,9 @@ SUBCOMMANDS: Final = {
         "scale-test": (
             "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
         ),
+        "calibrate": (
+            "fakedev.commands.calibrate:calibrate", "fit a device type to a recorded run of a real board",
+        ),
         "nvml": ("fakedev.commands.nvml:nvml", "let nvitop, nvtop and others see boards: build and set up a library"),
         "kube": ("fakedev.commands.kube:kube", "plan what a Kubernetes cluster would get, or clean it"),
     },

@@ -29,8 +29,8 @@ SIMPLE: Final = (
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md", "scale-test.md",
-    "scenarios.md", "work-queue.md",
+    "calibrate.md", "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md",
+    "scale-test.md", "scenarios.md", "work-queue.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
@@ -216,6 +216,17 @@ async def test_history(checkout: Checkout) -> None:
         if not is_elsewhere(command):
             await checkout.run(command)
     assert list((checkout.folder / "data").glob("*/meta.json"))
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_calibration(checkout: Checkout) -> None:
+    """The plan, a run of it, and the device type that comes out: the one of the catalog, nearly."""
+    for command in page_commands("calibrate.md"):
+        await checkout.run(command)
+    text = (checkout.folder / "my-h100.yaml").read_text()
+    assert "name: my-h100\n" in text
+    assert "\n# kept" not in text, "the plan tells every coefficient"
+    assert "<svg" in (checkout.folder / "run.html").read_text()
 
 
 @pytest_twisted.ensureDeferred
