@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
 import yaml
 
+from fakedev.calibration.csv_runs import read_csv
+from fakedev.calibration.runs import RunError
+from fakedev.calibration.series_runs import read_answer, read_openmetrics, run_of_series
 from fakedev.clone.anonymous import anonymous_groups
 from fakedev.clone.comparison import conformity
 from fakedev.clone.configuration_document import Board, Placed, configuration_document
@@ -55,6 +59,7 @@ from fakedev.sim.entities.selectors import resolve
 from fakedev.spec import profiles, units
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fleet import MetricName
 from fakedev.spec.shards import parse_shard, shard_of_host
 from fakedev.spec.tallies import tally_of
 from fakedev.spec.workload_fields import workload_from_fields
@@ -142,6 +147,25 @@ def _rules() -> Parsers:
         return [needs.missing_of(each.expression) for each in rules.alerts]
 
     return Parsers((ConfigurationError,), lacks)
+
+
+def _runs() -> Parsers:
+    """Recorded runs, in each of their forms."""
+    names = {"P": MetricName("power_watts"), "U": MetricName("usage_ratio", 100.0)}
+
+    def of_series(text: str) -> object:
+        return run_of_series(read_openmetrics(text, "f.om"), names, {}, "f.om")
+
+    return Parsers((RunError,), lambda text: read_csv(text, "f.csv"), of_series, lambda text: read_answer(text, "url"))
+
+
+def _run_seeds() -> list[bytes]:
+    lines = [f"2026/01/31 13:00:{each:02}.000, {each} %, {60 + each}.50 W, 345 MHz, 30, [N/A]\n" for each in range(60)]
+    head = "timestamp, utilization.gpu [%], power.draw [W], clocks.sm [MHz], temperature.gpu, temperature.memory\n"
+    series = [f'P{{gpu="0"}} {each} {each}.5\nU{{gpu="0"}} 7 {each}.5\n' for each in range(60)]
+    answer = {"status": "success", "data": {"result": [{"metric": {"__name__": "P"}, "values": [[1.5, "70"]]}]}}
+    own = "time,usage_ratio,power [mW],clock [GHz],temperature,work\n1.5,0.5,70000,1.2,40,tensor\n"
+    return [each.encode() for each in (head + "".join(lines), "".join(series) + "# EOF\n", json.dumps(answer), own)]
 
 
 def _web_configs() -> Parsers:
@@ -345,6 +369,7 @@ TARGETS: Final = (
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
+    Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
     Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
     Target("clones", Clones, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=300),
 )
