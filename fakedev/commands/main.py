@@ -70,6 +70,7 @@ SUBCOMMANDS: Final = {
             "fakedev.commands.calibrate:calibrate", "fit a device type to a recorded run of a real board",
         ),
         "nvml": ("fakedev.commands.nvml:nvml", "let nvitop, nvtop and others see boards: build and set up a library"),
+        "completion": ("fakedev.commands.completion:completion", "print what makes bash, zsh or fish complete these"),
         "kube": ("fakedev.commands.kube:kube", "plan what a Kubernetes cluster would get, or clean it"),
     },
 }  # fmt: skip
