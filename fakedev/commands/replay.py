@@ -72,7 +72,8 @@ def replay(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(_PROGRAM, description=__doc__)
-    parser.add_argument("format", metavar="FORMAT", choices=sorted(FORMATS), help=f"one of {', '.join(sorted(FORMATS))}")
+    formats = sorted(FORMATS)
+    parser.add_argument("format", metavar="FORMAT", choices=formats, help=f"one of {', '.join(formats)}")
     parser.add_argument("folder", metavar="DIR", help="the folder with the tables of the trace")
     parser.add_argument("--output", metavar="DIR", required=True, help="write the scenario and its list of nodes there")
     parser.add_argument(

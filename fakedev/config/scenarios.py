@@ -244,7 +244,7 @@ class _Reader:
 
     def check(self, entry: Entry, action: Run | Inject) -> None:
         """Check that the fleet accepts a workload or a fault."""
-        if any(isinstance(each.action, Reconfigure) for each in self.places):
+        if self.reloads:
             return  # it may be for the fleet of then
         try:
             if isinstance(action, Inject):

@@ -1,4 +1,4 @@
-"""A replay beside its trace: what the simulator showed against the trace's own times, each with a bound and a verdict."""
+"""A replay beside its trace: what the simulator showed and the trace's own times, with a bound and a verdict each."""
 
 from __future__ import annotations
 

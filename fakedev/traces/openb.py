@@ -1,4 +1,4 @@
-"""The trace "openb" of Alibaba (cluster-trace-gpu-v2023): nodes with GPUs, and pods with the shares that they asked for.
+"""The trace "openb" of Alibaba (cluster-trace-gpu-v2023): nodes with GPUs, and pods with what they asked for.
 
 Columns: https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023. It tells no usage, and not where a
 pod ran. Times are seconds since its beginning.

@@ -1,4 +1,4 @@
-"""Where jobs run that the trace does not place: over whole devices and shares of them; the same jobs, the same places."""
+"""Where jobs run that the trace does not place, on whole devices and shares of them; nothing is drawn."""
 
 from __future__ import annotations
 

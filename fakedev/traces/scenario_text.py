@@ -21,7 +21,7 @@ class UnknownModels(Exception):
         names = sorted(models)
         advice = ",".join(f"{name}=DEVICE" for name in names)
         super().__init__(
-            f"no device type for {', '.join(map(repr, names))}: write --map {advice}, with names that fakedev devices lists"
+            f"no device type for {', '.join(map(repr, names))}: write --map {advice}, with names of fakedev devices"
         )
 
 
@@ -47,7 +47,7 @@ def scenario_text(
     :param usage: percent that a job uses of what it asked for, and how much that fluctuates.
     """
     pool = {"name": "trace", "nodes": NODES_FILE}
-    fleet = {"epoch": 0, "tick": format_duration(tick_seconds), "seed": seed, "pools": [pool]}
+    fleet = {"tick": format_duration(tick_seconds), "seed": seed, "pools": [pool]}
     scrape = max(1.0, tick_seconds)
     head: dict[str, Any] = {
         "scenario": {"for": format_duration(span_seconds), "scrape": format_duration(scrape)},

@@ -1,4 +1,4 @@
-"""Tables of traces: CSV, gzip or not, with columns by name in any order; every problem has its file, line and column."""
+"""Tables of traces: CSV, gzip or not, with columns by name in any order; a problem has file, line and column."""
 
 from __future__ import annotations
 
@@ -155,7 +155,9 @@ def _text(content: bytes, file: str, problems: Problems) -> str:
         raise problems.refuse(file, line, "is not UTF-8") from None
 
 
-def _places(titles: Sequence[str], file: str, columns: Sequence[Column], problems: Problems) -> list[tuple[int, Column]]:
+def _places(
+    titles: Sequence[str], file: str, columns: Sequence[Column], problems: Problems
+) -> list[tuple[int, Column]]:
     places = []
     for column in columns:
         count = titles.count(column.name)

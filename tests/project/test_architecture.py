@@ -42,7 +42,10 @@ ALLOWED = {
     "testing": {"client", "app", "config", "net", "scenario", "exposition", "sim", "spec"},
     "pytest_plugin": {"testing", "config"},
 }
-PURE = {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "traces", "config", "catalog", "page"}
+PURE = {
+    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "traces", "config", "catalog"),
+    "page",
+}
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {
     *("twisted", "zope", "socket", "socketserver", "ssl", "select", "selectors", "asyncio", "http"),
