@@ -15,6 +15,7 @@ from fakedev.app.scenario import make_run
 from fakedev.commands.console import Progress, restored_after_interrupt, table, write_text
 from fakedev.commands.parser import Parser
 from fakedev.config.scenarios import load_scenario
+from fakedev.config.schema.files import MAX_BYTES as LARGEST_SCENARIO
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import plain_reason
 from fakedev.spec.units import format_duration, parse_duration
@@ -50,6 +51,10 @@ def replay(arguments: Sequence[str]) -> int:
         return 2
     _tell(trace, placement, span)
     text = scenario_text(placement.placed, span, options.tick, options.usage, options.seed)
+    if len(text) > LARGEST_SCENARIO:
+        advice = "give a shorter --for"
+        print(f"{_PROGRAM}: a scenario of {len(placement.placed)} jobs is too large: {advice}", file=sys.stderr)
+        return 2
     path = os.path.join(options.output, SCENARIO_FILE)
     try:
         os.makedirs(options.output, exist_ok=True)
