@@ -6,10 +6,10 @@ from typing import Final
 
 from fakedev.traces.model import WHOLE_THOUSANDTHS, Trace, TraceNode
 from fakedev.traces.rows import JobRows, node_rows
-from fakedev.traces.table import Column, Problems, name, number, whole_number
+from fakedev.traces.table import Column, Problems, count_of_devices, name, number
 
 TABLES: Final = (("nodes.csv",), ("jobs.csv",))
-NODE_COLUMNS: Final = (Column("name", name), Column("model", name), Column("devices", whole_number))
+NODE_COLUMNS: Final = (Column("name", name), Column("model", name), Column("devices", count_of_devices))
 
 
 def _thousandths(text: str) -> int:
@@ -25,7 +25,7 @@ JOB_COLUMNS: Final = (
     Column("submit", number, may_be_missing=True),
     Column("start", number, may_be_missing=True),
     Column("end", number, may_be_missing=True),
-    Column("devices", whole_number),
+    Column("devices", count_of_devices),
     Column("share", _thousandths, may_be_missing=True),
     Column("node", name, may_be_missing=True),
     Column("model", name, may_be_missing=True),

@@ -11,18 +11,27 @@ from typing import Final
 
 from fakedev.traces.model import WHOLE_THOUSANDTHS, Trace, TraceNode
 from fakedev.traces.rows import JobRows, node_rows
-from fakedev.traces.table import Column, Problems, name, number, whole_number
+from fakedev.traces.table import Column, Problems, count_of_devices, name, number
 
 #: The tables: for each the names that it may have, the first one that is there is read.
 TABLES: Final = (
     ("openb_node_list_gpu_node.csv", "openb_node_list_all_node.csv"),
     ("openb_pod_list_default.csv",),
 )
-NODE_COLUMNS: Final = (Column("sn", name), Column("gpu", whole_number), Column("model", name, may_be_missing=True))
+
+
+def _milli(text: str) -> int:
+    found = number(text)
+    if found > WHOLE_THOUSANDTHS or not found.is_integer():
+        raise ValueError(f"{text[:40]!r} is no whole number of 0 to {WHOLE_THOUSANDTHS}")
+    return int(found)
+
+
+NODE_COLUMNS: Final = (Column("sn", name), Column("gpu", count_of_devices), Column("model", name, may_be_missing=True))
 POD_COLUMNS: Final = (
     Column("name", name),
-    Column("num_gpu", whole_number),
-    Column("gpu_milli", whole_number),
+    Column("num_gpu", count_of_devices),
+    Column("gpu_milli", _milli),
     Column("gpu_spec", name, may_be_missing=True),
     Column("creation_time", number),
     Column("scheduled_time", number, may_be_missing=True),

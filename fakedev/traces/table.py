@@ -15,6 +15,8 @@ from fakedev.spec.errors import did_you_mean
 
 #: A larger table, unpacked, is refused: it is held in memory.
 MAX_BYTES: Final = 512 * 2**20
+#: A node has no more devices; configurations have this limit, too.
+MAX_DEVICES: Final = 1024
 #: So many problems are reported one by one.
 _SHOWN: Final = 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -119,14 +121,16 @@ def number(text: str) -> float:
     return found
 
 
-def whole_number(text: str) -> int:
-    """A whole number of 0 or more; ``2.0`` is one.
+def count_of_devices(text: str) -> int:
+    """A whole number of 0 or more, within what a node may have; ``2.0`` is one.
 
     :raises ValueError: for anything else.
     """
     found = number(text)
     if not found.is_integer():
         raise ValueError(f"{text[:40]!r} is no whole number")
+    if found > MAX_DEVICES:
+        raise ValueError(f"{text[:40]!r} is more than {MAX_DEVICES} devices of a node")
     return int(found)
 
 

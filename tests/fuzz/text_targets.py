@@ -275,7 +275,9 @@ class Tables:
     def run(self, data: bytes) -> str:
         """Read, and place the jobs."""
 
-        def read(reader: Callable[[tuple[tuple[str, bytes], ...], Problems], Trace], each: bytes, other: bytes) -> Trace:
+        def read(
+            reader: Callable[[tuple[tuple[str, bytes], ...], Problems], Trace], each: bytes, other: bytes
+        ) -> Trace:
             trace = reader((("n.csv", each), ("j.csv", other)), Problems(lenient=3))
             place(trace, 1000.0, BEST_FIT)
             return trace
@@ -304,6 +306,8 @@ TARGETS: Final = (
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
-    Target("trace tables", Tables, lambda: seeds.TRACE_TABLES, lambda: seeds.words_of(seeds.TRACE_TABLES), rounds=500),
+    Target(
+        "trace tables", Tables, lambda: seeds.TRACE_TABLES, lambda: seeds.words_of(seeds.TRACE_TABLES), rounds=500
+    ),
     Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
 )

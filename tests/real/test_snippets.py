@@ -29,8 +29,8 @@ SIMPLE: Final = (
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md", "replay.md", "scale-test.md",
-    "scenarios.md", "work-queue.md",
+    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md", "replay.md",
+    "scale-test.md", "scenarios.md", "work-queue.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
