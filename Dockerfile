@@ -3,7 +3,7 @@
 #   docker run IMAGE fakedev-exporter -count 2 ...     any other program, by its name
 FROM python:3.13-slim AS build
 COPY . /source
-RUN python -m venv /opt/fakedev && /opt/fakedev/bin/pip install --no-cache-dir "/source[fast,kubernetes,node]"
+RUN python -m venv /opt/fakedev && /opt/fakedev/bin/pip install --no-cache-dir "/source[fast,kubernetes,node,tls]"
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev \
  && XDG_CACHE_HOME=/opt/fakedev/share /opt/fakedev/bin/fakedev nvml build
 

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from twisted.application.service import Service
 from twisted.logger import Logger
 
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
 from fakedev.net.system.listening import CannotStart, ListeningService
 from fakedev.net.system.unix_sockets import FileMark, remove_own
+from fakedev.spec.os_errors import CannotWrite
 from fakedev.spec.web_paths import METRICS
 
 #: What an HTTP address serves, and a path that shows it.
@@ -111,8 +112,12 @@ def _url(service: ListeningService, path: str) -> str:
     if service.display.startswith("/"):
         # Browsers do not open UNIX sockets, and curl shows metrics better than the web page.
         path = METRICS.template if path == "/" else path
-        return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
-    return f"http://{service.display.replace('*', 'localhost')}{path}"
+        return f"{service.display} (curl --unix-socket {service.display} {_scheme(service)}://localhost{path})"
+    return f"{_scheme(service)}://{service.display.replace('*', 'localhost')}{path}"
+
+
+def _scheme(service: ListeningService) -> str:
+    return "https" if getattr(service.factory, "is_tls", False) else "http"  # an HTTP site has it
 
 
 def reach(service: ListeningService) -> str:

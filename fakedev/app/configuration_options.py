@@ -17,6 +17,7 @@ from fakedev.config.overrides import (
     port_override,
     shard_override,
     topology_override,
+    web_config_override,
 )
 
 
@@ -54,6 +55,10 @@ SERVE: Final = (
     ),
     Option("kubeconfig", "FILE", "the cluster that gives the nodes, outside of a pod", assigns=kubeconfig_override),
     Option("context", "NAME", "the context of the kubeconfig", assigns=context_override),
+    Option(
+        "web-config-file", "FILE", "TLS, passwords and headers of all HTTP addresses, as exporters of Prometheus take "
+        "them", assigns=web_config_override,
+    ),
     Option("scenario", "FILE", "play this scenario; its configuration is used, unless --config is given"),
     Option("record", "FILE", "write seed, configuration and events to this file, to be run again"),
     Option("ready-file", "FILE", "write the real addresses to this file, as JSON, when all is ready"),

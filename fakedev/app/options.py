@@ -53,6 +53,7 @@ def order_of(given: Mapping[str, Any]) -> Order:
     if given["print-config"]:
         sys.stdout.write(effective_text(configuration))
         raise SystemExit(0)
+    _check_web_configs(configuration)
     if given["check"]:
         _check_kubeconfig(configuration)
         for note in configuration.notes:
@@ -66,6 +67,22 @@ def order_of(given: Mapping[str, Any]) -> Order:
     again = partial(read_again, config and os.path.abspath(config), overrides, of_scenario=scenario is not None)
     run = Run(head, record or "", ready_file or "", read_again=again, scenario=scenario)
     return Order(configuration, run)
+
+
+def _check_web_configs(configuration: Configuration) -> None:
+    """Check the web configuration files, which are no part of the configuration, because they have secrets.
+
+    :raises SystemExit: 2 after their problems.
+    """
+    if not any(endpoint.web_config for endpoint in configuration.web):
+        return
+    from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - few have one
+
+    try:
+        read_web_configs(configuration)
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
 
 
 def _check_kubeconfig(configuration: Configuration) -> None:
@@ -106,7 +123,7 @@ class Options(UsageOptions):
     optFlags: ClassVar[list[list[Any]]] = [[option.name, None, option.help] for option in SERVE if not option.kind]
 
     #: Twisted finds options by the names of these methods, and takes their help from the docstrings.
-    opt_set, opt_port, opt_shard, opt_topology, opt_kubeconfig, opt_context = (
+    opt_set, opt_port, opt_shard, opt_topology, opt_kubeconfig, opt_context, opt_web_config_file = (
         _opt_method(option) for option in SERVE if option.assigns is not None
     )
 

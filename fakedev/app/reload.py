@@ -18,6 +18,7 @@ from fakedev.config.schema.files import DEMO_FILE
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors
 from fakedev.net.system.listening import CannotListen, Listeners
+from fakedev.net.system.notify import SystemdNotifier
 from fakedev.net.system.threads import call_in_thread
 from fakedev.net.web.own_metrics import ReloadStatistics
 from fakedev.net.web.probes import ReloadFailed
@@ -56,6 +57,7 @@ class Reloader:
         self._is_running = False
         #: The calls that wait for the next reload, which is one for all of them; and whether a signal made the call.
         self._waiting: dict[Deferred[dict[str, Any]], bool] = {}
+        self._notifier: SystemdNotifier | None = None
         self._pending: tuple[Configuration, RecordHead] | None = None
         self._done: Deferred[None] | None = None
         self._once_more = False
@@ -66,14 +68,17 @@ class Reloader:
         applied: Callable[[Configuration], None],
         announce: Callable[[], None],
         speed: Callable[[], float],
+        notifier: SystemdNotifier | None = None,
     ) -> None:
         """Connect the reloader with the parts of the program.
 
         :param applied: called when the fleet has the new configuration, before the parts apply it.
         :param announce: called after that.
         :param speed: returns the present speed of the clock.
+        :param notifier: tells systemd of reloads.
         """
         self._parts, self._applied, self._announce, self._speed = parts, applied, announce, speed
+        self._notifier = notifier
 
     def files(self) -> list[str]:
         """The files that the configuration was read from, its own first."""
@@ -148,6 +153,8 @@ class Reloader:
             self.again()
 
     async def _counted(self) -> dict[str, Any]:
+        if self._notifier is not None:
+            self._notifier.reloading()
         try:
             outcome = await self._reload()
         except ReloadFailed as failure:
@@ -156,6 +163,9 @@ class Reloader:
             for line in str(failure).splitlines():
                 self.log.error("the configuration stays as it is: {line}", line=line, log_unlimited=True)
             raise
+        finally:
+            if self._notifier is not None:
+                self._notifier.reloaded()
         self.statistics.successful = True
         self.statistics.succeeded_at = self._reactor.seconds()
         self.statistics.good += 1
@@ -166,8 +176,6 @@ class Reloader:
             raise ReloadFailed("the reload before this one takes effect with the next tick", is_ours=True)
         try:
             configuration, head, compiled = await call_in_thread(self._reactor, self._prepared)
-        except (ConfigurationError, Refused) as reason:
-            raise ReloadFailed(str(reason)) from None
         except Exception as reason:
             raise self._failure(reason) from None
         stamped = self._begin(configuration, head, compiled)
@@ -202,9 +210,6 @@ class Reloader:
             self._files = _files(head)
             for part in self._parts:
                 part.begin(configuration, self._listeners)
-        except (CannotListen, Refused, ReloadFailed) as reason:
-            self._undo()
-            raise ReloadFailed(str(reason)) from None
         except Exception as reason:
             self._undo()
             raise self._failure(reason) from None
@@ -213,9 +218,11 @@ class Reloader:
         return self._fleet.apply(Reload(compiled, head))
 
     def _failure(self, reason: Exception) -> ReloadFailed:
-        """What users are told of an error of ours, which is logged."""
+        """What users are told of why a reload is not possible; an error of ours is logged."""
         if isinstance(reason, ReloadFailed):
             return reason
+        if isinstance(reason, ConfigurationError | Refused | CannotListen):
+            return ReloadFailed(str(reason))
         if is_out_of_descriptors(reason):
             return ReloadFailed("no file descriptors are left: try again later", is_ours=True)
         self.log.failure("a reload failed by an internal error")

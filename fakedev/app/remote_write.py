@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from random import random
 from typing import Any, NamedTuple
 
-from fakedev.app.runner import Application, run_application
-from fakedev.config.configuration import Logging
+from fakedev.app.runner import run_task
 from fakedev.net.scenario.history_sender import HistorySender, SendProgress
 from fakedev.net.scenario.remote_write import RemoteWriteError, RemoteWriter, without_credentials
-from fakedev.net.system.listening import Listeners
-from fakedev.net.system.signals import stop_reactor
 from fakedev.scenario.remote_write import SnappyMissing, snappy
 from fakedev.scenario.samples import Stored
 
@@ -59,29 +55,17 @@ def send_history(
     :param on_wait: called with what is wrong, and the seconds until a message is sent again.
     :param done: called after each tick.
     """
-    made: list[HistorySender] = []
     try:
         compress = snappy()
     except SnappyMissing as error:
         return SendEnd(0, str(error), "")
-    problems: list[str] = []
 
-    def make(reactor: Any) -> Application:
-        listeners = Listeners()
-        stop = partial(stop_reactor, reactor)
-        try:
-            writer = RemoteWriter(url, reactor, random=random, token=token, on_wait=on_wait)
-        except RemoteWriteError as error:
-            problems.append(str(error))
-            reactor.callWhenRunning(stop)
-            return Application(listeners, reactor, [listeners])
-        sender = HistorySender(history, writer, compress, progress, reactor, stop, done)
-        made.append(sender)
-        reactor.callWhenRunning(reactor.callLater, 0, sender.startService)
-        return Application(listeners, reactor, [listeners], drain=sender.stop_all)
+    def make(reactor: Any, over: Callable[[], None]) -> HistorySender:
+        writer = RemoteWriter(url, reactor, random=random, token=token, on_wait=on_wait)
+        return HistorySender(history, writer, compress, progress, reactor, over, done)
 
-    signal_name = run_application(make, Logging("warn"))
-    if problems:
-        return SendEnd(0, problems[0], signal_name)
-    (sender,) = made
+    try:
+        sender, signal_name = run_task(make)
+    except RemoteWriteError as error:
+        return SendEnd(0, str(error), "")
     return SendEnd(sender.samples, sender.problem, signal_name)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
 
 from fakedev.app.early_signals import EarlySignals
-from fakedev.net.system.files import CannotWrite
+from fakedev.config.configuration import Logging
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
+from fakedev.net.system.task_service import TaskService
+from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
-    from fakedev.config.configuration import Logging
     from fakedev.net.fleet.recorder import Recorder
+
+_Task = TypeVar("_Task", bound=TaskService)
 
 #: Not SIGHUP: each program handles it in its own way.
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -126,3 +130,23 @@ def run_application(make: Callable[[Any], Application], logging: Logging) -> str
     if application.listeners.failure is not None:
         raise SystemExit(1)
     return received[0] if received else ""
+
+
+def run_task(make: Callable[[Any, Callable[[], None]], _Task]) -> tuple[_Task, str]:
+    """Run one task until it has ended, or a signal stops it; what it logs below a warning is not shown.
+
+    :param make: makes the task from the reactor, and from what it is to call at its end.
+    :returns: the task, and the name of the signal that stopped it; empty when none did.
+    """
+    made: list[_Task] = []
+
+    def application(reactor: Any) -> Application:
+        task = make(reactor, partial(stop_reactor, reactor))
+        made.append(task)
+        # Not before the reactor runs and handles signals: the task stops it at its end, and may start programs.
+        reactor.callWhenRunning(reactor.callLater, 0, task.startService)
+        listeners = Listeners()
+        return Application(listeners, reactor, [listeners], drain=task.stop_all)
+
+    signal_name = run_application(application, Logging("warn"))
+    return made[0], signal_name

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from fakedev.app.runner import Application, run_application
+from fakedev.app.runner import run_task
 from fakedev.app.scenario import make_run
 from fakedev.config.alert_rules import RuleFile, read_rules
-from fakedev.config.configuration import Logging
 from fakedev.config.scenarios import LoadedScenario
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.net.scenario.prometheus import Prometheus, PrometheusError, prometheus_path
 from fakedev.net.scenario.score_run import ScoreRun
-from fakedev.net.system.listening import Listeners
-from fakedev.net.system.signals import stop_reactor
 from fakedev.scenario.entries import NOTHING
 from fakedev.scenario.expected import Word, read_word
 from fakedev.scenario.player import Played
@@ -131,27 +127,17 @@ class ScoreEnd:
 
 def run_score(order: ScoreOrder) -> ScoreEnd:
     """Run the scenario, evaluate the rules, and mark them; Prometheus has ended then, and its folder is gone."""
-    made: list[ScoreRun] = []
     try:
         program = prometheus_path(order.prometheus)
     except PrometheusError as error:
         return ScoreEnd(problem=str(error))
     run, _ = make_run(order.loaded, order.epoch_seconds, on_played=order.on_played)
 
-    def make(reactor: Any) -> Application:
+    def make(reactor: Any, over: Callable[[], None]) -> ScoreRun:
         groups = [(rules.file, group) for rules in order.rules.files for group in rules.groups]
-        stop = partial(stop_reactor, reactor)
-        scored = ScoreRun(
-            run, Prometheus(reactor, program), groups, reactor, stop, order.done, order.observe
-        )
-        # Not before the reactor runs and handles signals: it starts a program.
-        reactor.callWhenRunning(reactor.callLater, 0, scored.startService)
-        made.append(scored)
-        listeners = Listeners()
-        return Application(listeners, reactor, [listeners], drain=scored.stop_all)
+        return ScoreRun(run, Prometheus(reactor, program), groups, reactor, over, order.done, order.observe)
 
-    signal_name = run_application(make, Logging("warn"))
-    (scored,) = made
+    scored, signal_name = run_task(make)
     if scored.problem:
         return ScoreEnd(None, scored.problem, scored.is_refused, signal_name)
     scraping = run.scenario.scraping

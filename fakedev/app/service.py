@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
-from fakedev.app.ports import Ports, Reloadable, Remedies
+from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
@@ -24,6 +25,7 @@ from fakedev.app.runner import Application, run_application
 from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
+from fakedev.app.web_config import WebConfigs
 from fakedev.app.workload_ports import connection_count, make_workload_ports
 from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
@@ -36,10 +38,10 @@ from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
-from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
+from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import StallWatch
 from fakedev.net.system.timing import no_op
@@ -67,6 +69,7 @@ from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.app.kubernetes import ClusterParts
@@ -121,8 +124,7 @@ def make_application(
         return {name: file.problem for name, file in files.items() if file is not None}
 
     pages = Pages(fleet, configuration.identities, reactor)
-    history = History(fleet.state)
-    listeners = Listeners()
+    history, listeners = History(fleet.state), Listeners()
     reloader = Reloader(run, configuration, fleet, listeners, reactor)
     scenario = live_scenario(run, fleet, reloader, lambda speed: ticker.set_speed(speed))  # noqa: PLW0108 - it comes
 
@@ -166,14 +168,15 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
         figures, queue_history, tester, scenario,
     )  # fmt: skip
-    web = make_web(configuration, program, fair_share, reactor, remedies)
-    web.finish(configuration)
+    web_configs = WebConfigs(configuration, reactor, lambda: web.refresh(reloader.configuration))
+    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
-    parts: list[Reloadable] = [each for each in (web, workloads, queues, cluster and cluster.ports) if each]
-    reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed)
+    parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
+    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed, notifier)
 
     # All services, in the order in which they start.
     of_others = (queues and queues.ports, workloads.services, cluster and cluster.ports.services, nvml and nvml.ports)
@@ -194,17 +197,24 @@ def make_application(
             ReportFiles(tester, configuration.reports) if tester else None,
             HangupService(reactor, reloader.again),
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
+            web_configs,
             stalls,
             cluster.follower if cluster else None,
             nvml,
             _hpc_jobs(configuration, hub, reactor),
             announcement,
+            notifier,
         ],
         recorder=recorder,
         observer=observer,
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
     )
+
+
+def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
+    """The service in a line."""
+    return f"{fleet.roster.summary}, tick {fleet.state.tick}, {scrapes.total} scrapes"
 
 
 def _hpc_jobs(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> HpcJobFolder | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.backend import make_connector
-from fakedev.app.runner import Application, run_application
+from fakedev.app.runner import Application, run_application, run_task
 from fakedev.config.configuration import Logging
 from fakedev.config.peer_address import parse_address
 from fakedev.net.http.limits import DROP_IN_LIMITS
@@ -18,7 +18,7 @@ from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
 from fakedev.net.system.descriptors import raise_descriptor_limit
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
@@ -32,6 +32,7 @@ from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.os_errors import CannotWrite
 from fakedev.tester.plan import Plan
 from fakedev.tester.report import Report
 from fakedev.tester.scaling import ScaleStep
@@ -153,24 +154,17 @@ class ScaleEnd:
 
 def run_scale_test(order: ScaleOrder) -> ScaleEnd:
     """Run the test and stop the backends that it has started."""
-    made: list[ScaleTest] = []
 
-    def make(reactor: Any) -> Application:
+    def make(reactor: Any, over: Callable[[], None]) -> ScaleTest:
         raise_descriptor_limit()
         tester = make_tester([order.plan], reactor)
-        stop = partial(stop_reactor, reactor)
-        test = ScaleTest(tester, _backends(order, reactor), order, reactor, stop, order.tell, order.done)
-        # Not before the reactor runs and handles signals: the test stops it at its end, and starts programs.
-        reactor.callWhenRunning(reactor.callLater, 0, test.startService)
-        made.append(test)
-        listeners = Listeners()
-        return Application(listeners, reactor, [listeners], drain=test.stop_all)
+        return ScaleTest(tester, _backends(order, reactor), order, reactor, over, order.tell, order.done)
 
     try:
-        signal_name = run_application(make, Logging("warn"))
+        test, signal_name = run_task(make)
     except CannotScale as reason:
         return ScaleEnd(problem=str(reason))
-    return ScaleEnd(made[0].steps, made[0].problem, signal_name)
+    return ScaleEnd(test.steps, test.problem, signal_name)
 
 
 def _backends(order: ScaleOrder, reactor: Any) -> Backends:

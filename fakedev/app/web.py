@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from fakedev.app.ports import Ports, Remedies
@@ -16,12 +17,17 @@ from fakedev.net.web.page_cache import Selection
 from fakedev.net.web.probes import NotYet
 from fakedev.net.web.program import Program
 from fakedev.net.web.tree import add_page, make_root
+from fakedev.spec.web_config import WebConfig
 
 
 def make_web(
-    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, remedies: Remedies
-) -> Ports[WebEndpoint]:
-    """The HTTP addresses; they have pages after the first :meth:`Ports.finish`."""
+    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, remedies: Remedies,
+    config_of: Callable[[WebEndpoint], WebConfig],
+) -> Ports[WebEndpoint]:  # fmt: skip
+    """The HTTP addresses, with their pages.
+
+    :param config_of: gives the web configuration of an address, which can be used.
+    """
     pages, scrapes = program.pages, program.scrapes
 
     def make_site_root(endpoint: WebEndpoint) -> GuardedResource:
@@ -39,11 +45,15 @@ def make_web(
         for page in endpoint.pages:
             add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
         site = cast(GuardedSite, service.factory)
-        site.resource, site.guard = root, AccessGuard(endpoint.names, endpoint.token)
+        config = config_of(endpoint)
+        site.resource = root
+        site.use(config, AccessGuard(endpoint.names, endpoint.token, has_passwords=bool(config.users)))
 
-    return Ports(
+    ports = Ports(
         configuration.web, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change, "web", remedies
     )
+    ports.finish(configuration)
+    return ports
 
 
 def _selection(shown: WebEndpoint | WebPage) -> Selection:

@@ -61,7 +61,7 @@ def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arg
     :param subcommands: module and function of each, which is only imported when it runs, and its line of help.
     """
     if not arguments or arguments[0].startswith("-"):
-        lines = ["Each subcommand has --help:", *(f"  {name:6} {text}" for name, (_, text) in subcommands.items())]
+        lines = ["Each subcommand has --help:", *(f"  {name:9} {text}" for name, (_, text) in subcommands.items())]
         usage = f"{program} SUBCOMMAND [OPTIONS]"
         parser = Parser(program, usage=usage, description="\n".join(lines), is_formatted=True, add_help=True)
         parser.parse_args(list(arguments))

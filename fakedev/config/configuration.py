@@ -48,6 +48,7 @@ class WebEndpoint:
     :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
     :param per_node: a network in which each node has an address, in the order of the configuration.
+    :param web_config: the path of a web configuration file: TLS, passwords; empty for none.
     """
 
     listen: ListenAddress
@@ -60,6 +61,7 @@ class WebEndpoint:
     hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
     per_node: IPv4Network | None = None
+    web_config: str = ""
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,12 @@ WEB = Section(
             "Names that Host may have in requests to the API, besides localhost and IP addresses.",
             default=(),
         ),
+        Key(
+            "web-config",
+            Text("path"),
+            "A web configuration file, as exporters of Prometheus take it: TLS, passwords, headers (security.md).",
+            default_words="web-config of the top; none for a UNIX socket",
+        ),
         Key("hosts", ListOf(Text("host name", host_name)), "The name of `names` in 0.1.", default=()),
     ),
     doc="HTTP endpoints. An address alone is enough.",

@@ -11,6 +11,7 @@ from fakedev.config.configuration import QueueListen, WebEndpoint, WebPage, Work
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import parse_listen, parse_per_node, same_address
 from fakedev.config.models import LoadedPool
+from fakedev.config.schema.files import absolute
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import Identity
@@ -26,6 +27,7 @@ class Endpoints:
     """Builds the endpoints of all ports; problems are reported.
 
     :param folder: where relative socket paths begin.
+    :param web_config: the web configuration file of addresses of TCP without one of their own; empty for none.
     :param runtime_folder: finds the default socket folder; raises ValueError when there is none.
     """
 
@@ -34,6 +36,7 @@ class Endpoints:
         catalog: Catalog,
         pools: list[LoadedPool],
         folder: str,
+        web_config: str,
         runtime_folder: Callable[[], str],
         report: Report,
     ) -> None:
@@ -42,6 +45,7 @@ class Endpoints:
         for pool in pools:
             self._pools.setdefault(pool.spec.name, []).append(pool)
         self._folder = folder
+        self._web_config = web_config
         self._runtime_folder = runtime_folder
         self._report = report
         self._taken: list[tuple[ListenAddress, Place]] = []
@@ -92,7 +96,15 @@ class Endpoints:
         if values.given("hosts"):
             self._report.note(values.place_of("hosts"), "hosts: is called names: now; a later version refuses hosts:")
         names, pages = frozenset((*values["names"], *values["hosts"])), self._pages(values, complete)
-        return values.build(WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None)
+        return values.build(
+            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None,
+            web_config=self._web_config_of(values, listen),
+        )  # fmt: skip
+
+    def _web_config_of(self, values: Values, listen: ListenAddress) -> str:
+        """The web configuration file of an address; modes of files guard UNIX sockets, so they need their own."""
+        path: str = values["web-config"] or ("" if listen.path else self._web_config)
+        return path and absolute(path, self._folder)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
         place = values.place_of("per-node")
@@ -112,8 +124,9 @@ class Endpoints:
             self._report.problem(place, f"per-node: {network} has not enough addresses for {count} nodes")
         self._take(listen, place)
         return WebEndpoint(
-            listen, "exporter", identity, values["pool"], hold_seconds=values["hold"], per_node=network
-        )
+            listen, "exporter", identity, values["pool"], hold_seconds=values["hold"], per_node=network,
+            web_config=self._web_config_of(values, listen),
+        )  # fmt: skip
 
     def _pages(self, values: Values, complete: bool) -> tuple[WebPage, ...]:
         """The further pages of an endpoint; paths that cannot be used are reported."""

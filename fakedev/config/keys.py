@@ -112,6 +112,12 @@ CONFIGURATION = Section(
             default_yaml='["127.0.0.1:9400", "runtime:metrics.sock"]',
             default_words="127.0.0.1:9400 and runtime:metrics.sock",
         ),
+        Key(
+            "web-config",
+            Text("path"),
+            "The web configuration file of all HTTP addresses but UNIX sockets: TLS, passwords, headers (security.md).",
+            default_words="none",
+        ),
         Key("workloads", WORKLOADS, "Work for the devices."),
         Key(
             "faults",

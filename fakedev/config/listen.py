@@ -16,6 +16,8 @@ from fakedev.spec.listen_address import LONGEST_SOCKET_PATH, ListenAddress
 RUNTIME: Final = "runtime:"
 
 _ENDPOINTS: Final = ("tcp", "tcp4", "tcp6", "unix", "systemd", "ssl", "tls", "haproxy", "fd")
+#: Of the sockets that systemd passes.
+_DOMAINS: Final = ("INET", "INET6", "UNIX")
 _FORMS: Final = "9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _UNESCAPED_COLON: Final = re.compile(r"(?<!\\):")
@@ -167,7 +169,11 @@ def _endpoint(text: str, mode: int | None, group: str | None) -> ListenAddress:
             raise ValueError(f"{text!r} needs a port, as tcp:9400:interface=127.0.0.1")
         host = named.get("interface", "::" if kind == "tcp6" else "")
         return ListenAddress("endpoint", host, _port(port), description=text, display=text, local=_is_loopback(host))
-    local = kind == "systemd" and named.get("domain") == "UNIX"
+    if kind == "systemd":
+        is_one = ("name" in named) != named.get("index", "x").isdecimal()
+        if named.get("domain") not in _DOMAINS or not is_one:
+            raise ValueError(f"{text!r} needs {' or '.join(_DOMAINS)} and a name, as systemd:domain=INET:name=web")
+    local = kind == "systemd" and named["domain"] == "UNIX"
     return ListenAddress("endpoint", description=text, display=text, local=local)
 
 

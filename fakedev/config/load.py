@@ -138,7 +138,8 @@ def _built(
         check_identity(pool.identity, pool.sample, pool.values.place_of("identity"), report)
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
-    endpoints = Endpoints(catalog, pools, folder, partial(runtime_folder, files.variable), report)
+    runtime = partial(runtime_folder, files.variable)
+    endpoints = Endpoints(catalog, pools, folder, values["web-config"] or "", runtime, report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)

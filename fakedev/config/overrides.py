@@ -84,6 +84,14 @@ def kubeconfig_override(text: str) -> str:
     return f"kubernetes.kubeconfig={_whole_path(text)}"
 
 
+def web_config_override(text: str) -> str:
+    """The value of the configuration that ``--web-config-file`` stands for; see :func:`topology_override`.
+
+    :raises ValueError: for no path.
+    """
+    return f"web-config={_whole_path(text)}"
+
+
 def _whole_path(text: str) -> str:
     if not text:
         raise ValueError("is empty: give the path of a file")

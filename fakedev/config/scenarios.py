@@ -165,10 +165,10 @@ def _with_occurrences(scenario: Scenario, fleet: CompiledFleet, reader: _Reader,
         return scenario
     pairs = {(id(before.entry), id(after.entry)): (before, after) for before, after in reversed([*overlaps(found)])}
     for before, after in pairs.values():
-        fault = getattr(after.action, "fault", None)
-        kind = fault.kind if fault else ""
+        assert isinstance(after.action, Inject)
+        kind, when = after.action.fault.kind, format_duration(after.seconds)
         what = "itself, it is repeated too soon" if before.entry is after.entry else f"that of {before.entry.place}"
-        text = f"{kind} at {format_duration(after.seconds)} on the same devices as {what}, which is not over by then"
+        text = f"{kind} at {when} on the same devices as {what}, which is not over by then"
         report.problem(reader.places[after.entry], text)
     checked: set[int] = set()
     for each in found:

@@ -99,11 +99,8 @@ class Scrapes:
         return self._places[node]
 
     def _scrape(self, place: int, node: RosterNode, page: Page[RosterNode], hold_seconds: float) -> Scrape:
-        trouble = self._fleet.page_faults.of(frozenset([node.name]))
-        if trouble is None:
-            return Scrape(place, page.render(self._held.every(hold_seconds)()))
-        if trouble.is_closed or trouble.status or trouble.is_html or trouble.share < 1:
-            return Scrape(place, None, trouble.late_seconds)
-        if trouble.late_seconds > self._scraping.timeout_seconds:
-            return Scrape(place, None, self._scraping.timeout_seconds)
-        return Scrape(place, page.render(self._held.every(hold_seconds)()), trouble.late_seconds)
+        trouble, timeout_seconds = self._fleet.page_faults.of(frozenset([node.name])), self._scraping.timeout_seconds
+        late_seconds = 0.0 if trouble is None else min(trouble.late_seconds, timeout_seconds)
+        if trouble is not None and trouble.fails_scrape(timeout_seconds):
+            return Scrape(place, None, late_seconds)
+        return Scrape(place, page.render(self._held.every(hold_seconds)()), late_seconds)

@@ -146,10 +146,12 @@ def _with_drawn_devices(entry: Entry, number: int, draw: _Draw, roster: Roster) 
     match entry.action:
         case Inject(fault):
             node, devices = _drawn(entry, fault.node, fault.devices, number, draw, roster)
-            return Inject(replace(fault, node=node, devices=devices))
+            is_same = (node, devices) == (fault.node, fault.devices)
+            return entry.action if is_same else Inject(replace(fault, node=node, devices=devices))
         case Run(workload, seconds):
             node, devices = _drawn(entry, workload.node, workload.devices, number, draw, roster)
-            return Run(replace(workload, node=node, devices=devices), seconds)
+            is_same = (node, devices) == (workload.node, workload.devices)
+            return entry.action if is_same else Run(replace(workload, node=node, devices=devices), seconds)
         case action:
             return action
 

@@ -99,7 +99,7 @@ class Fleet:
         levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links), 0)
         #: Counts that exporters keep of what the devices report.
         self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
-        self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0, self.due_seconds(0))
+        self.tallies.note([], levels[DEVICE], None, None, self._relations.conditions, 0.0, self.due_seconds(0))
         #: The error codes that boards reported in the last tick, also boards whose drivers report none.
         self.reports: list[Report] = []
         self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
@@ -180,12 +180,12 @@ class Fleet:
         self.intake.end(over)
         self.intake.apply_changes(self.state.tick, end)
         self._labels.note(past[UNIT], levels[UNIT])
-        removed = self._relations.conditions.lost
-        self.reports = reports_of_boards(levels[DEVICE].arrays, past[DEVICE], faults, removed)
+        conditions = self._relations.conditions
+        self.reports = reports_of_boards(levels[DEVICE].arrays, past[DEVICE], faults, conditions.lost)
         if self.tallies.are_shown:
-            conditions = self._relations.conditions
             due = self.due_seconds(self.state.tick + 1)
-            self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, conditions, end, due))
+            entities = self.tallies.note(self.reports, levels[DEVICE], past[DEVICE], faults, conditions, end, due)
+            self._labels.change(entities)
             self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
         else:
             self.state = self.shown = self._state_of(self.state.tick + 1, levels)

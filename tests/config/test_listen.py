@@ -85,6 +85,11 @@ def test_mode_and_group() -> None:
         ("unix:a.sock", "'unix:a.sock' needs an absolute path, as unix:/run/fakedev/control.sock"),
         ("unix:/a:mode=9", "'unix:/a:mode=9': mode must be three octal digits, as mode=660"),
         ("tcp:x", "'tcp:x' needs a port, as tcp:9400:interface=127.0.0.1"),
+        *(
+            (text, f"{text!r} needs INET or INET6 or UNIX and a name, as systemd:domain=INET:name=web")
+            for text in ("systemd:", "systemd:domain=INET", "systemd:domain=X:name=web", "systemd:domain=INET:index=a",
+                         "systemd:domain=INET:index=0:name=web")
+        ),
         ("runtime:../x", "'runtime:../x' is no address: after runtime: comes a file name, as runtime:metrics.sock"),
         ("/" + "x" * 107, f"'/{'x' * 107}' is too long for a socket: at most 107 bytes"),
     ],

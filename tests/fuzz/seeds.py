@@ -161,6 +161,21 @@ def configurations() -> tuple[bytes, ...]:
 
 
 @cache
+def web_configs() -> tuple[bytes, ...]:
+    """Web configuration files: one with files, one with all in it."""
+    users = b"basic_auth_users:\n  alice: $2b$10$" + b"a" * 53 + b"\n"
+    return (
+        b"tls_server_config: {cert_file: a.pem, key_file: b.pem, client_ca_file: c.pem,\n"
+        b"  client_auth_type: RequireAndVerifyClientCert, client_allowed_sans: [a.example]}\n" + users,
+        b"tls_server_config:\n  cert: x\n  key: y\n  min_version: TLS12\n  max_version: TLS13\n"
+        b"  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_AES_128_GCM_SHA256]\n"
+        b"  prefer_server_cipher_suites: true\n  curve_preferences: [CurveP256]\n"
+        b"http_server_config:\n  http2: false\n  headers: {X-Frame-Options: deny, X-XSS-Protection: '1'}\n"
+        b"rate_limit: {interval: 1s, burst: 20}\n" + users,
+    )
+
+
+@cache
 def rule_files() -> tuple[bytes, ...]:
     """The rule files of the examples, and one with all keys."""
     every = (

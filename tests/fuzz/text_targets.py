@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
+from fakedev.calibration.csv_runs import read_csv
+from fakedev.calibration.runs import RunError
+from fakedev.calibration.series_runs import read_answer, read_openmetrics, run_of_series
 from fakedev.commands import go_flags
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.dropins.client import ClientOptions
@@ -29,6 +33,7 @@ from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.web_config import read_web_config
 from fakedev.exposition.captured import read_page
 from fakedev.exposition.conformity import compared
 from fakedev.net.fleet.hpc_jobs import jobs_of
@@ -43,6 +48,7 @@ from fakedev.sim.entities.selectors import resolve
 from fakedev.spec import profiles, units
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fleet import MetricName
 from fakedev.spec.shards import parse_shard, shard_of_host
 from fakedev.spec.tallies import tally_of
 from fakedev.spec.workload_fields import workload_from_fields
@@ -135,6 +141,39 @@ def _rules() -> Parsers:
         return [needs.missing_of(each.expression) for each in rules.alerts]
 
     return Parsers((ConfigurationError,), lacks)
+
+
+def _runs() -> Parsers:
+    """Recorded runs, in each of their forms."""
+    names = {"P": MetricName("power_watts"), "U": MetricName("usage_ratio", 100.0)}
+
+    def of_series(text: str) -> object:
+        return run_of_series(read_openmetrics(text, "f.om"), names, {}, "f.om")
+
+    return Parsers((RunError,), lambda text: read_csv(text, "f.csv"), of_series, lambda text: read_answer(text, "url"))
+
+
+def _run_seeds() -> list[bytes]:
+    lines = [f"2026/01/31 13:00:{each:02}.000, {each} %, {60 + each}.50 W, 345 MHz, 30, [N/A]\n" for each in range(60)]
+    head = "timestamp, utilization.gpu [%], power.draw [W], clocks.sm [MHz], temperature.gpu, temperature.memory\n"
+    series = [f'P{{gpu="0"}} {each} {each}.5\nU{{gpu="0"}} 7 {each}.5\n' for each in range(60)]
+    answer = {"status": "success", "data": {"result": [{"metric": {"__name__": "P"}, "values": [[1.5, "70"]]}]}}
+    own = "time,usage_ratio,power [mW],clock [GHz],temperature,work\n1.5,0.5,70000,1.2,40,tensor\n"
+    return [each.encode() for each in (head + "".join(lines), "".join(series) + "# EOF\n", json.dumps(answer), own)]
+
+
+def _web_configs() -> Parsers:
+    """Web configuration files; certificates in them cannot be read."""
+
+    def read(text: str) -> object:
+        def give(path: str) -> str:
+            if path != "/web.yml":
+                raise Unreadable("no such file")
+            return text
+
+        return read_web_config("/web.yml", give)
+
+    return Parsers((ConfigurationError,), read)
 
 
 def _fields(text: str) -> object:
@@ -303,11 +342,13 @@ def _flag_words() -> tuple[bytes, ...]:
 TARGETS: Final = (
     Target("texts", _texts, _text_seeds, _text_seeds, rounds=2000),
     Target("rule files", _rules, seeds.rule_files, lambda: seeds.words_of(seeds.rule_files()), rounds=500),
+    Target("web configurations", _web_configs, seeds.web_configs, lambda: seeds.words_of(seeds.web_configs())),
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
     Target(
         "trace tables", Tables, lambda: seeds.TRACE_TABLES, lambda: seeds.words_of(seeds.TRACE_TABLES), rounds=500
     ),
+    Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
     Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
 )

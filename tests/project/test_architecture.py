@@ -28,23 +28,24 @@ ALLOWED = {
     "kube": {"spec", "sim"},
     "scenario": {"spec", "wire", "sim", "exposition"},
     "traces": {"spec"},
+    "calibration": {"spec", "sim", "exposition", "tester"},
     "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
-    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"},
+    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "nvml"},
     "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
     "client": {"spec", "config", "exposition"},
     "tap": {"app"},
     "commands": {
         *("app", "client", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"),
-        "nvml", "traces",
+        *("nvml", "traces", "calibration"),
     },
-    "node": {"spec", "kube", "wire"},
+    "node": {"spec", "kube", "wire", "nvml"},
     "nvml": {"spec"},
     "testing": {"client", "app", "config", "net", "scenario", "exposition", "sim", "spec"},
     "pytest_plugin": {"testing", "config"},
 }
 PURE = {
-    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "traces", "config", "catalog"),
-    "page",
+    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "calibration", "config"),
+    *("traces", "catalog", "page"),
 }
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {

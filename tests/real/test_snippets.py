@@ -29,8 +29,8 @@ SIMPLE: Final = (
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md", "replay.md",
-    "scale-test.md", "scenarios.md", "work-queue.md",
+    "calibrate.md", "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md",
+    "replay.md", "scale-test.md", "scenarios.md", "work-queue.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
@@ -43,6 +43,8 @@ ELSEWHERE: Final = {
     "promtool test rules hour": "the same",
     ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",
+    "fakedev serve --config my.yaml --web-config-file": "tests/real/test_web_config.py starts one",
+    ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",
     "docker ": "it needs Docker, and builds an image from the network",
@@ -57,7 +59,8 @@ ELSEWHERE: Final = {
     'eval "$(fakedev nvml env': "it changes the shell; tests/nvml/test_build.py reads its lines",
     "nvitop": "tests/real/test_nvml.py runs it",
     "nvidia-smi": "tests/real/test_nvml.py runs it",
-    "gpustat": "it is not installed for the tests",
+    "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
+    "gpustat": "tests/real/test_nvml_tools.py runs it",
     "kill %1 %2": "it needs the jobs of an interactive shell",
     "python -": "it measures a library that is not installed",
     "nc localhost 9997                      $ nc": "two terminals side by side",
@@ -214,6 +217,17 @@ async def test_history(checkout: Checkout) -> None:
         if not is_elsewhere(command):
             await checkout.run(command)
     assert list((checkout.folder / "data").glob("*/meta.json"))
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_calibration(checkout: Checkout) -> None:
+    """The plan, a run of it, and the device type that comes out: the one of the catalog, nearly."""
+    for command in page_commands("calibrate.md"):
+        await checkout.run(command)
+    text = (checkout.folder / "my-h100.yaml").read_text()
+    assert "name: my-h100\n" in text
+    assert "\n# kept" not in text, "the plan tells every coefficient"
+    assert "<svg" in (checkout.folder / "run.html").read_text()
 
 
 @pytest_twisted.ensureDeferred

@@ -223,10 +223,7 @@ def _scrape(
 ) -> None:
     """Add the samples of a page, and whether it could be scraped."""
     trouble = fleet.page_faults.of(frozenset([node.name]))
-    is_up = trouble is None or not (
-        trouble.is_closed or trouble.status or trouble.is_html or trouble.share < 1
-        or trouble.late_seconds > _SCRAPE_TIMEOUT_SECONDS
-    )  # fmt: skip
+    is_up = trouble is None or not trouble.fails_scrape(_SCRAPE_TIMEOUT_SECONDS)
     found = samples.scrape(page.render(fleet.shown) if is_up else None)
     for series, value in zip(found.series, found.values, strict=True):
         # How many samples there are depends on what the rules need.

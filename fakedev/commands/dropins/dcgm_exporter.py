@@ -115,6 +115,10 @@ class DcgmOptions:
         """Whether a variable of dcgm-fake-gpu-exporter is set."""
         return any(name in self._environ for name in _FAKE)
 
+    def has_web_config(self, values: Values) -> bool:
+        """Whether a web configuration file is given."""
+        return bool(self._flags.value("web-config-file", values))
+
     def notes(self, values: Values) -> list[str]:
         """A line for each flag and variable that is given and not used."""
         return self._flags.notes(values)
@@ -144,6 +148,9 @@ class DcgmOptions:
             "workloads": {"listen": [], "base": self._base(count)},
             "log": self._log(values),
         }
+        web_config = self._flags.value("web-config-file", values)
+        if web_config:
+            tree["web-config"] = os.path.abspath(web_config)
         folder = self._flags.value("hpc-job-mapping-dir", values)
         if folder and not self.is_fake:
             interval = max(self._milliseconds("collect-interval", values, least=0), _TICK_MILLISECONDS)
@@ -293,6 +300,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = Files(environ=os.environ, made={_IDENTITY: identity})
     try:
         configuration = load(_OPTIONS, files, text=text)
+        if options.has_web_config(values):
+            from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - few have one
+
+            read_web_configs(configuration)
     except ConfigurationError as error:
         for problem in error.problems:
             text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)

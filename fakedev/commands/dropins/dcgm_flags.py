@@ -88,7 +88,7 @@ OPTIONS: Final = (
            "DCGM_POD_RESOURCES_KUBELET_SOCKET"),
     Option("remote-hostengine-info", "localhost:5555", "DCGM_REMOTE_HOSTENGINE_INFO", short="r"),
     Option("switch-devices", "f", f"{_PREFIX}OTHER_DEVICES_STR", short="s"),
-    Option("web-config-file", "", f"{_PREFIX}WEB_CONFIG_FILE"),
+    Option("web-config-file", "", f"{_PREFIX}WEB_CONFIG_FILE", "TLS and passwords, as in the original", kind="FILE"),
     Option("web-read-timeout", "10s", f"{_PREFIX}WEB_READ_TIMEOUT"),
     Option("web-systemd-socket", False, f"{_PREFIX}WEB_SYSTEMD_SOCKET"),
     Option("web-write-timeout", "10s", f"{_PREFIX}WEB_WRITE_TIMEOUT"),

@@ -85,7 +85,7 @@ def _parser() -> Parser:
 def _run(options: argparse.Namespace, loaded: LoadedScenario) -> int:
     """Run it, and write what is asked for.
 
-    :raises ValueError: when something cannot be written.
+    :raises ValueError, OSError, PromtoolError: when something cannot be written.
     """
     with ExitStack() as stack:
         files = (options.truth, options.journal, options.record)
@@ -126,18 +126,14 @@ def _run(options: argparse.Namespace, loaded: LoadedScenario) -> int:
 def _histories(options: argparse.Namespace, stack: ExitStack) -> list[HistoryFiles | HistoryBlocks]:
     """What the history is written to.
 
-    :raises ValueError: when that cannot be written, or promtool is missing.
+    :raises OSError: when that cannot be written.
+    :raises PromtoolError: when promtool is missing.
     """
     found: list[HistoryFiles | HistoryBlocks] = []
-    try:
-        if options.openmetrics:
-            found.append(stack.enter_context(HistoryFiles(Path(options.openmetrics))))
-        if options.blocks:
-            found.append(stack.enter_context(HistoryBlocks(Path(options.blocks))))
-    except PromtoolError as error:
-        raise ValueError(str(error)) from None
-    except OSError as error:
-        raise ValueError(f"{error.filename or options.openmetrics}: {plain_reason(error)}") from None
+    if options.openmetrics:
+        found.append(stack.enter_context(HistoryFiles(Path(options.openmetrics))))
+    if options.blocks:
+        found.append(stack.enter_context(HistoryBlocks(Path(options.blocks))))
     return found
 
 

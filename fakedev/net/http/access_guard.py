@@ -29,11 +29,13 @@ class AccessGuard:
 
     :param names: allowed names in the Host header, beside loopback names and IP addresses.
     :param token: when set, every change must carry ``Authorization: Bearer TOKEN``.
+    :param has_passwords: requests with a password get here only when it is right: they need no token.
     """
 
-    def __init__(self, names: Iterable[str] = (), token: str | None = None) -> None:
+    def __init__(self, names: Iterable[str] = (), token: str | None = None, has_passwords: bool = False) -> None:
         self._names = frozenset(name.lower().rstrip(".") for name in names)
         self._token = None if token is None else token.encode()
+        self._has_passwords = has_passwords
 
     def refusal_of_host(self, headers: Mapping[bytes, bytes], unix_socket: bool = False) -> BadRequest | None:
         """The refusal of a request that reads or changes the API, for its Host; None when it is allowed.
@@ -44,7 +46,7 @@ class AccessGuard:
         host = split_host(headers.get(b"host", b"").strip())
         if unix_socket or (host is not None and self._is_ours(host[0])):
             return None
-        if self._token is not None and self._has_token(headers):
+        if self._is_known(headers):
             return None
         return BadRequest(
             403,
@@ -57,7 +59,7 @@ class AccessGuard:
         refusal = self.refusal_of_host(headers, unix_socket) or refusal_of_page(headers)
         if refusal is not None:
             return refusal
-        if self._token is not None and not self._has_token(headers):
+        if self._token is not None and not self._is_known(headers):
             return BadRequest(401, "a token is needed: Authorization: Bearer TOKEN")
         return None
 
@@ -65,10 +67,17 @@ class AccessGuard:
         name = name.rstrip(".")
         return name in ("", "localhost") or name.endswith(".localhost") or name in self._names or _is_address(name)
 
-    def _has_token(self, headers: Mapping[bytes, bytes]) -> bool:
+    def has_token(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request has the token; False where there is none."""
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         equal = hmac.compare_digest(given.strip(), self._token or b"")
-        return scheme.lower() == b"bearer" and equal
+        return self._token is not None and scheme.lower() == b"bearer" and equal
+
+    def _is_known(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request has the token, or a password, which was checked then."""
+        return self.has_token(headers) or (
+            self._has_passwords and headers.get(b"authorization", b"")[:6].lower() == b"basic "
+        )
 
 
 def refusal_of_page(headers: Mapping[bytes, bytes]) -> BadRequest | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final, Protocol, cast
 
-from twisted.internet.interfaces import IHalfCloseableProtocol, ISSLTransport, ITCPTransport
+from twisted.internet.interfaces import IHalfCloseableProtocol, ISSLTransport
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
@@ -73,8 +73,10 @@ class GuardedChannel(TwistedProtocol):
     # Called by the transport
 
     def connectionMade(self) -> None:
-        if ITCPTransport.providedBy(self.transport):
-            self.transport.setTcpNoDelay(True)
+        # Not by interface: TLS over a UNIX socket says that it is one of TCP.
+        set_no_delay = getattr(self.transport, "setTcpNoDelay", None)
+        if set_no_delay is not None:
+            set_no_delay(True)
         self._connection = connection = cast(Connection, self.transport)
         self._incoming = Incoming(connection, self._deadlines, self._limits)
         self._outgoing = Outgoing(

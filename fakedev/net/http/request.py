@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.http.access_guard import AccessGuard
+from fakedev.net.http.admission import Admission
 from fakedev.net.http.body import Body, DeferToThread
 from fakedev.net.http.limits import BadRequest
 from fakedev.net.http.negotiation import accepts_gzip
@@ -46,6 +47,7 @@ class RequestSite(Protocol):
 
     reactor: IReactorTime
     guard: AccessGuard
+    admission: Admission | None
     codes: Counter[int]
     common_headers: CommonHeaders
     defer_to_thread: DeferToThread
@@ -187,6 +189,13 @@ class GuardedRequest:
 
     def early_refusal(self) -> Response | None:
         """The refusal of this request before its body is read, or None."""
+        admission = self.site.admission
+        if admission is not None:
+            refusal = admission.early_refusal(self.head.headers)
+            if refusal is not None:
+                return error_response(refusal, as_json=False)
+            if not admission.is_decided(self.head.headers):
+                return None
         try:
             resource = self._locate()
         except Exception:
@@ -196,13 +205,27 @@ class GuardedRequest:
     def received(self, body: bytes) -> None:
         """Answer the request, which is complete."""
         self.body = body
+        admission = self.site.admission
+        refusal = None if admission is None else admission.refusal(self.head.headers)
+        if isinstance(refusal, Deferred):
+            refusal.addCallbacks(self._decided, self._cannot_send)
+        else:
+            self._decided(refusal)
+
+    def _decided(self, refusal: HttpError | None) -> None:
+        """Answer the request, which was admitted, or was not."""
+        if refusal is not None:
+            self.respond(error_response(refusal, as_json=False))
+            return
+        if self._is_gone:
+            return  # its peer has left while its password was checked
         try:
             resource = self._locate()
-            refusal = self._refusal_of_host(resource)
-            if refusal is None:
+            foreign = self._refusal_of_host(resource)
+            if foreign is None:
                 resource.handle(self)
             else:
-                self.respond(refusal)
+                self.respond(foreign)
         except Exception:
             self._cannot_send()
 

@@ -96,11 +96,17 @@ class Response:
 
 @dataclass
 class CommonHeaders:
-    """The header lines that every answer has: the name of this program, and the date."""
+    """The header lines that every answer has: the name of this program, the date, and further ones."""
 
     _reactor: IReactorTime
     _second: int = -1
     _lines: bytes = b""
+    _more: bytes = b""
+
+    def add(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Use these headers, in place of others that were added."""
+        self._more = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
+        self._second = -1
 
     def lines(self) -> bytes:
         """The lines, made once a second."""
@@ -108,7 +114,8 @@ class CommonHeaders:
         if second != self._second:
             self._second = second
             server = f"fakedev/{__version__} (simulated)".encode()
-            self._lines = b"Server: %b\r\nDate: %b\r\n" % (server, formatdate(second, usegmt=True).encode())
+            date = formatdate(second, usegmt=True).encode()
+            self._lines = b"Server: %b\r\nDate: %b\r\n%b" % (server, date, self._more)
         return self._lines
 
 

@@ -9,6 +9,7 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IAddress,
+    IProtocol,
     IProtocolNegotiationFactory,
     IReactorFromThreads,
     IReactorThreads,
@@ -19,6 +20,7 @@ from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from fakedev.net.http.access_guard import AccessGuard
+from fakedev.net.http.admission import Admission, has_hash
 from fakedev.net.http.body import DeferToThread
 from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.limits import HttpLimits
@@ -26,8 +28,11 @@ from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import CommonHeaders, HttpError, error_response
 from fakedev.net.http.sending import MAX_BYTES, InFlightBodies
 from fakedev.net.http.slices import SlicedAnswers
+from fakedev.net.http.tls import WrapTls, tls_context, tls_wrapper
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.memory import AfterPeak
+from fakedev.net.system.timing import SteadySeconds
+from fakedev.spec.web_config import WebConfig
 
 
 @implementer(IProtocolNegotiationFactory)
@@ -65,15 +70,40 @@ class GuardedSite(ServerFactory):
         self.held = InFlightBodies(MAX_BYTES, self.after_peak.note)
         self.codes: Counter[int] = Counter()
         self.common_headers = CommonHeaders(reactor)
+        self.admission: Admission | None = None
+        self._wrap_tls: WrapTls | None = None
 
-    def buildProtocol(self, addr: IAddress | None) -> GuardedChannel | None:
+    def buildProtocol(self, addr: IAddress | None) -> IProtocol | None:  # type: ignore[override]  # also one of TLS
         """Make the channel of a new connection.
 
         A hundred connections beyond the limit are answered 503, further ones are closed without an answer.
         """
         if len(self.channels) > self.limits.max_connections + 100:
             return None
-        return GuardedChannel(self)
+        channel = GuardedChannel(self)
+        return channel if self._wrap_tls is None else self._wrap_tls(channel)
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether new connections speak TLS."""
+        return self._wrap_tls is not None
+
+    def use(self, config: WebConfig, guard: AccessGuard) -> None:
+        """Serve as a web configuration says, from the next connection and the next request on.
+
+        :raises CannotUseTls: when TLS cannot be used as it says; nothing has changed.
+        """
+        self._wrap_tls = None if config.tls is None else tls_wrapper(tls_context(config.tls), self, self.reactor)
+        self.common_headers.add(config.headers)
+        self.guard = guard
+        is_open = not config.users and not config.interval_seconds
+        seconds = SteadySeconds(self.reactor)
+        self.admission = None if is_open else Admission(config, guard, seconds, self._check_password)
+
+    def _check_password(self, hashed: str, password: bytes) -> Deferred[bool]:
+        threads = cast(IReactorThreads, self.reactor)
+        pool = threads.getThreadPool()
+        return deferToThreadPool(cast(IReactorFromThreads, self.reactor), pool, has_hash, hashed, password)
 
     def refusal(self, status: int, reason: str) -> tuple[bytes, ...]:
         """Count, and make, the answer to bytes that are no request; the connection is closed after it."""

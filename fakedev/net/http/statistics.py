@@ -36,6 +36,11 @@ class ScrapeStatistics:
 
     pages: dict[str, PageStatistics] = field(default_factory=dict)
 
+    @property
+    def total(self) -> int:
+        """All requests that were answered."""
+        return sum(sum(page.codes.values()) for page in self.pages.values())
+
     def page(self, name: str) -> PageStatistics:
         """The statistics of the page ``name``, made at the first call."""
         return self.pages.setdefault(name, PageStatistics())

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.scenario.remote_write import RemoteWriteError, RemoteWriter
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
+from fakedev.net.system.task_service import TaskService
+from fakedev.net.system.timing import no_op
 from fakedev.scenario.remote_write import Message, Messages
 from fakedev.scenario.samples import Stored
 from fakedev.spec.errors import Refused
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 
 #: How long the reactor may wait for a turn.
 _TURN_SECONDS: Final = 0.01
@@ -84,18 +84,18 @@ class SendProgress:
 
 
 @dataclass(eq=False)
-class HistorySender(Service):
+class HistorySender(TaskService):
     """Sends a history to its end, then calls ``over``. One message is sent while the next is made.
 
     :param history: what a server stores of each instant; None for a tick without one. It is made from the beginning
         also when a part of it was sent already.
         A ValueError or Refused of it ends it, with its words.
     :param done: called after each tick.
-    :ivar problem: why it ended early; empty when it did not.
     :ivar samples: how many samples the server has taken, with markers.
     """
 
-    log = Logger()
+    expected = (RemoteWriteError, Refused, CannotWrite, ValueError)
+    what = "The sending of a history"
 
     history: Iterable[Stored | None]
     writer: RemoteWriter
@@ -103,31 +103,18 @@ class HistorySender(Service):
     progress: SendProgress
     reactor: Any
     over: Callable[[], None]
-    done: Callable[[], None] = lambda: None
-    problem: str = field(default="", init=False)
+    done: Callable[[], None] = no_op
     samples: int = field(default=0, init=False)
-    _running: Deferred[None] | None = field(default=None, init=False)
     _sending: Deferred[None] | None = field(default=None, init=False)
     #: The first message of a run that goes on may have been stored by the one before.
     _may_be_stored: bool = field(default=False, init=False)
 
-    def startService(self) -> None:
-        super().startService()
-        self._running = Deferred.fromCoroutine(self._run())
-        self._running.addErrback(self._failed)
-        self._running.addCallback(lambda _: self.over())
+    async def clean_up(self) -> None:
+        """Close the connection."""
+        await self.writer.close()
 
-    def stop_all(self) -> Deferred[None]:
-        """Stop at once; fires when the connection is closed."""
-        for each in (self._running, self._sending):
-            if each is not None and not each.called:
-                self.over = no_op
-                self.problem = self.problem or "it was stopped"
-                each.cancel()
-                each.addErrback(no_op)
-        return Deferred.fromCoroutine(self.writer.close())
-
-    async def _run(self) -> None:
+    async def run_to_end(self) -> None:
+        """Make and send all messages that were not sent before."""
         messages, sent = Messages(self.compress), self.progress.sent_milliseconds
         self._may_be_stored = self.progress.path != "" and Path(self.progress.path).exists()
         self.progress.save()
@@ -162,18 +149,9 @@ class HistorySender(Service):
         self.progress = replace(self.progress, sent_milliseconds=message.whole_milliseconds)
         self.progress.save()
 
-    def _failed(self, failure: Failure) -> None:
+    def failed(self, failure: Failure) -> None:
+        """Note why it has ended early; the message that is on its way has failed with it."""
         if self._sending is not None:
             self._sending.addErrback(no_op)
             self._sending.cancel()
-        if self.problem:
-            return  # it was stopped
-        if failure.check(RemoteWriteError, Refused, CannotWrite, ValueError):
-            self.problem = str(failure.value)
-        elif not failure.check(CancelledError):
-            self.log.failure("The history cannot be sent", failure)
-            self.problem = "an internal error of fakedev"
-
-
-def no_op(*_: object) -> None:
-    """Do nothing."""
+        super().failed(failure)

@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.scenario.evaluation import Evaluation, GroupState, Points
 from fakedev.net.scenario.prometheus import Prometheus, PrometheusError
-from fakedev.net.system.timing import no_op
+from fakedev.net.system.task_service import TaskService
 from fakedev.scenario.coverage import Coverage
 from fakedev.scenario.device_labels import DeviceLabels
 from fakedev.scenario.rules import RuleGroup
@@ -31,17 +28,17 @@ _TURN_SECONDS: Final = 0.01
 
 
 @dataclass(eq=False)
-class ScoreRun(Service):
+class ScoreRun(TaskService):
     """Runs the scenario to its end, then calls ``over``.
 
     :param groups: the groups of rules, with their files.
     :param observe: called with the samples of each scrape: the number of the instant, and the samples.
     :param done: called with the share of the run that is done, 0 to 1.
-    :ivar problem: why it ended early; empty when it did not.
-    :ivar is_refused: the scenario is the reason.
+    :ivar is_refused: the scenario is the reason of the problem.
     """
 
-    log = Logger()
+    expected = (PrometheusError, Refused)
+    what = "The score"
 
     run: Run
     prometheus: Prometheus
@@ -50,7 +47,6 @@ class ScoreRun(Service):
     over: Callable[[], None]
     done: Callable[[float], None]
     observe: Callable[[int, Scraped], None] | None = None
-    problem: str = field(default="", init=False)
     is_refused: bool = field(default=False, init=False)
     labels: DeviceLabels = field(default_factory=DeviceLabels, init=False)
     coverage: Coverage = field(default_factory=Coverage, init=False)
@@ -59,26 +55,16 @@ class ScoreRun(Service):
     _compiled: Any = field(default=None, init=False)
     _request: WriteRequest = field(default_factory=WriteRequest, init=False)
     _evaluation: Evaluation | None = field(default=None, init=False)
-    _running: Deferred[None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._samples = FleetSamples(self.run.targets)
 
-    def startService(self) -> None:
-        super().startService()
-        self._running = Deferred.fromCoroutine(self._run())
-        self._running.addErrback(self._failed)
-        self._running.addCallback(lambda _: self.over())
+    async def clean_up(self) -> None:
+        """Stop Prometheus, and remove its folder."""
+        await self.prometheus.stop()
 
-    def stop_all(self) -> Deferred[None]:
-        """Stop at once; fires when Prometheus has ended and its folder is gone."""
-        if self._running is not None and not self._running.called:
-            self.over = no_op
-            self.problem = self.problem or "it was stopped"
-            self._running.cancel()
-        return Deferred.fromCoroutine(self.prometheus.stop())
-
-    async def _run(self) -> None:
+    async def run_to_end(self) -> None:
+        """Run the scenario, and evaluate the rules on the way."""
         await self.prometheus.start()
         self.coverage.add_rules(group for _, group in self.groups)
         last_seconds, step_begin, turn, number = 0.0, 0.0, self.reactor.seconds(), 0
@@ -139,13 +125,7 @@ class ScoreRun(Service):
         self.labels.add(fleet.roster, fleet.spec.seed, identities, self.run.targets)
         self.coverage.add(identities.values(), fleet.state)
 
-    def _failed(self, failure: Failure) -> None:
-        if self.problem:
-            return  # it was stopped
-        if failure.check(PrometheusError, Refused):
-            self.problem = str(failure.value)
-            self.is_refused = failure.check(Refused) is not None
-        elif not failure.check(CancelledError):
-            self.log.failure("The score failed", failure)
-            self.problem = "an internal error of fakedev"
-
+    def failed(self, failure: Failure) -> None:
+        """Note why it has ended early, and whether the scenario is the reason."""
+        self.is_refused = not self.problem and failure.check(Refused) is not None
+        super().failed(failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -18,11 +19,19 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.descriptors import SPARE, SPARE_OF_LINE_PORTS, CarefulPort, DescriptorShortage
-from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
+from fakedev.net.system.unix_sockets import (
+    DEFAULT_MODE,
+    OwnedUnixPort,
+    PassedUnixPort,
+    SocketPathError,
+    group_number,
+    prepare_path,
+)
 from fakedev.spec.listen_address import BACKLOG, ListenAddress
 from fakedev.spec.os_errors import plain_reason
 
 _LOOK_AGAIN_SECONDS = 0.02
+_NOT_PASSED = "systemd has passed no such socket: start this program by a .socket unit with FileDescriptorName=NAME"
 
 _PARTICULAR_REASONS = {errno.EACCES: "this user may not listen there"}
 
@@ -106,7 +115,8 @@ class ListeningService(Service):
         where = self.where
         port = getattr(where, "port", None)
         if port is None:
-            return self.address.path or self.address.display
+            passed = "" if where is None or self.address.path else os.fsdecode(where.name or b"")
+            return self.address.path or passed or self.address.display
         if self.address.kind == "tcp":
             # The configured host, with the real port.
             return f"{self.address.display.rpartition(':')[0]}:{port}"
@@ -190,7 +200,15 @@ class ListeningService(Service):
         return port
 
     def _listen_endpoint(self) -> None:
-        endpoint = self.endpoint_of(self._reactor, self.address.description)
+        try:
+            endpoint = self.endpoint_of(self._reactor, self.address.description)
+        except LookupError:  # of a systemd endpoint
+            raise ValueError(_NOT_PASSED) from None
+        if getattr(endpoint, "addressFamily", None) == socket.AF_UNIX and isinstance(self._reactor, ReactorBase):
+            port = PassedUnixPort(socket.socket(fileno=endpoint.fileno), self.factory, self._reactor)
+            port.startListening()
+            self._listening(port)
+            return
         waiting = self._waiting = endpoint.listen(self.factory)
         failed_now: list[Failure] = []
         waiting.addCallbacks(self._listening, failed_now.append)

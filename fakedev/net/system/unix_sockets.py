@@ -187,6 +187,23 @@ class OwnedUnixPort(unix.Port):
         tcp.Port.connectionLost(self, reason)
 
 
+class PassedUnixPort(unix.Port):
+    """A UNIX port on a socket that systemd has made and keeps: its file and its rights stay as they are.
+
+    Twisted's port for such a socket lets every user connect, and at its end shuts the socket down and removes the file,
+    so that nobody could connect any more when the service starts again.
+
+    :param passed: listens already.
+    """
+
+    def __init__(self, passed: socket.socket, factory: IProtocolFactory, reactor: IReactorCore) -> None:
+        # Twisted does both only to a path, not to an abstract name. The name is used for nothing else here.
+        super().__init__(b"\0passed", factory, reactor=reactor)
+        passed.setblocking(False)
+        self._preexistingSocket = passed
+        self._shouldShutdown = False  # as Twisted's port of TCP does for a socket that was passed
+
+
 def make_private_folder(folder: str) -> None:
     """Make a folder that only this user can enter, when it is missing."""
     try:

@@ -6,14 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 
+from fakedev.net.system.task_service import TaskService
 from fakedev.net.system.timing import no_op
 from fakedev.net.tester.scale_backends import Backends, CannotScale
 from fakedev.net.tester.service import LoadTester
@@ -41,16 +37,16 @@ class ScaleSettings:
 
 
 @dataclass(eq=False)
-class ScaleTest(Service):
+class ScaleTest(TaskService):
     """Runs all steps in turn, then calls ``over``.
 
     :param tester: has one plan, of the closed model.
     :param tell: called with each line of progress.
     :param done: called with the share of the test that is done, from 0 to 1, as far as its times are known.
-    :ivar problem: why the test ended early; empty when it did not.
     """
 
-    log = Logger()
+    expected = (CannotScale,)
+    what = "The scale test"
 
     tester: LoadTester
     backends: Backends
@@ -60,27 +56,16 @@ class ScaleTest(Service):
     tell: Callable[[str], None]
     done: Callable[[float], None] = no_op
     steps: list[ScaleStep] = field(default_factory=list)
-    problem: str = ""
     _intervals: int = 0
-    _running: Deferred[None] | None = None
 
-    def startService(self) -> None:
-        super().startService()
-        self.tester.startService()
-        self._running = Deferred.fromCoroutine(self._run())
-        self._running.addErrback(self._failed)
-        self._running.addCallback(lambda _: self.over())
-
-    def stop_all(self) -> Deferred[None]:
-        """Stop at once, also the started backends; fires when these have ended."""
-        if self._running is not None and not self._running.called:
-            self.over = no_op
-            self.problem = self.problem or "it was stopped"
-            self._running.cancel()
+    async def clean_up(self) -> None:
+        """Stop the load and the started backends."""
         self.tester.stopService()
-        return Deferred.fromCoroutine(self.backends.end())
+        await self.backends.end()
 
-    async def _run(self) -> None:
+    async def run_to_end(self) -> None:
+        """Run all steps."""
+        self.tester.startService()
         count = 1
         while count <= self.settings.most:
             # The load first: the frontend knows backends of the original only while they work.
@@ -114,13 +99,6 @@ class ScaleTest(Service):
     def _interval_ended(self) -> None:
         self._intervals += 1
         self.done(self._intervals / (INTERVALS * self.settings.most.bit_length()))
-
-    def _failed(self, failure: Failure) -> None:
-        if failure.check(CannotScale):
-            self.problem = str(failure.value)
-        elif not failure.check(CancelledError, ConnectingCancelledError):
-            self.log.failure("The scale test failed", failure)
-            self.problem = "an internal error of fakedev"
 
 
 class _Reading:

@@ -230,6 +230,11 @@ class PageFaults:
     status: int = 0
     is_html: bool = False
 
+    def fails_scrape(self, timeout_seconds: float) -> bool:
+        """Whether a scrape of the page fails, as a Prometheus sees it: it takes a whole page of metrics, in time."""
+        is_broken = self.is_closed or self.status != 0 or self.is_html or self.share < 1
+        return is_broken or self.late_seconds > timeout_seconds
+
 
 class NodePageFaults:
     """The nodes whose pages have faults, kept from tick to tick.

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.devices.errors import reports_of_boards
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
@@ -77,11 +76,12 @@ class Tallies:
         }
 
     def note(
-        self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float,
-        wall_seconds: float,
+        self, reports: Sequence[Report], level: Level, before: Level | None, faults: FaultTick | None,
+        conditions: Conditions, now: float, wall_seconds: float,
     ) -> Positions:  # fmt: skip
         """Count the reports of a tick at its end.
 
+        :param reports: the error codes of the tick, also of boards whose drivers report none.
         :param level: the true level of the devices.
         :param before: the same a tick ago.
         :param wall_seconds: the wall time of the tick, in seconds since 1970.
@@ -96,12 +96,9 @@ class Tallies:
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
         # Drivers of other vendors report no such code.
-        reports = [
-            Report(devices[self._reports[devices]], code)
-            for devices, code in reports_of_boards(level.arrays, before, faults, conditions.lost)
-        ]
+        seen = [Report(devices[self._reports[devices]], code) for devices, code in reports]
         gone = before.arrays["lost"] > 0 if before is not None and "lost" in before.arrays else None
-        return self._xids.note(reports, gone, now, wall_seconds)
+        return self._xids.note(seen, gone, now, wall_seconds)
 
     def note_work(self, workloads: Workloads, level: Level, before: Level, seconds: float) -> None:
         """Count what the workloads of a tick have done, at its end.

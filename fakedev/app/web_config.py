@@ -1,0 +1,102 @@
+"""The web configuration files of the HTTP addresses: read at the start, by a reload, and when one of them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from fakedev.app.ports import Reloadable
+from fakedev.config.configuration import Configuration, WebEndpoint
+from fakedev.config.schema.nodes import ConfigurationError, Problem
+from fakedev.config.web_config import read_web_config
+from fakedev.net.http.admission import check_passwords_can_be_used
+from fakedev.net.http.tls import CannotUseTls, tls_context
+from fakedev.net.system.listening import Listeners
+from fakedev.net.system.watch import FileFollower
+from fakedev.spec.web_config import WebConfig
+
+_PLAIN = WebConfig()
+
+
+def read_web_configs(configuration: Configuration) -> dict[str, WebConfig]:
+    """The web configurations of all addresses, by their files; each can be used.
+
+    :raises ConfigurationError: for the first that cannot be used, with every problem of it.
+    """
+    return {path: _usable(path) for path in sorted({each.web_config for each in configuration.web} - {""})}
+
+
+def _usable(path: str) -> WebConfig:
+    config = read_web_config(path)
+    try:
+        if config.tls is not None:
+            tls_context(config.tls)
+        if config.users:
+            check_passwords_can_be_used()
+    except CannotUseTls as error:
+        raise ConfigurationError([Problem(path, 0, f"tls_server_config: {error}")]) from None
+    except ImportError as error:
+        raise ConfigurationError([Problem(path, 0, f"basic_auth_users: {error}")]) from None
+    return config
+
+
+class WebConfigs(MultiService, Reloadable):
+    """The web configurations in use; their files are read again when one of them, or a certificate, changes.
+
+    :param changed: called when they have changed, so that sites use them.
+    """
+
+    log = Logger()
+
+    def __init__(self, configuration: Configuration, reactor: Any, changed: Callable[[], None]) -> None:
+        super().__init__()
+        self._configuration = configuration
+        self._changed = changed
+        self._by_path: Mapping[str, WebConfig] = read_web_configs(configuration)
+        self._next: tuple[Configuration, Mapping[str, WebConfig]] | None = None
+        self._reactor = reactor
+        self._followed: list[str] = []
+        self._follow()
+
+    def of(self, endpoint: WebEndpoint) -> WebConfig:
+        """The web configuration of an address."""
+        return self._by_path.get(endpoint.web_config, _PLAIN)
+
+    def begin(self, configuration: Configuration, listeners: Listeners) -> None:
+        self._next = configuration, read_web_configs(configuration)
+
+    def undo(self) -> None:
+        self._next = None
+
+    def finish(self, configuration: Configuration) -> None:
+        if self._next is not None:
+            (self._configuration, self._by_path), self._next = self._next, None
+            self._follow()
+
+    def _follow(self) -> None:
+        """Watch the files of the present configuration."""
+        if self._files() == self._followed:
+            return
+        for follower in [*self.services]:
+            follower.disownServiceParent()
+        self._followed = self._files()
+        if self._followed:
+            FileFollower(self._files, self._again, self._reactor).setServiceParent(self)
+
+    def _files(self) -> list[str]:
+        return [file for config in self._by_path.values() for file in config.files]
+
+    def _again(self) -> Deferred[None]:
+        try:
+            self._by_path = read_web_configs(self._configuration)
+        except ConfigurationError as error:
+            for line in str(error).splitlines():
+                self.log.error("the web configuration stays as it is: {line}", line=line)
+        else:
+            self._changed()
+            self.log.info("the web configuration was read again")
+        return succeed(None)

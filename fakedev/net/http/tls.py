@@ -1,0 +1,172 @@
+"""The server's side of TLS for the connections of a site, by the optional pyOpenSSL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator, IProtocol, IProtocolFactory, IReactorTime
+from zope.interface import implementer
+
+from fakedev.spec.web_config import ClientAuth, TlsServer
+
+_MISSING: Final = "TLS needs pyOpenSSL, which is not installed: pip install 'fakedev[tls]'"
+#: How requests of HTTP begin; a handshake of TLS begins with 0x16 (RFC 8446, 5.1).
+_OF_HTTP: Final = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"PATCH", b"DELET", b"OPTIO")
+#: The words of Go's net/http, which servers of Prometheus' family use.
+_PLAIN_ANSWER: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+#: The only protocol that is spoken over TLS (ALPN).
+_ALPN: Final = b"http/1.1"
+_SESSION_ID: Final = b"fakedev"
+
+#: Puts TLS around the protocol of a new connection.
+WrapTls = Callable[[IProtocol], IProtocol]
+
+
+class CannotUseTls(ValueError):
+    """TLS cannot be used as it is configured: a package is missing, or a certificate cannot be used."""
+
+
+def tls_wrapper(context: Any, site: IProtocolFactory, clock: IReactorTime) -> WrapTls:
+    """Put TLS around the protocols of a site.
+
+    :param context: of :func:`tls_context`.
+    """
+    from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol  # noqa: PLC0415 - needs pyOpenSSL
+
+    factory = TLSMemoryBIOFactory(_Connections(context), False, site, clock)
+
+    class Transport(factory.protocol):  # type: ignore[name-defined,misc]  # the class that the factory uses
+        """Answers a request of plain HTTP, which would get no answer from TLS."""
+
+        #: The first bytes, until it is known what they are.
+        _begin: bytes | None = b""
+
+        def dataReceived(self, data: bytes) -> None:
+            """Pass on what is TLS."""
+            if self._begin is not None:
+                self._begin += data
+                if len(self._begin) < len(_OF_HTTP[0]) and self._begin[:1] != b"\x16":
+                    return
+                data, self._begin = self._begin, None
+                if data.startswith(_OF_HTTP):
+                    self.transport.write(_PLAIN_ANSWER)
+                    self.transport.loseConnection()
+                    return
+            super().dataReceived(data)
+
+    def wrap(protocol: IProtocol) -> IProtocol:
+        made: TLSMemoryBIOProtocol = Transport(factory, protocol)
+        return made
+
+    return wrap
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class _Connections:
+    """Makes the TLS connections of one context."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def serverConnectionForTLS(self, protocol: object) -> Any:
+        from OpenSSL import SSL  # noqa: PLC0415 - an optional package
+
+        return SSL.Connection(self._context, None)
+
+
+def tls_context(server: TlsServer) -> Any:
+    """A context of OpenSSL with the settings.
+
+    :raises CannotUseTls: when pyOpenSSL is missing, or a certificate or a key cannot be used.
+    """
+    try:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as OpenSSL
+        from OpenSSL import SSL  # noqa: PLC0415 - an optional package
+    except ImportError:
+        raise CannotUseTls(_MISSING) from None
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    chain = _certificates(server.certificate_pem, "the certificate")
+    try:
+        context.use_certificate(chain[0])
+        for each in chain[1:]:
+            context.add_extra_chain_cert(each)
+        key: Any = load_pem_private_key(server.key_pem.encode(), None)
+        context.use_privatekey(key)
+        context.check_privatekey()
+    except (SSL.Error, ValueError, TypeError):
+        raise CannotUseTls("the key is none in PEM without a password, or is not that of the certificate") from None
+    versions = {"TLS10": SSL.TLS1_VERSION, "TLS11": SSL.TLS1_1_VERSION, "TLS12": SSL.TLS1_2_VERSION,
+                "TLS13": SSL.TLS1_3_VERSION}  # fmt: skip
+    context.set_min_proto_version(versions[server.least_version])
+    context.set_max_proto_version(versions[server.most_version])
+    context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
+    if server.prefers_own_ciphers:
+        context.set_options(SSL.OP_CIPHER_SERVER_PREFERENCE)
+    # OpenSSL 3 speaks the versions before 1.2 only without its rules for key lengths.
+    level = "@SECLEVEL=0" if server.least_version < "TLS12" else ""
+    ciphers = ":".join(server.ciphers) or "DEFAULT"
+    context.set_cipher_list(f"{ciphers}{level and ':'}{level}".encode())
+    if server.curve:
+        context.set_tmp_ecdh(_curve(server.curve))
+    context.set_session_id(_SESSION_ID)
+    context.set_alpn_select_callback(
+        lambda _, offered: _ALPN if _ALPN in offered else SSL.NO_OVERLAPPING_PROTOCOLS
+    )
+    _ask_clients(context, server)
+    return context
+
+
+def _curve(name: str) -> Any:
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - comes with pyOpenSSL
+
+    if name == "secp256r1":
+        return ec.SECP256R1()
+    return ec.SECP384R1() if name == "secp384r1" else ec.SECP521R1()
+
+
+def _ask_clients(context: Any, server: TlsServer) -> None:
+    """Ask clients for certificates, as the settings say."""
+    from OpenSSL import SSL, crypto  # noqa: PLC0415 - an optional package
+
+    auth = server.client_auth
+    if auth is ClientAuth.NONE:
+        return
+    is_checked = auth in (ClientAuth.VERIFY_IF_GIVEN, ClientAuth.REQUIRE_AND_VERIFY)
+    is_required = auth in (ClientAuth.REQUIRE_ANY, ClientAuth.REQUIRE_AND_VERIFY)
+    if server.client_ca_pem:
+        store = context.get_cert_store()
+        for each in _certificates(server.client_ca_pem, "client_ca"):
+            store.add_cert(crypto.X509.from_cryptography(each))
+            context.add_client_ca(each)
+
+    def is_accepted(_connection: object, certificate: Any, _error: int, depth: int, is_valid: int) -> bool:
+        if is_checked and not is_valid:
+            return False
+        if depth > 0 or not server.allowed_names:
+            return True
+        return not _names_of(certificate.to_cryptography()).isdisjoint(server.allowed_names)
+
+    mode = SSL.VERIFY_PEER | (SSL.VERIFY_FAIL_IF_NO_PEER_CERT if is_required else 0)
+    context.set_verify(mode, is_accepted)
+
+
+def _certificates(text: str, what: str) -> list[Any]:
+    from cryptography import x509  # noqa: PLC0415 - comes with pyOpenSSL
+
+    try:
+        return [*x509.load_pem_x509_certificates(text.encode())]
+    except ValueError:
+        raise CannotUseTls(f"{what} is none in PEM") from None
+
+
+def _names_of(certificate: Any) -> frozenset[str]:
+    """The alternative names in a certificate: DNS names, e-mail and IP addresses, URIs."""
+    from cryptography import x509  # noqa: PLC0415 - comes with pyOpenSSL
+
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
+    kinds = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)
+    return frozenset(str(value) for kind in kinds for value in extension.value.get_values_for_type(kind))
