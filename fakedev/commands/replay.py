@@ -97,8 +97,12 @@ def _parser() -> Parser:
     )
     parser.add_argument("--place", choices=RULES, default=BEST_FIT, help=f"where jobs run; default: {BEST_FIT}")
     parser.add_argument("--tick", metavar="TIME", type=argument_type(_length), default=60.0, help="default: 60s")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the fleet's randomness; default: 0")
-    parser.add_argument("--lenient", metavar="N", type=int, default=0, help="leave out up to N wrong rows")
+    parser.add_argument(
+        "--seed", metavar="N", type=argument_type(_count), default=0, help="of the fleet's randomness; default: 0"
+    )
+    parser.add_argument(
+        "--lenient", metavar="N", type=argument_type(_count), default=0, help="leave out up to N wrong rows"
+    )
     parser.add_argument(
         "--check", action="store_true", help="run it in virtual time, and compare it with the trace; 3 if they differ"
     )
@@ -114,6 +118,8 @@ def _read(options: argparse.Namespace) -> Trace:
     contents = tuple(_table(options.folder, names) for names in tables)
     problems = Problems(options.lenient)
     trace = read(contents, problems)
+    if not trace.nodes:
+        raise BadTrace(f"{contents[0][0]}: has no node with devices")
     if problems.rows:
         print(f"note: {problems.rows} wrong rows were left out", file=sys.stderr)
     return trace
@@ -210,6 +216,16 @@ def _map(text: str) -> dict[str, str]:
             raise ValueError(f"the model {model!r} is there twice")
         found[model] = device
     return found
+
+
+def _count(text: str) -> int:
+    """A whole number of 0 or more, of at most 18 digits.
+
+    :raises ValueError: for anything else.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(f"{text[:40]!r} is no whole number of 0 or more")
+    return int(text)
 
 
 def _length(text: str) -> float:

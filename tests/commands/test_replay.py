@@ -50,6 +50,14 @@ def test_what_cannot_be_used(words: list[str], problem: str, capsys: pytest.Capt
     assert not Path("OUT").exists()
 
 
+def test_a_trace_without_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list without a node that has devices is named."""
+    (tmp_path / "nodes.csv").write_text("name,model,devices\na,T4,0\n")
+    (tmp_path / "jobs.csv").write_text("name,start,devices\nx,0,1\n")
+    assert main(["replay", "jobs", str(tmp_path), *WORDS, str(tmp_path / "out")]) == 2
+    assert "nodes.csv: has no node with devices" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -58,6 +66,8 @@ def test_what_cannot_be_used(words: list[str], problem: str, capsys: pytest.Capt
         (["jobs", str(EXAMPLE), "--usage", "90:20", "--output", "OUT"], "is no PERCENT:FLUCTUATION"),
         (["jobs", str(EXAMPLE), *WORDS, "OUT", "--map", "H100"], "is no MODEL=DEVICE"),
         (["jobs", str(EXAMPLE), *WORDS, "OUT", "--for", "0s"], "must be above 0"),
+        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--lenient", "-1"], "is no whole number"),
+        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--seed", "x"], "'x' is no whole number"),
     ],
 )
 def test_wrong_options(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
