@@ -59,6 +59,9 @@ SUBCOMMANDS: Final = {
         "prometheus": ("fakedev.commands.prometheus:prometheus", "print a configuration of Prometheus that scrapes it"),
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
+        "clone": (
+            "fakedev.commands.clone.command:clone", "write the configuration of a fleet like that of scraped pages",
+        ),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
         "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
         "scale-test": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -52,6 +53,20 @@ class Parser(argparse.ArgumentParser):
             self._refuse_unknown(given)  # probably the one that is missing
         plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
         self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
+
+
+def percentage(text: str) -> float:
+    """The value of an option that is a percentage.
+
+    :raises argparse.ArgumentTypeError: for another text.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
+    return value
 
 
 def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ NODE_COLUMNS: Final = (Column("name", name), Column("model", name), Column("devi
 
 def _thousandths(text: str) -> int:
     share = number(text)
-    found = round(share * WHOLE_THOUSANDTHS)
+    found = round(min(share, 2.0) * WHOLE_THOUSANDTHS)
     if share > 1 or not found:
         raise ValueError(f"{text[:40]!r} is no share of a device: more than 0, at most 1")
     return found

@@ -6,9 +6,20 @@ import json
 from collections.abc import Callable
 from typing import Final
 
+import yaml
+
 from fakedev.calibration.csv_runs import read_csv
 from fakedev.calibration.runs import RunError
 from fakedev.calibration.series_runs import read_answer, read_openmetrics, run_of_series
+from fakedev.clone.anonymous import anonymous_groups
+from fakedev.clone.comparison import conformity
+from fakedev.clone.configuration_document import Board, Placed, configuration_document
+from fakedev.clone.family_changes import with_seen_families
+from fakedev.clone.file_text import file_text
+from fakedev.clone.fleet_reader import FleetReader
+from fakedev.clone.identity_document import identity_document
+from fakedev.clone.label_changes import with_seen_labels
+from fakedev.clone.source_pages import PageGroup, SourcePage, grouped
 from fakedev.commands import go_flags
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.dropins.client import ClientOptions
@@ -32,9 +43,9 @@ from fakedev.config.listen import parse_listen, parse_per_node
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.config.web_config import read_web_config
-from fakedev.exposition.captured import read_page
+from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import compared
 from fakedev.net.fleet.hpc_jobs import jobs_of
 from fakedev.net.http.limits import BadRequest, HttpLimits
@@ -330,6 +341,45 @@ class Tables:
         """Nothing is left."""
 
 
+class Clones:
+    """Pages as ``fakedev clone`` reads them: what it writes is a document, and the same each time."""
+
+    def __init__(self) -> None:
+        found = Catalog(Files(environ={}), Report()).identity("dcgm", Place("fuzz"))
+        device = Catalog(Files(environ={}), Report()).device("h100", Place("fuzz"))
+        assert found is not None and device is not None
+        self._identity, self._board = found.as_written or found.identity, Board(device.type)
+
+    def run(self, data: bytes) -> str:
+        """Read the fleet with and without names, keep all families, write both files."""
+        text = data.decode("utf-8", "replace")
+
+        def clone() -> str:
+            (group,) = grouped([SourcePage("page", read_page(text))])
+            first, second = self._clone(group), self._clone(group)
+            assert first == second
+            return f"{len(first)} {len(self._clone(anonymous_groups([group])[0]))}"
+
+        return answer_of(clone, (ValueError,))
+
+    def _clone(self, group: PageGroup) -> str:
+        page = group.joined()
+        identity = with_seen_labels(self._identity, page)
+        nothing = CapturedPage({}, is_declared_first=False)
+        result = conformity(page, nothing, is_stored=False)
+        change = with_seen_families(identity, page, nothing, result, {}, 1)
+        nodes = FleetReader(change.identity).read(group)
+        files = [file_text(identity_document("own", "dcgm", change.identity, self._identity))]
+        placed = [Placed(node, self._board, "./own.yaml") for node in nodes]
+        files.append(file_text(configuration_document(placed)))
+        for each in files:
+            assert isinstance(yaml.safe_load(each), dict)
+        return "".join(files)
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
 def _text_seeds() -> list[bytes]:
     return [text.encode() for text in seeds.TEXTS]
 
@@ -351,4 +401,5 @@ TARGETS: Final = (
     ),
     Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
     Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
+    Target("clones", Clones, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=300),
 )

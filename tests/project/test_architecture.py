@@ -29,6 +29,7 @@ ALLOWED = {
     "scenario": {"spec", "wire", "sim", "exposition"},
     "traces": {"spec"},
     "calibration": {"spec", "sim", "exposition", "tester"},
+    "clone": {"spec", "exposition"},
     "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
     "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "nvml"},
     "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
@@ -36,7 +37,7 @@ ALLOWED = {
     "tap": {"app"},
     "commands": {
         *("app", "client", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"),
-        *("nvml", "traces", "calibration"),
+        *("nvml", "traces", "calibration", "clone"),
     },
     "node": {"spec", "kube", "wire", "nvml"},
     "nvml": {"spec"},
@@ -44,8 +45,8 @@ ALLOWED = {
     "pytest_plugin": {"testing", "config"},
 }
 PURE = {
-    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "calibration", "config"),
-    *("traces", "catalog", "page"),
+    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "calibration", "clone"),
+    *("traces", "config", "catalog", "page"),
 }
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.real
 
 #: Pages whose simple commands run one after the other, beside a service of README's my.yaml.
 SIMPLE: Final = (
-    "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md", "reload.md",
-    "shards.md", "workload-series.md",
+    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md",
+    "reload.md", "shards.md", "workload-series.md",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
@@ -61,6 +61,7 @@ ELSEWHERE: Final = {
     "nvidia-smi": "tests/real/test_nvml.py runs it",
     "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
     "gpustat": "tests/real/test_nvml_tools.py runs it",
+    ".venv/bin/fakedev clone --prometheus": "it needs Prometheus, and tests/real/test_clone.py runs it",
     "kill %1 %2": "it needs the jobs of an interactive shell",
     "python -": "it measures a library that is not installed",
     "nc localhost 9997                      $ nc": "two terminals side by side",

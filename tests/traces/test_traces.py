@@ -67,6 +67,7 @@ def test_own_format() -> None:
         ("x,0,1,5,NA,,,", "jobs.csv:2: devices: is missing"),
         ("x,0,1,5,1.5,,,", "jobs.csv:2: devices: '1.5' is no whole number"),
         ("x,0,1,5,4294967296,,,", "jobs.csv:2: devices: '4294967296' is more than 1024 devices of a node"),
+        ("x,0,1,5,1,1e308,,", "jobs.csv:2: share: '1e308' is no share"),
         ("x,0,1,5,1,2,,", "jobs.csv:2: share: '2' is no share"),
         ("x,0,1,5,1,,q,", "jobs.csv:2: node: 'q' is not in nodes.csv"),
         ("x,0,1,5,1", "jobs.csv:2: has 5 values, and the first line 8 columns"),
