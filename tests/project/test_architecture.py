@@ -27,6 +27,7 @@ ALLOWED = {
     "tester": {"spec", "workqueue"},
     "kube": {"spec", "sim"},
     "scenario": {"spec", "wire", "sim", "exposition"},
+    "traces": {"spec"},
     "calibration": {"spec", "sim", "exposition", "tester"},
     "clone": {"spec", "exposition"},
     "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
@@ -36,7 +37,7 @@ ALLOWED = {
     "tap": {"app"},
     "commands": {
         *("app", "client", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"),
-        *("nvml", "calibration", "clone"),
+        *("nvml", "traces", "calibration", "clone"),
     },
     "node": {"spec", "kube", "wire", "nvml"},
     "nvml": {"spec"},
@@ -45,7 +46,7 @@ ALLOWED = {
 }
 PURE = {
     *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "calibration", "clone"),
-    *("config", "catalog", "page"),
+    *("traces", "config", "catalog", "page"),
 }
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {

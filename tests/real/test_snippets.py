@@ -30,7 +30,7 @@ SIMPLE: Final = (
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
     "calibrate.md", "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md",
-    "scale-test.md", "scenarios.md", "work-queue.md",
+    "replay.md", "scale-test.md", "scenarios.md", "work-queue.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
@@ -39,6 +39,7 @@ ELSEWHERE: Final = {
     ".venv/bin/fakedev faults --for": "it needs promtool, and tests/real/test_alert_rules.py runs it",
     ".venv/bin/fakedev scenario score hour": "it needs Prometheus, and tests/real/test_scenario_score.py runs it",
     ".venv/bin/fakedev scenario tests hour": "the same",
+    ".venv/bin/fakedev replay openb DIR": "the trace of that name does not come with fakedev",
     "promtool test rules hour": "the same",
     ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",
@@ -329,6 +330,18 @@ async def test_scenarios(checkout: Checkout) -> None:
         else:
             await checkout.run(command)
     assert (checkout.folder / "score.xml").exists() and (checkout.folder / "again.yaml").exists()
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_replay(checkout: Checkout) -> None:
+    """The example trace: checked, run, played."""
+    for command in page_commands("replay.md"):
+        if is_elsewhere(command):
+            continue
+        if " serve " in command.text:
+            await checkout.serve_and_stop(command)
+        else:
+            await checkout.run(command)
 
 
 @pytest.mark.long

@@ -1,0 +1,1 @@
+"""Traces of clusters: their tables, the jobs and nodes in them, where jobs run, and scenarios made of them."""
