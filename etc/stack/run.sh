@@ -43,7 +43,7 @@ echo "Prometheus: http://$prometheus/alerts"
 if command -v grafana-server > /dev/null; then
     mkdir -p "$folder/provisioning/datasources" "$folder/provisioning/dashboards"
     sed "s#http://prometheus:9090#http://$prometheus#" "$etc/grafana/provisioning/datasources/prometheus.yaml" > "$folder/provisioning/datasources/prometheus.yaml"
-    sed "s#/etc/grafana/dashboards#$etc/grafana#" "$etc/grafana/provisioning/dashboards/fakedev.yaml" > "$folder/provisioning/dashboards/fakedev.yaml"
+    sed "s#/etc/grafana/dashboards#$etc/grafana#" "$etc/grafana/provisioning/dashboards/provider.yaml" > "$folder/provisioning/dashboards/provider.yaml"
     GF_PATHS_PROVISIONING="$folder/provisioning" GF_PATHS_DATA="$folder/grafana" GF_SERVER_HTTP_ADDR="${grafana%:*}" GF_SERVER_HTTP_PORT="${grafana##*:}" \
         GF_AUTH_ANONYMOUS_ENABLED=true GF_LOG_LEVEL=warn grafana-server --homepath "${GRAFANA_HOME:-/usr/share/grafana}" &
     children="$children $!"
