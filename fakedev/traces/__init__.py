@@ -1,0 +1,1 @@
+"""Traces of real clusters: their files, one model of them, placement, and how true a replay is."""

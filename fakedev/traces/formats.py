@@ -1,0 +1,29 @@
+"""The formats of traces that fakedev reads, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from fakedev.traces.gentd26 import read_gentd26
+from fakedev.traces.openb import read_openb
+from fakedev.traces.own import read_own
+from fakedev.traces.rules import Folder
+from fakedev.traces.trace import Trace
+
+
+class Format(NamedTuple):
+    """A format.
+
+    :ivar words: what it is, for the help.
+    """
+
+    read: Callable[[Folder], Trace]
+    words: str
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "jobs": Format(read_own, "jobs.csv, with nodes.csv and series.csv where there are any: fakedev's own"),
+    "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods"),
+    "gentd26": Format(read_gentd26, "Alibaba's v2026-GenAI: duty cycle and memory of each pod's GPU"),
+}

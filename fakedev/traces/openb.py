@@ -1,0 +1,86 @@
+"""Alibaba's gpu-v2023 trace ("openb"): nodes with models, pods with requests and times, no placement and no usage.
+
+Columns: https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023. Times are seconds since its
+beginning; ``gpu_milli`` is the part of a device in thousandths; ``gpu_spec`` lists models as ``V100M16|V100M32``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from fakedev.traces.rules import Folder, Ids
+from fakedev.traces.table import Column, number, whole_number, word
+from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
+
+NODES: Final = "openb_node_list_gpu_node.csv"
+PODS: Final = "openb_pod_list_default.csv"
+_NODE_COLUMNS: Final = (
+    Column("sn", word, is_required=True),
+    Column("gpu", whole_number, is_required=True),
+    Column("model", word, default=""),
+)
+_POD_COLUMNS: Final = (
+    Column("name", word, is_required=True),
+    Column("num_gpu", whole_number, is_required=True),
+    Column("gpu_milli", whole_number, default=WHOLE),
+    Column("gpu_spec", word, default=""),
+    Column("creation_time", number, is_required=True),
+    Column("deletion_time", number),
+    Column("scheduled_time", number),
+)
+
+
+def read_openb(folder: Folder) -> Trace:
+    """The trace of a folder.
+
+    Pods without a ``scheduled_time`` have never run. One without a ``deletion_time`` runs to the last time in the file.
+
+    :raises TraceProblems: when it cannot be used.
+    """
+    left_out: Counter[str] = Counter()
+    nodes = _nodes(folder, left_out)
+    jobs: list[Job] = []
+    unended: list[int] = []
+    rows = folder.table(PODS, _POD_COLUMNS)
+    ids = Ids(rows)
+    last = 0.0
+    for row in rows:
+        submit, start, end = row["creation_time"], row["scheduled_time"], row["deletion_time"]
+        last = max(last, submit, start or 0.0, end or 0.0)
+        if not ids.is_new("name", row["name"]):
+            continue
+        if not row["num_gpu"] or start is None:
+            left_out["pods without GPUs" if not row["num_gpu"] else "pods that never ran"] += 1
+            continue
+        if not ids.is_ordered("scheduled_time", submit, start, "creation_time"):
+            continue
+        if end is not None and not ids.is_ordered("deletion_time", start, end, "scheduled_time"):
+            continue
+        share = row["gpu_milli"]
+        if not 0 < share <= WHOLE:
+            rows.refuse("gpu_milli", f"{share} is no part of a device: 1 to {WHOLE}")
+            continue
+        if end is None:
+            unended.append(len(jobs))
+        share = share if row["num_gpu"] == 1 else WHOLE
+        models = tuple(filter(None, row["gpu_spec"].split("|")))
+        jobs.append(
+            Job(row["name"], submit, start, start if end is None else end, row["num_gpu"], share, models=models)
+        )
+    for place in unended:
+        jobs[place] = replace(jobs[place], end_seconds=last)
+    return Trace(nodes, jobs, left_out=dict(left_out))
+
+
+def _nodes(folder: Folder, left_out: Counter[str]) -> list[TraceNode]:
+    nodes = []
+    rows = folder.table(NODES, _NODE_COLUMNS)
+    ids = Ids(rows)
+    for row in rows:
+        if not row["gpu"]:
+            left_out["nodes without GPUs"] += 1
+        elif ids.is_new("sn", row["sn"]):
+            nodes.append(TraceNode(row["sn"], row["model"], row["gpu"]))
+    return nodes
