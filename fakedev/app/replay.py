@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.load import load
@@ -15,6 +16,16 @@ from fakedev.scenario.entries import Scenario, Scraping
 from fakedev.spec.errors import did_you_mean
 from fakedev.traces.replay import Plan, configuration_of
 from fakedev.traces.trace import Trace
+
+
+class Replay(NamedTuple):
+    """A trace as a scenario.
+
+    :ivar configuration: the text of its configuration.
+    """
+
+    scenario: LoadedScenario
+    configuration: str
 
 
 class NoDevice(ValueError):
@@ -51,7 +62,7 @@ def devices_of(trace: Trace, given: Mapping[str, str], otherwise: str | None) ->
 def scenario_of(
     plan: Plan, name: str, devices: Mapping[str, str], fleet: Mapping[str, object], overrides: Sequence[str],
     span_seconds: float,
-) -> LoadedScenario:
+) -> Replay:
     """The replay as a scenario.
 
     :param fleet: keys of ``fleet`` beside the pools.
@@ -59,7 +70,7 @@ def scenario_of(
     :raises ConfigurationError: when the nodes cannot be those of a fleet, or an override cannot be used.
     """  # fmt: skip
     files = Files(environ=os.environ)
-    text = json.dumps(configuration_of(plan.trace, devices, fleet))
+    text = json.dumps(configuration_of(plan.trace, devices, fleet), indent=1)
     configuration = load(None, files, overrides, text)
     tick_seconds = configuration.fleet.tick_seconds
     interval = tick_seconds * max(1, round(Scraping.interval_seconds / tick_seconds))
@@ -67,4 +78,19 @@ def scenario_of(
         name, span_seconds, configuration.fleet.seed, Scraping(interval, min(10.0, interval), interval),
         tuple(each.entry for each in plan.occurrences), plan.occurrences,
     )  # fmt: skip
-    return LoadedScenario(scenario, (Read(configuration, files, "", tuple(overrides)),), configuration.notes)
+    loaded = LoadedScenario(scenario, (Read(configuration, files, "", tuple(overrides)),), configuration.notes)
+    return Replay(loaded, text)
+
+
+def serve(replay: Replay, record: str, ready_file: str) -> None:
+    """Play it in a service until a signal.
+
+    :param record: the file for the events; empty for none.
+    :param ready_file: the file for the real addresses; empty for none.
+    """
+    from fakedev.app.run import Run, record_head  # noqa: PLC0415 - virtual time needs no Twisted
+    from fakedev.app.service import run_program  # noqa: PLC0415
+
+    configuration, files, _, overrides = replay.scenario.configurations[0]
+    head = record_head(configuration, files, text=replay.configuration, overrides=overrides)
+    run_program(configuration, Run(head, record, ready_file, scenario=replay.scenario))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fakedev.traces.measure import Measured
 from fakedev.traces.placement import Placed
 from fakedev.traces.replay import Plan
-from fakedev.traces.trace import Job, UseSeries, taken_over_time
+from fakedev.traces.trace import Job, UseSeries
 
 #: Quantiles of distributions, and of waits.
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -74,11 +74,12 @@ def _hours(jobs: Sequence[Job], plan: Plan, measured: Measured, span: float) -> 
         for name, each in measured.jobs.items()
     }
     ticks = {name: _hours_of(own[name], measured.tick_seconds) for name in asked}
-    groups = [("GPU hours", set(asked))]
-    every = sorted({models.get(name, "") for name in asked})
-    if len(every) > 1:
-        groups += [(f"GPU hours on {each or 'none'}", {n for n in asked if models.get(n, "") == each}) for each in every]
-    for what, names in groups:
+    groups: dict[str, set[str]] = {"GPU hours": set(asked)}
+    for name in sorted(asked, key=lambda each: models.get(each, "")):
+        groups.setdefault(f"GPU hours on {models.get(name) or 'any'}", set()).add(name)
+    if len(groups) == 2:
+        groups.popitem()
+    for what, names in groups.items():
         trace, replay, bound = (sum(each.get(name, 0.0) for name in sorted(names)) for each in (asked, shown, ticks))
         met = abs(trace - replay) <= bound + 1e-6
         yield Comparison(what, f"{trace:,.1f}", f"{replay:,.1f}", f"a tick for each job: {bound:,.1f}", met)
@@ -194,7 +195,8 @@ def _by_tick(
     sums = np.concatenate([[0.0], np.cumsum(lengths * values)])
     place = np.clip(np.searchsorted(edges, ended, "right") - 1, 0, len(values) - 1)
     begun = np.clip(edges[place], job.start_seconds, job.end_seconds)
-    return np.diff(sums[place] + (ended - begun) * values[place]) / tick
+    means: NDArray[np.float64] = np.diff(sums[place] + (ended - begun) * values[place]) / tick
+    return means
 
 
 def _distribution(
@@ -204,8 +206,8 @@ def _distribution(
     """The quantiles of all values of all jobs."""
     before, after = (np.quantile(np.concatenate(each), QUANTILES) for each in (asked, shown))
     most = float(np.abs(before - after).max())
-    told = (", ".join(map(text, each.tolist())) for each in (before, after))
-    return Comparison(f"{what} (5, 25, 50, 75, 95 %)", *told, text(bound), most <= bound)
+    trace, replay = (", ".join(map(text, each.tolist())) for each in (before, after))
+    return Comparison(f"{what} (5, 25, 50, 75, 95 %)", trace, replay, text(bound), most <= bound)
 
 
 def _correlation(values: NDArray[np.float64], lag: int) -> float | None:
