@@ -79,11 +79,11 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     trace = within(kind.read(TraceFolder(options.folder, lenience)), getattr(options, "from"), getattr(options, "for"))
     if not trace.jobs:
         raise ValueError(f"{options.folder}: no job runs in that time")
+    known = {model: device for model, device in kind.devices.items() if model in trace.models}
+    devices = devices_of(trace, known | options.map, options.device)
     trace = scaled(trace, options.scale, _SCALE_SECONDS)
     if options.nodes is not None:
         trace = with_nodes(trace, options.nodes)
-    known = {model: device for model, device in kind.devices.items() if model in trace.models}
-    devices = devices_of(trace, known | options.map, options.device)
     plan = plan_of(trace, options.place, options.usage)
     if not plan.placement.placed:
         raise ValueError(f"{options.folder}: no job finds a place on the nodes")

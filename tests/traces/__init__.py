@@ -1,0 +1,1 @@
+"""Traces of clusters: tables, formats, placement, replay and comparison."""
