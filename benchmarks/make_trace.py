@@ -1,6 +1,6 @@
 """Writes made-up traces in the size and shape of real ones, to measure ``fakedev replay`` (doc/performance.md).
 
-Numbers of nodes, models, pods, shares and values are those counted in the published files; nothing of the files is here.
+Numbers of nodes, models, pods, shares and values are about those of the published files, of which nothing is here.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def _openb(folder: Path, random: np.random.Generator) -> None:
     waits = np.where(random.random(_OPENB_PODS) < 0.28, 0, random.exponential(60, _OPENB_PODS)).round()
     lengths = random.lognormal(np.log(616), 2.0, _OPENB_PODS).round() + 1
     devices = random.choice([1, 2, 4, 8], _OPENB_PODS, p=[0.9894, 0.0023, 0.0021, 0.0062])
-    parts = np.where((devices == 1) & (random.random(_OPENB_PODS) < 0.44), random.integers(50, 1000, _OPENB_PODS), 1000)
+    is_part = (devices == 1) & (random.random(_OPENB_PODS) < 0.44)
+    parts = np.where(is_part, random.integers(50, 1000, _OPENB_PODS), 1000)
+    starts = created + waits
+    ends = starts + lengths
     pods = [
-        (f"pod-{number:05}", int(count), int(part), "", "LS", "Succeeded", int(at), int(at + wait + long), int(at + wait))
-        for number, (at, wait, long, count, part) in enumerate(
-            zip(created, waits, lengths, devices, parts, strict=True)
-        )
+        (f"pod-{number:05}", int(count), int(part), "", "LS", "Succeeded", int(at), int(end), int(start))
+        for number, (at, end, start, count, part) in enumerate(zip(created, ends, starts, devices, parts, strict=True))
     ]
     columns = (
         "name", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time",

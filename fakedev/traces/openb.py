@@ -11,19 +11,19 @@ from dataclasses import replace
 from typing import Final
 
 from fakedev.traces.rules import Folder, Ids
-from fakedev.traces.table import Column, number, whole_number, word
+from fakedev.traces.table import Column, device_count, number, whole_number, word
 from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
 
 NODES: Final = "openb_node_list_gpu_node.csv"
 PODS: Final = "openb_pod_list_default.csv"
 _NODE_COLUMNS: Final = (
     Column("sn", word, is_required=True),
-    Column("gpu", whole_number, is_required=True),
+    Column("gpu", device_count, is_required=True),
     Column("model", word, default=""),
 )
 _POD_COLUMNS: Final = (
     Column("name", word, is_required=True),
-    Column("num_gpu", whole_number, is_required=True),
+    Column("num_gpu", device_count, is_required=True),
     Column("gpu_milli", whole_number, default=WHOLE),
     Column("gpu_spec", word, default=""),
     Column("creation_time", number, is_required=True),

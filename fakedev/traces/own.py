@@ -11,7 +11,7 @@ import numpy as np
 
 from fakedev.spec.units import parse_size
 from fakedev.traces.rules import Folder, Ids, interval_of, nodes_of_jobs
-from fakedev.traces.table import Column, number, whole_number, word
+from fakedev.traces.table import Column, device_count, number, word
 from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode, UseSeries
 
 JOBS: Final = "jobs.csv"
@@ -36,20 +36,21 @@ def percent(text: str) -> float:
 
 
 def _size(text: str) -> float:
-    return float(parse_size(text))
+    """Bytes, or a size with its unit."""
+    return number(repr(float(parse_size(text))))
 
 
 NODE_COLUMNS: Final = (
     Column("name", word, is_required=True),
     Column("model", word, default=""),
-    Column("devices", whole_number, is_required=True),
+    Column("devices", device_count, is_required=True),
 )
 JOB_COLUMNS: Final = (
     Column("name", word, is_required=True),
     Column("submit", number),
     Column("start", number, is_required=True),
     Column("end", number, is_required=True),
-    Column("devices", whole_number, default=1),
+    Column("devices", device_count, default=1),
     Column("share", share_of, default=WHOLE),
     Column("node", word, default=""),
     Column("model", word, default=""),

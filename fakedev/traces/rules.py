@@ -47,7 +47,7 @@ class Ids:
     def is_ordered(self, column: str, before: float, after: float, what: str) -> bool:
         """Whether a time is not before another one; else its row is refused."""
         if after < before:
-            self._rows.refuse(column, f"{after:g} is before its {what}, {before:g}")
+            self._rows.refuse(column, f"{after:.15g} is before its {what}, {before:.15g}")
             return False
         return True
 

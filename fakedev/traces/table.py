@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +14,10 @@ MOST_PROBLEMS: Final = 20
 #: Texts of numbers and times that stand for no value.
 NO_VALUE: Final = ("", "NA", "N/A", "nan", "NaN", "None", "null", "NULL")
 _LONGEST_NAME: Final = 253
+#: Whole numbers up to it are exact.
+_LARGEST: Final = 1e15
+#: More than any node has.
+_MOST_DEVICES: Final = 1024
 
 
 class TraceProblems(ValueError):
@@ -147,22 +150,30 @@ def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]
 
 
 def number(text: str) -> float:
-    """A finite number that is not negative."""
+    """A number that is not negative, and of which tenths are exact."""
     try:
         value = float(text)
     except ValueError:
         raise ValueError(f"{text[:40]!r} is no number") from None
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{text[:40]!r} must be a finite number, 0 or more")
+    if not 0 <= value <= _LARGEST:
+        raise ValueError(f"{text[:40]!r} must be a number from 0 to {_LARGEST:g}")
     return value
 
 
 def whole_number(text: str) -> int:
     """A whole number that is not negative; ``2.0`` is one."""
     value = number(text)
-    if value != int(value) or value > 2**53:
+    if value != int(value):
         raise ValueError(f"{text[:40]!r} must be a whole number")
     return int(value)
+
+
+def device_count(text: str) -> int:
+    """How many devices a node or a job has."""
+    count = whole_number(text)
+    if count > _MOST_DEVICES:
+        raise ValueError(f"{count} is more than the devices of any node: at most {_MOST_DEVICES}")
+    return count
 
 
 def word(text: str) -> str:

@@ -27,21 +27,28 @@ ALLOWED = {
     "tester": {"spec", "workqueue"},
     "kube": {"spec", "sim"},
     "scenario": {"spec", "wire", "sim", "exposition"},
+    "traces": {"spec", "sim", "scenario"},
     "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
     "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"},
-    "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
+    "app": {
+        *("config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"),
+        "traces",
+    },
     "client": {"spec", "config", "exposition"},
     "tap": {"app"},
     "commands": {
         *("app", "client", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"),
-        "nvml",
+        "nvml", "traces",
     },
     "node": {"spec", "kube", "wire"},
     "nvml": {"spec"},
     "testing": {"client", "app", "config", "net", "scenario", "exposition", "sim", "spec"},
     "pytest_plugin": {"testing", "config"},
 }
-PURE = {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "config", "catalog", "page"}
+PURE = {
+    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "traces", "config", "catalog"),
+    "page",
+}
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {
     *("twisted", "zope", "socket", "socketserver", "ssl", "select", "selectors", "asyncio", "http"),

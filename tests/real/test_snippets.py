@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 #: Pages whose simple commands run one after the other, beside a service of README's my.yaml.
 SIMPLE: Final = (
     "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md", "reload.md",
-    "shards.md", "workload-series.md",
+    "replay.md", "shards.md", "workload-series.md",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (

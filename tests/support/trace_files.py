@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fakedev.traces.table import Column, Lenience, TableRows
+from fakedev.traces.table import Column, Lenience, TableRows, TraceProblems
 
 
 class MadeFolder:
@@ -19,5 +19,10 @@ class MadeFolder:
         return name in self._texts
 
     def table(self, name: str, columns: Sequence[Column]) -> TableRows:
-        """The rows of a table."""
+        """The rows of a table.
+
+        :raises TraceProblems: when there is none.
+        """
+        if name not in self._texts:
+            raise TraceProblems([f"{name}: there is no such file"])
         return TableRows(self._texts[name].splitlines(keepends=True), name, columns, self.lenience)
