@@ -13,7 +13,7 @@ from fakedev.spec.errors import did_you_mean
 MOST_PROBLEMS: Final = 20
 #: Texts of numbers and times that stand for no value.
 NO_VALUE: Final = ("", "NA", "N/A", "nan", "NaN", "None", "null", "NULL")
-_LONGEST_NAME: Final = 253
+_LONGEST_FIELD: Final = 253
 #: Whole numbers up to it are exact.
 _LARGEST: Final = 1e15
 #: More than any node has.
@@ -118,6 +118,8 @@ class TableRows:
         for column, place in places:
             text = fields[place].strip()
             try:
+                if len(text) > _LONGEST_FIELD:
+                    raise ValueError(f"is longer than {_LONGEST_FIELD} characters")
                 if text in NO_VALUE:
                     if column.is_required:
                         raise ValueError(f"{text!r} is no value, and there must be one")
@@ -178,6 +180,6 @@ def device_count(text: str) -> int:
 
 def word(text: str) -> str:
     """A short text on one line."""
-    if len(text) > _LONGEST_NAME or not text.isprintable():
-        raise ValueError(f"{text[:40]!r} must be at most {_LONGEST_NAME} characters that can be printed")
+    if not text.isprintable():
+        raise ValueError(f"{text[:40]!r} must have no characters that cannot be printed")
     return text
