@@ -15,4 +15,5 @@ COPY etc/container.yaml /etc/fakedev/fakedev.yaml
 ENV PATH=/opt/fakedev/bin:$PATH RUNTIME_DIRECTORY=/run/fakedev PYTHONUNBUFFERED=1
 USER 9400:9400
 EXPOSE 9400
+HEALTHCHECK CMD ["fakedev", "status", "--url", "http://127.0.0.1:9400"]
 CMD ["fakedev", "serve", "--config", "/etc/fakedev/fakedev.yaml"]

@@ -2,6 +2,7 @@
 # make check      lint, types and the fast tests: for each save, and for the pre-commit hook
 # make test       lint, types and all tests but those of make test-long
 # make test-long  the tests that take more than ten seconds each, and all examples of the property tests
+# make stack      fakedev, a Prometheus that scrapes it, alert rules, and Grafana with dashboards where it is installed
 # make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
@@ -34,11 +35,14 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run check test test-long fuzz bench dist clean
+.PHONY: run stack check test test-long fuzz bench dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
 	@exec $(BIN)/fakedev serve $(ARGS)
+
+stack: $(VENV)/installed
+	@exec etc/stack/run.sh $(ARGS)
 
 # Property tests try a tenth of their examples here, a quarter in make test.
 check: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not real and not slow and not long"
@@ -91,11 +95,11 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-for-tests: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,calibrate]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-for-benchmarks: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,fast]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,calibrate,fast]'
 	@touch $@ $(VENV)/installed
 
 $(BIN)/python:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Starts fakedev with etc/loop.yaml and one backend for each of its eight GPUs. Stops all of them when it is stopped.
-# Passes its arguments to `fakedev serve`, for example --set 'web=["127.0.0.1:9500"]'.
+# Passes its arguments to `fakedev serve`, for example --set 'web=["127.0.0.1:9500"]', or --config with another
+# configuration that has the node dgx-0 and the queue gpu.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

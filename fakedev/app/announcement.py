@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from twisted.application.service import Service
 from twisted.logger import Logger
 
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
 from fakedev.net.system.listening import CannotStart, ListeningService
 from fakedev.net.system.unix_sockets import FileMark, remove_own
+from fakedev.spec.os_errors import CannotWrite
 from fakedev.spec.web_paths import METRICS
 
 #: What an HTTP address serves, and a path that shows it.

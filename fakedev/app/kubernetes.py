@@ -28,6 +28,7 @@ from fakedev.net.kube.follower import ClusterFollower
 from fakedev.net.kube.lease import Lease
 from fakedev.net.kube.node_port import NodePortFactory
 from fakedev.net.kube.node_service import ClusterNodes
+from fakedev.net.kube.node_slots import NodeSlots
 from fakedev.net.kube.pod_work import PodWork
 from fakedev.net.kube.slice_writer import SliceWriter
 from fakedev.net.kube.tls import CannotConnect
@@ -91,7 +92,7 @@ def make_kubernetes(
     topology.find_uids(cluster.uid_of)
     health = HealthWatch(cluster.devices, settings.recovery)
     controller = Controller(cluster, fleet, health, reactor)
-    nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted)
+    nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted, NodeSlots(fleet))
     uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
     slices = SliceWriter(client) if uses_dra else None
     controller.connect(

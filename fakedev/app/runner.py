@@ -13,12 +13,12 @@ from twisted.logger import ILogObserver
 
 from fakedev.app.early_signals import EarlySignals
 from fakedev.config.configuration import Logging
-from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
 from fakedev.net.system.task_service import TaskService
+from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.net.fleet.recorder import Recorder

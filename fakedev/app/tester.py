@@ -18,7 +18,7 @@ from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
 from fakedev.net.system.descriptors import raise_descriptor_limit
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
@@ -32,6 +32,7 @@ from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.os_errors import CannotWrite
 from fakedev.tester.plan import Plan
 from fakedev.tester.report import Report
 from fakedev.tester.scaling import ScaleStep

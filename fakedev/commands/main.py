@@ -56,14 +56,22 @@ SUBCOMMANDS: Final = {
         "faults": ("fakedev.commands.catalogs:faults", "kinds of faults; --for RULES: those that alert rules find"),
     },
     "Tools": {
+        "prometheus": ("fakedev.commands.prometheus:prometheus", "print a configuration of Prometheus that scrapes it"),
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
+        "clone": (
+            "fakedev.commands.clone.command:clone", "write the configuration of a fleet like that of scraped pages",
+        ),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
         "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
         "scale-test": (
             "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
         ),
+        "calibrate": (
+            "fakedev.commands.calibrate:calibrate", "fit a device type to a recorded run of a real board",
+        ),
         "nvml": ("fakedev.commands.nvml:nvml", "let nvitop, nvtop and others see boards: build and set up a library"),
+        "completion": ("fakedev.commands.completion:completion", "print what makes bash, zsh or fish complete these"),
         "kube": ("fakedev.commands.kube:kube", "plan what a Kubernetes cluster would get, or clean it"),
     },
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -54,6 +55,20 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
 
 
+def percentage(text: str) -> float:
+    """The value of an option that is a percentage.
+
+    :raises argparse.ArgumentTypeError: for another text.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
+    return value
+
+
 def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:
     """Run a subcommand of a subcommand; its exit code.
 
@@ -61,7 +76,7 @@ def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arg
     :param subcommands: module and function of each, which is only imported when it runs, and its line of help.
     """
     if not arguments or arguments[0].startswith("-"):
-        lines = ["Each subcommand has --help:", *(f"  {name:6} {text}" for name, (_, text) in subcommands.items())]
+        lines = ["Each subcommand has --help:", *(f"  {name:9} {text}" for name, (_, text) in subcommands.items())]
         usage = f"{program} SUBCOMMAND [OPTIONS]"
         parser = Parser(program, usage=usage, description="\n".join(lines), is_formatted=True, add_help=True)
         parser.parse_args(list(arguments))

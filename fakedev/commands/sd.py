@@ -63,7 +63,7 @@ def discover(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _target(text: str) -> str:
+def target_of_option(text: str) -> str:
     """A target as Prometheus takes it.
 
     :raises argparse.ArgumentTypeError: for one for which Prometheus would refuse the whole file.
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add_configuration_options(parser, "without one the demo")
     parser.add_argument("--pool", metavar="NAME", help="only the nodes of this pool")
     parser.add_argument(
-        "--target", default="127.0.0.1:9400", type=_target, metavar="HOST:PORT",
+        "--target", default="127.0.0.1:9400", type=target_of_option, metavar="HOST:PORT",
         help="the address of fakedev, default 127.0.0.1:9400",
     )  # fmt: skip
     parser.add_argument("--output", "-o", metavar="FILE", help="write to this file, in one step, instead of printing")

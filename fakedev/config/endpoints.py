@@ -111,7 +111,7 @@ class Endpoints:
         for key in ("listen", "serve", "pages", "token", "open", "names", "hosts", "mode", "group"):
             if values.given(key):
                 self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
-        identity = self._identity_of(values, complete)
+        identity = self._identity_of(values, complete, is_one_page=False)
         found = self._report.tried(place, "per-node: ", parse_per_node, values["per-node"])
         if found is None:
             return None
@@ -146,8 +146,11 @@ class Endpoints:
             pages.append(page.build(WebPage, identity=identity))
         return tuple(pages)
 
-    def _identity_of(self, values: Values, complete: bool) -> Identity | None:
-        """The identity of an endpoint or page; None: those of the pools. Reports pages that are impossible."""
+    def _identity_of(self, values: Values, complete: bool, *, is_one_page: bool = True) -> Identity | None:
+        """The identity of an endpoint or page; None: those of the pools. Reports pages that are impossible.
+
+        :param is_one_page: all nodes are on one page, not each on its own.
+        """
         pools = [pool for parts in self._pools.values() for pool in parts]
         if values["pool"] is not None and complete:
             if values["pool"] not in self._pools:
@@ -156,7 +159,7 @@ class Endpoints:
                 return None
             pools = self._pools[values["pool"]]
         if values["identity"] is None:
-            if complete:
+            if complete and is_one_page:
                 self._check_page(pools, values.place)
             return None
         place = values.place_of("identity")

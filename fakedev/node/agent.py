@@ -15,6 +15,8 @@ from fakedev.node.conversation import ViewChanged
 from fakedev.node.device_plugin import DevicePlugin
 from fakedev.node.dra_plugin import DraRunner
 from fakedev.node.last_view import LastView
+from fakedev.node.nvml_folder import NvmlFolder
+from fakedev.node.nvml_mirror import NvmlMirror
 from fakedev.node.options import Settings
 from fakedev.node.plugin_runner import PluginRunner
 from fakedev.node.plugin_steps import SocketFile
@@ -34,7 +36,10 @@ _log = logging.getLogger("fakedev.node")
 
 
 class Agent:
-    """Runs until :meth:`stop`. All its state belongs to the thread of :meth:`run`; others post calls to it."""
+    """Runs until :meth:`stop`. All its state belongs to the thread of :meth:`run`; others post calls to it.
+
+    :raises CannotWrite: when the folder for NVML cannot be written.
+    """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -44,11 +49,15 @@ class Agent:
         self._view = LastView()
         self._was_stale = self._was_down = False
         self._plugins: dict[str, PluginRunner] = {}
-        self._dra = DraRunner(settings.kubelet_root, self._prepare)
+        self._folder = NvmlFolder(settings.node, settings.nvml_folder, settings.cdi_folder if settings.has_dra else "")
+        self._dra = DraRunner(settings.kubelet_root, self._prepare, self._folder.provision.cdi_device)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
         self._link = ServiceLink(
             settings.host, settings.port, settings.node, settings.read_token, self._heard_by_link
         )  # fmt: skip
+        self._mirror: NvmlMirror | None = None
+        if self._folder.map_path:
+            self._mirror = NvmlMirror(self._folder.map_path, self._link.send, self._calls.put, time.monotonic_ns)
         self._service_trouble = Trouble(_log, f"service {settings.host}:{settings.port}")
         self._report_trouble = Trouble(_log, "report")
         self._is_attached = False
@@ -70,6 +79,9 @@ class Agent:
                 plugin.stop()
             self._dra.stop()
             self._reader.close()
+            self._folder.remove()
+            if self._mirror is not None:
+                self._mirror.stop()
 
     def stop(self) -> None:
         """End :meth:`run`; may be called from a signal handler."""
@@ -94,6 +106,8 @@ class Agent:
             return
         self._follow(now, view)
         self._tell_registered()
+        if self._mirror is not None:
+            self._mirror.turn(now, self._is_attached)
         # Others may offer devices by the way that is not ours.
         ours = {*self._plugins}
         if self._settings.has_dra and view.driver:
@@ -116,8 +130,9 @@ class Agent:
 
     def _make_plugin(self, resource: str) -> PluginRunner:
         plugin = DevicePlugin(
-            resource, self._settings.node, self._prefer, lambda ids: self._calls.put(partial(self._allocated, ids))
-        )
+            resource, self._settings.node, self._prefer, lambda ids: self._calls.put(partial(self._allocated, ids)),
+            self._folder.provision,
+        )  # fmt: skip
         return PluginRunner(plugin, self._settings.kubelet_folder, self._clock, self._calls.put, self._registered)
 
     # From the kubelet

@@ -10,6 +10,7 @@ import grpc
 
 from fakedev.kube.node_view import ViewedSlot
 from fakedev.node.kubelet_apis import DEVICE_PLUGIN
+from fakedev.node.nvml_folder import Provision
 
 _MESSAGES: Final = DEVICE_PLUGIN.messages
 #: Between the id of a shared device and the number of its replica.
@@ -31,11 +32,20 @@ class DevicePlugin:
 
     :param prefer: what chooses devices; when it cannot, they are taken in their order.
     :param allocated: called with the ids that a container gets.
+    :param provision: what each container gets besides the names of its devices.
     """
 
-    def __init__(self, resource: str, node: str, prefer: Prefer, allocated: Callable[[Collection[str]], None]) -> None:
+    def __init__(
+        self,
+        resource: str,
+        node: str,
+        prefer: Prefer,
+        allocated: Callable[[Collection[str]], None],
+        provision: Provision,
+    ) -> None:
         self.resource = resource
         self._node = node
+        self._provision = provision
         self._prefer = prefer
         self._allocated = allocated
         self._condition = threading.Condition()
@@ -100,16 +110,17 @@ class DevicePlugin:
         return answer
 
     def allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """The environment of each container that gets devices. It does not name the pod: PodResources does."""
+        """What each container with devices gets: environment and mounts. PodResources names the pod, not this."""
         for wanted in request.containers:
             self._check(wanted.ids, context)
         answer = _MESSAGES["AllocateResponse"]()
         for wanted in request.containers:
             devices = ",".join(dict.fromkeys(each.partition(_REPLICA)[0] for each in wanted.ids))
-            envs = {"FAKEDEV_NODE": self._node, "NODE_NAME": self._node, "FAKEDEV_DEVICES": devices}
+            envs = {**self._provision.envs, "FAKEDEV_DEVICES": devices}
             if self.resource.startswith("nvidia.com/"):
                 envs[_VISIBLE] = devices
-            answer.containers.add(envs=envs)
+            mounts = [{**each._asdict(), "read_only": True} for each in self._provision.mounts]
+            answer.containers.add(envs=envs, mounts=mounts)
             self._allocated(list(wanted.ids))
         return answer
 

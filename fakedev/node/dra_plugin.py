@@ -32,9 +32,13 @@ class DraPlugin:
 
     :param endpoint: the path of the plugin's socket.
     :param taken: called when the kubelet has taken the plugin.
+    :param cdi_device: which all containers with a claim get; empty: none.
     """
 
-    def __init__(self, driver: str, endpoint: str, prepare: Prepare, taken: Callable[[], None]) -> None:
+    def __init__(
+        self, driver: str, endpoint: str, prepare: Prepare, taken: Callable[[], None], cdi_device: str = ""
+    ) -> None:
+        self._cdi_devices = [cdi_device] if cdi_device else []
         self._driver = driver
         self._endpoint = endpoint
         self._prepare = prepare
@@ -67,7 +71,10 @@ class DraPlugin:
                 prepared.error = f"claim {claim.namespace}/{claim.name}: {error}"
                 continue
             for each in devices:
-                prepared.devices.add(request_names=[each.request], pool_name=each.pool, device_name=each.device)
+                prepared.devices.add(
+                    request_names=[each.request], pool_name=each.pool, device_name=each.device,
+                    cdi_device_ids=self._cdi_devices,
+                )  # fmt: skip
         return answer
 
     def node_unprepare_resources(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -86,8 +93,9 @@ class DraRunner:
     :param root: the kubelet's folder, in which plugins and plugins_registry are.
     """
 
-    def __init__(self, root: str, prepare: Prepare) -> None:
+    def __init__(self, root: str, prepare: Prepare, cdi_device: str = "") -> None:
         self._root = root
+        self._cdi_device = cdi_device
         self._prepare = prepare
         self._driver = ""
         self._taken_driver = ""
@@ -119,7 +127,7 @@ class DraRunner:
     def _serve(self, now: float, driver: str) -> None:
         endpoint = os.path.join(self._root, "plugins", driver, "dra.sock")
         registration = os.path.join(self._root, "plugins_registry", f"{driver}-reg.sock")
-        plugin = DraPlugin(driver, endpoint, self._prepare, partial(self._taken, driver))
+        plugin = DraPlugin(driver, endpoint, self._prepare, partial(self._taken, driver), self._cdi_device)
         try:
             self._servers.append(SocketServer(endpoint, [DRA.handler(plugin)]))
             self._servers.append(SocketServer(registration, [PLUGIN_REGISTRATION.handler(plugin)]))

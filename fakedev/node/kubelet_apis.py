@@ -31,7 +31,8 @@ _DEVICE_PLUGIN: Final = """
     PreferredAllocationResponse: containers=1 *ContainerPreferredResponse
     ContainerAllocateRequest: ids=1 *string
     AllocateRequest: containers=1 *ContainerAllocateRequest
-    ContainerAllocateResponse: envs=1 map, annotations=4 map
+    Mount: container_path=1 string, host_path=2 string, read_only=3 bool
+    ContainerAllocateResponse: envs=1 map, mounts=2 *Mount, annotations=4 map
     AllocateResponse: containers=1 *ContainerAllocateResponse
     PreStartContainerRequest: ids=1 *string
     PreStartContainerResponse:

@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from fakedev.node.options import parse
 from fakedev.spec.errors import printable
+from fakedev.spec.os_errors import CannotWrite
 
 _REMEDY: Final = "fakedev-node needs grpcio and protobuf: pip install 'fakedev[node]'"
 _NAMES: Final = {logging.WARNING: "warn"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program until SIGTERM or SIGINT; return its exit code: 0, or 1 without grpcio."""
+    """Run the program until SIGTERM or SIGINT; return its exit code: 0, or 1 without grpcio or its folder."""
     ends = _Ends()
     settings = parse(arguments, os.environ)
     start_log(settings.log_level)
@@ -34,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         log.error(_REMEDY)
         return 1
-    agent = module.Agent(settings)
+    try:
+        agent = module.Agent(settings)
+    except CannotWrite as reason:
+        log.error("--nvml-folder: %s", reason)
+        return 1
     ends.pass_on(agent)
     log.info("fakedev-node for node %s, service %s:%d", settings.node, settings.host, settings.port)
     agent.run()

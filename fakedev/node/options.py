@@ -14,6 +14,8 @@ from fakedev.spec.os_errors import plain_reason
 
 #: Bytes of a file with a token.
 _MAX_TOKEN_BYTES: Final = 4000
+#: Where container runtimes look (SPEC.md of the Container Device Interface).
+CDI_FOLDER: Final = "/var/run/cdi"
 _LEVELS: Final = ("debug", "info", "warn", "error")
 
 
@@ -25,6 +27,8 @@ class Settings:
     :param token_file: empty: the port asks for no token.
     :param kubelet_folder: of the sockets of device plugins.
     :param pod_resources: the kubelet's socket.
+    :param nvml_folder: of the node, for what containers get of NVML; empty: they get nothing of it.
+    :param cdi_folder: where the container runtime finds what it gives to containers with claims.
     """
 
     node: str
@@ -35,6 +39,8 @@ class Settings:
     pod_resources: str
     resources: Resources
     log_level: str
+    nvml_folder: str = ""
+    cdi_folder: str = CDI_FOLDER
 
     @property
     def has_device_plugin(self) -> bool:
@@ -95,10 +101,22 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
         "--resources", choices=[each.value for each in Resources], default=Resources.DEVICE_PLUGIN.value,
         help="how devices are offered; default: %(default)s",
     )  # fmt: skip
+    parser.add_argument(
+        "--nvml-folder", metavar="FOLDER", default="",
+        help="a folder of the node, with the same path here: containers get the NVML library and nvidia-smi from it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cdi-folder", metavar="FOLDER", default=CDI_FOLDER,
+        help="with --nvml-folder and DRA: where the container runtime reads devices; default: %(default)s",
+    )  # fmt: skip
     parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: %(default)s")
     given = parser.parse_args(arguments)
     if not given.node:
         parser.error("--node: missing; name the node, or set NODE_NAME")
+    for name in ("nvml_folder", "cdi_folder"):
+        path = getattr(given, name)
+        if path and not os.path.isabs(path):
+            parser.error(f"--{name.replace('_', '-')}: must be a whole path, as /run/fakedev-nvml, not {path[:200]!r}")
     host, _, port = given.service.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
@@ -112,4 +130,6 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
         pod_resources=given.pod_resources,
         resources=Resources(given.resources),
         log_level=given.log_level,
+        nvml_folder=given.nvml_folder,
+        cdi_folder=given.cdi_folder,
     )

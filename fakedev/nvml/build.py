@@ -10,12 +10,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from fakedev.nvml.files import replace_file
 from fakedev.nvml.header import defined_functions, layout_header, stubs, version_script
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 
 #: The name by which programs load the library.
 SONAME: Final = "libnvidia-ml.so.1"
@@ -32,6 +35,25 @@ _LINKED: Final = ("-shared", f"-Wl,-soname,{SONAME}", "-Wl,-z,defs")
 #: More of what a compiler says is of no use to who did not write the source.
 _MAX_LINES: Final = 20
 _BUILD_SECONDS: Final = 120
+#: The modules that the command needs.
+_PORTABLE: Final = ("spec/*.py", "nvml/*.py", "nvml/smi/*.py")
+_STARTER: Final = """\
+#!/bin/sh
+# The simulated nvidia-smi of fakedev: an archive of Python, which follows.
+if ! command -v python3 > /dev/null; then
+    echo "fakedev: the simulated nvidia-smi needs Python 3.11 or newer in this container, as python3" >&2
+    exit 255
+fi
+exec python3 -IS "$0" "$@"
+"""
+_MAIN: Final = """\
+import sys
+if sys.version_info < (3, 11):
+    sys.stderr.write("fakedev: the simulated nvidia-smi needs Python 3.11 or newer in this container\\n")
+    sys.exit(255)
+from fakedev.nvml.smi.main import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 class CannotBuild(Exception):
@@ -139,11 +161,23 @@ def built_command() -> Path:
     try:
         if not target.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".command-", dir=target.parent) as folder:
-                unfinished = Path(folder, COMMAND)
-                unfinished.write_text(content, encoding="utf-8")
-                unfinished.chmod(0o755)
-                os.replace(unfinished, target)
+            replace_file(target, content.encode(), 0o755)
     except OSError as reason:
         raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
+    except CannotWrite as reason:
+        raise CannotBuild(str(reason)) from None
     return target
+
+
+def portable_command() -> bytes:
+    """The command nvidia-smi as one file with all that it needs, for containers that have Python 3.11 or newer."""
+    package = Path(__file__).parents[1]
+    archive = BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in (package / "__init__.py", *(each for folder in _PORTABLE for each in package.glob(folder))):
+            # Dates would make another file of the same content.
+            name = zipfile.ZipInfo(f"fakedev/{path.relative_to(package).as_posix()}")
+            file.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        file.writestr(zipfile.ZipInfo("__main__.py"), _MAIN, zipfile.ZIP_DEFLATED)
+    # Python reads an archive from its end: what is before it is the shell's.
+    return _STARTER.encode() + archive.getvalue()

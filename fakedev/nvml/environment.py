@@ -53,20 +53,19 @@ def nodes_of(path: str) -> list[str]:
 
 
 def export_lines(
-    library: Path, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
+    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
 ) -> list[str]:
     """The lines for a shell.
 
+    :param library: None: it could not be compiled, and only our programs see boards.
     :param node: empty: programs see the only node of the file.
     :param programs: a folder with programs that take the place of NVIDIA's.
     """
-    folder = str(library.parent)
-    others = [each for each in environ.get(_PATH, "").split(":") if each and each != folder]
     lines = ["# Programs of this shell that ask NVIDIA's driver see simulated boards. To undo it, close the shell."]
-    lines.append(f"export {_PATH}={shlex.quote(':'.join([folder, *others]))}")
-    if programs is not None:
-        paths = [each for each in environ.get("PATH", "").split(":") if each and each != str(programs)]
-        lines.append(f"export PATH={shlex.quote(':'.join([str(programs), *paths]))}")
+    for variable, folder in ((_PATH, library and library.parent), ("PATH", programs)):
+        if folder is not None:
+            others = [each for each in environ.get(variable, "").split(":") if each and each != str(folder)]
+            lines.append(f"export {variable}={shlex.quote(':'.join([str(folder), *others]))}")
     lines.append(f"export {environment.NVML_FILE}={shlex.quote(os.path.abspath(path))}")
     if node:
         lines.append(f"export {environment.NODE}={shlex.quote(node)}")

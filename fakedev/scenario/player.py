@@ -67,8 +67,8 @@ class Player:
         self.played = 0
         self.names: dict[str, str] = {}
         self._faults: dict[str, list[str]] = defaultdict(list)
-        #: The workloads of an entry, with the numbers of their occurrences.
-        self._workloads: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        #: The workloads of entries by the name of these, which may be empty; each with its occurrence.
+        self._workloads: dict[str, list[tuple[Occurrence, str]]] = defaultdict(list)
 
     @property
     def is_over(self) -> bool:
@@ -98,7 +98,7 @@ class Player:
         match occurrence.action:
             case Run(workload):
                 workload_id = workload_id_of(fleet.apply(StartWorkload(workload)).sequence)
-                self._workloads[entry.name].append((occurrence.number, workload_id))
+                self._workloads[entry.name].append((occurrence, workload_id))
                 self.names[workload_id] = entry.name
                 return (workload_id,)
             case Inject(fault):
@@ -129,7 +129,9 @@ class Player:
         fleet = self._fleet
         started = self._workloads[name]
         if occurrence.is_end:
-            ids = [each for number, each in self._workloads[occurrence.entry.name] if number == occurrence.number]
+            entry, number = occurrence.entry, occurrence.number
+            begun = self._workloads[entry.name]
+            ids = [each for other, each in begun if other.entry is entry and other.number == number]
         elif name == ALL:
             ids = [each for of_entry in self._workloads.values() for _, each in of_entry]
         else:

@@ -43,6 +43,7 @@ def occurrences_of(entries: Sequence[Entry], span_seconds: float, seed: int, ros
     keys = _keys(entries)
     by_name = {entry.name: place for place, entry in enumerate(entries) if entry.name}
     times: dict[int, list[float]] = {}
+    count = 0
     for place in _in_order(entries, by_name):
         entry = entries[place]
         when, draw = entry.when, _Draw(seed, keys[place])
@@ -55,7 +56,8 @@ def occurrences_of(entries: Sequence[Entry], span_seconds: float, seed: int, ros
         times[place] = [each for begin in begins for each in _repeated(when, begin, end, draw)]
         if not times[place]:
             raise Impossible(entry, f"never occurs before the end, {end:g} s after the start")
-        if sum(map(len, times.values())) > MAX_OCCURRENCES:
+        count += len(times[place])
+        if count > MAX_OCCURRENCES:
             raise Impossible(entry, f"with it there are more than {MAX_OCCURRENCES} occurrences: repeat it less often")
     found = [
         (each, place)

@@ -23,7 +23,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     "FAKEDEV_DEVICE": "the device type, in the configuration of the container image (`etc/container.yaml`)",
     "FAKEDEV_IDENTITY": "the identity, in the configuration of the container image",
     NODE: "the node that programs see through NVML; set by `fakedev-node` in containers with devices, too",
-    NVML_FILE: "the file of a running service for NVML, for the library, `nvidia-smi` and `fakedev nvml env`",
+    NVML_FILE: "the file of a running service for NVML, for the library, `nvidia-smi` and `fakedev nvml`; set by "
+    "`fakedev-node` in containers with devices, too",
     "FAKEDEV_DEVICES": "set by `fakedev-node` in containers with devices: their ids",
     "FAKEDEV_NODE_TOKEN": "the token of the node port, in the manifests for nodes with a kubelet",
     "FAKEDEV_BIN": "the folder of the programs, in `etc/loop.sh`",

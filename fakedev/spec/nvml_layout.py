@@ -7,18 +7,15 @@ empty. The C header of the library, the types of NumPy arrays and the tables of 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple
+
+from fakedev.spec.binary_records import Field, Record, quantity_fields
 
 #: The first bytes of the file, and the version of the layout: a library reads only files of its own version.
 MAGIC: Final = b"FAKENVML"
 VERSION: Final = 1
 #: The number of a quantity or fact that a board does not have.
 ABSENT: Final = -(2**63)
-NUMBER_BYTES: Final = 8
 #: The name of the file in the default folder of sockets.
 FILE_NAME: Final = "nvml.map"
 #: The service writes its heartbeat at this interval; without one for so long it is dead.
@@ -36,99 +33,24 @@ MAX_PROCESSES: Final = 64
 FIRST_IMPOSSIBLE_PID: Final = 4_194_304
 
 
-class Field(NamedTuple):
-    """A field of a record.
-
-    :ivar text_bytes: of a text, with the zero at its end, a multiple of 8; 0: it is a number.
-    :ivar quantity: that it shows, times ``factor``, as a whole number; empty: of none.
-    :ivar fact: that it shows, times ``factor`` if it is a number; empty: of none.
-    """
-
-    name: str
-    doc: str
-    unit: str = ""
-    text_bytes: int = 0
-    quantity: str = ""
-    fact: str = ""
-    factor: float = 1.0
-
-    @property
-    def c_declaration(self) -> str:
-        """The member of a C structure."""
-        return f"char {self.name}[{self.text_bytes}]" if self.text_bytes else f"int64_t {self.name}"
-
-    @property
-    def source(self) -> str:
-        """What it shows, for people."""
-        if not self.quantity and not self.fact:
-            return ""
-        times = "" if self.factor == 1.0 else f" x {self.factor:g}"
-        return f"`{self.quantity}`{times}" if self.quantity else f"fact `{self.fact}`{times}"
-
-
-@dataclass(frozen=True)
-class Record:
-    """A record: its fields in order."""
-
-    name: str
-    doc: str
-    fields: tuple[Field, ...]
-
-    @cached_property
-    def offsets(self) -> Mapping[str, int]:
-        """The place of each field in bytes."""
-        found, place = {}, 0
-        for field in self.fields:
-            found[field.name] = place
-            place += field.text_bytes or NUMBER_BYTES
-        return found
-
-    @property
-    def size(self) -> int:
-        """Bytes of the record."""
-        return sum(field.text_bytes or NUMBER_BYTES for field in self.fields)
-
-    @property
-    def quantities(self) -> tuple[Field, ...]:
-        """The fields that show quantities; they follow each other."""
-        return tuple(field for field in self.fields if field.quantity)
-
-    def pack(self, values: Mapping[str, int | str | bytes]) -> bytes:
-        """The bytes of a record; fields without a value are 0 or empty, and texts that are too long are cut."""
-        parts = []
-        for field in self.fields:
-            value = values.get(field.name, 0 if not field.text_bytes else "")
-            if field.text_bytes:
-                parts.append(text_of(value, field.text_bytes))
-            else:
-                parts.append(struct.pack("=q", value))
-        return b"".join(parts)
-
-    def unpack(self, content: bytes, start: int = 0) -> dict[str, int | str]:
-        """The values of a record in some bytes."""
-        found: dict[str, int | str] = {}
-        for field in self.fields:
-            place = start + self.offsets[field.name]
-            if field.text_bytes:
-                found[field.name] = content[place : place + field.text_bytes].split(b"\0")[0].decode("utf-8", "replace")
-            else:
-                found[field.name] = struct.unpack_from("=q", content, place)[0]
-        return found
-
-
-def text_of(value: object, size: int) -> bytes:
-    """A text as bytes with at least one zero at its end: cut between two characters if it is too long."""
-    content = value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
-    if len(content) >= size:
-        content = content[: size - 1].decode("utf-8", "ignore").encode()
-    return content.ljust(size, b"\0")
-
-
-def _of(quantities: Sequence[tuple[str, str, float, str]]) -> tuple[Field, ...]:
-    return tuple(Field(name, "", unit, quantity=quantity, factor=factor) for name, quantity, factor, unit in quantities)
-
-
 _PPM: Final = 1e6
+#: Quantities that boards and MIG instances have: the name of the field, the quantity, factor and unit.
+_MEMORY: Final = (
+    ("memory_total", "memory_total_bytes", 1.0, "bytes"),
+    ("memory_reserved", "memory_reserved_bytes", 1.0, "bytes"),
+    ("memory_used", "memory_used_bytes", 1.0, "bytes"),
+    ("memory_free", "memory_free_bytes", 1.0, "bytes"),
+)
+_ENGINES: Final = (
+    ("engine_active", "engine_active_ratio", _PPM, "ppm"),
+    ("sm_active", "sm_active_ratio", _PPM, "ppm"),
+    ("sm_occupancy", "sm_occupancy_ratio", _PPM, "ppm"),
+    ("tensor_active", "tensor_active_ratio", _PPM, "ppm"),
+    ("fp64_active", "fp64_active_ratio", _PPM, "ppm"),
+    ("fp32_active", "fp32_active_ratio", _PPM, "ppm"),
+    ("fp16_active", "fp16_active_ratio", _PPM, "ppm"),
+    ("memory_bandwidth", "memory_bandwidth_ratio", _PPM, "ppm"),
+)
 HEAD: Final = Record("head", "The head, at the beginning of the file.", (
     Field("magic", "the text FAKENVML", text_bytes=16),
     Field("layout_version", "of this page: 1"),
@@ -235,17 +157,14 @@ BOARD: Final = Record("board", "A board.", (
     Field("clock_step", "throttled clocks are whole numbers of it", "kHz"),
     Field("link_generation", "generation of NVLink"),
     Field("link_bandwidth", "of one link, each way", "bytes/s"),
-    *_of((
+    *quantity_fields((
         ("usage", "usage_ratio", 100.0, "%"),
         ("memory_usage", "memory_usage_ratio", 100.0, "%"),
         ("encoder_usage", "encoder_active_ratio", 100.0, "%"),
         ("decoder_usage", "decoder_active_ratio", 100.0, "%"),
         ("jpeg_usage", "jpeg_active_ratio", 100.0, "%"),
         ("ofa_usage", "ofa_active_ratio", 100.0, "%"),
-        ("memory_total", "memory_total_bytes", 1.0, "bytes"),
-        ("memory_reserved", "memory_reserved_bytes", 1.0, "bytes"),
-        ("memory_used", "memory_used_bytes", 1.0, "bytes"),
-        ("memory_free", "memory_free_bytes", 1.0, "bytes"),
+        *_MEMORY,
         ("core_clock", "core_frequency_mhz", 1.0, "MHz"),
         ("core_clock_max", "core_frequency_max_mhz", 1.0, "MHz"),
         ("core_clock_min", "core_frequency_min_mhz", 1.0, "MHz"),
@@ -300,14 +219,7 @@ BOARD: Final = Record("board", "A board.", (
         ("remapped_uncorrected", "remapped_rows_uncorrectable", 1.0, ""),
         ("remap_pending", "row_remap_pending", 1.0, ""),
         ("remap_failure", "row_remap_failure", 1.0, ""),
-        ("engine_active", "engine_active_ratio", _PPM, "ppm"),
-        ("sm_active", "sm_active_ratio", _PPM, "ppm"),
-        ("sm_occupancy", "sm_occupancy_ratio", _PPM, "ppm"),
-        ("tensor_active", "tensor_active_ratio", _PPM, "ppm"),
-        ("fp64_active", "fp64_active_ratio", _PPM, "ppm"),
-        ("fp32_active", "fp32_active_ratio", _PPM, "ppm"),
-        ("fp16_active", "fp16_active_ratio", _PPM, "ppm"),
-        ("memory_bandwidth", "memory_bandwidth_ratio", _PPM, "ppm"),
+        *_ENGINES,
         ("created", "created_seconds", 1e6, "us"),
     )),
     Field("process_count", "its processes, also those that are not listed"),
@@ -319,19 +231,9 @@ PART: Final = Record("part", "A MIG instance, with its one compute instance.", (
     Field("board", "position of its board"),
     Field("gpu_instance", "its number", fact="mig_id"),
     Field("slices", "of the engines, from its profile"),
-    *_of((
-        ("memory_total", "memory_total_bytes", 1.0, "bytes"),
-        ("memory_reserved", "memory_reserved_bytes", 1.0, "bytes"),
-        ("memory_used", "memory_used_bytes", 1.0, "bytes"),
-        ("memory_free", "memory_free_bytes", 1.0, "bytes"),
-        ("engine_active", "engine_active_ratio", _PPM, "ppm"),
-        ("sm_active", "sm_active_ratio", _PPM, "ppm"),
-        ("sm_occupancy", "sm_occupancy_ratio", _PPM, "ppm"),
-        ("tensor_active", "tensor_active_ratio", _PPM, "ppm"),
-        ("fp64_active", "fp64_active_ratio", _PPM, "ppm"),
-        ("fp32_active", "fp32_active_ratio", _PPM, "ppm"),
-        ("fp16_active", "fp16_active_ratio", _PPM, "ppm"),
-        ("memory_bandwidth", "memory_bandwidth_ratio", _PPM, "ppm"),
+    *quantity_fields((
+        *_MEMORY,
+        *_ENGINES,
         ("lost", "lost", 1.0, ""),
     )),
 ))  # fmt: skip

@@ -41,6 +41,12 @@ _PLAIN_REASONS: Final[Mapping[int, str]] = {
     errno.ENOTSOCK: "it is no socket",
     errno.EPROTOTYPE: "it is a socket of another kind",
 }
+#: Words for files that are written.
+_REASONS_OF_FILES: Final[Mapping[int, str]] = {
+    errno.ELOOP: "it is a symbolic link: name the file itself",
+    errno.ENXIO: "it is not a regular file",
+    errno.EWOULDBLOCK: "another process writes it: stop that one, or give another name",
+}
 #: What look-ups of names raise has negative numbers; this one: the name server does not answer.
 _TRY_AGAIN: Final = -3
 
@@ -56,3 +62,12 @@ def plain_reason(error: BaseException, particular: Mapping[int, str] | None = No
     if number < 0:
         return "the name server does not answer" if number == _TRY_AGAIN else "there is no such host"
     return (particular or {}).get(number) or _PLAIN_REASONS.get(number) or os.strerror(number).lower()
+
+
+class CannotWrite(Exception):
+    """A file cannot be written; the text names the file, the reason and, where there is one, the remedy."""
+
+    def __init__(self, path: str, reason: OSError | str) -> None:
+        if isinstance(reason, OSError):
+            reason = plain_reason(reason, _REASONS_OF_FILES)
+        super().__init__(f"{path}: {reason}")

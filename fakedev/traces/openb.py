@@ -15,6 +15,7 @@ from fakedev.traces.table import Column, device_count, number, whole_number, wor
 from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
 
 NODES: Final = "openb_node_list_gpu_node.csv"
+ALL_NODES: Final = "openb_node_list_all_node.csv"
 PODS: Final = "openb_pod_list_default.csv"
 _NODE_COLUMNS: Final = (
     Column("sn", word, is_required=True),
@@ -76,7 +77,7 @@ def read_openb(folder: Folder) -> Trace:
 
 def _nodes(folder: Folder, left_out: Counter[str]) -> list[TraceNode]:
     nodes = []
-    rows = folder.table(NODES, _NODE_COLUMNS)
+    rows = folder.table(ALL_NODES if folder.has(ALL_NODES) and not folder.has(NODES) else NODES, _NODE_COLUMNS)
     ids = Ids(rows)
     for row in rows:
         if not row["gpu"]:

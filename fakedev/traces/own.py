@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -48,8 +49,8 @@ NODE_COLUMNS: Final = (
 JOB_COLUMNS: Final = (
     Column("name", word, is_required=True),
     Column("submit", number),
-    Column("start", number, is_required=True),
-    Column("end", number, is_required=True),
+    Column("start", number),
+    Column("end", number),
     Column("devices", device_count, default=1),
     Column("share", share_of, default=WHOLE),
     Column("node", word, default=""),
@@ -72,8 +73,14 @@ def read_own(folder: Folder) -> Trace:
     jobs = []
     rows = folder.table(JOBS, JOB_COLUMNS)
     ids = Ids(rows)
+    last = max((each.end_seconds for each in series.values()), default=0.0)
+    never = 0
     for row in rows:
-        start, end = row["start"], row["end"]
+        start, end = row["start"], np.inf if row["end"] is None else row["end"]
+        if start is None:
+            never += 1
+            continue
+        last = max(last, start, 0.0 if row["end"] is None else end)
         submit = start if row["submit"] is None else row["submit"]
         ordered = ids.is_ordered("start", submit, start, "submit") and ids.is_ordered("end", start, end, "start")
         if not ordered or not ids.is_new("name", row["name"]):
@@ -88,9 +95,11 @@ def read_own(folder: Folder) -> Trace:
             Job(name, submit, start, end, row["devices"], row["share"], row["node"], models,
                 name if name in series else "")
         )  # fmt: skip
+    jobs = [replace(job, end_seconds=min(job.end_seconds, last)) for job in jobs]
     unused = len(series.keys() - {job.name for job in jobs})
     nodes = _nodes(folder) if folder.has(NODES) else nodes_of_jobs(jobs)
-    return Trace(nodes, jobs, series, {"series without a job": unused} if unused else {})
+    counts = {"series without a job": unused, "jobs that never started": never}
+    return Trace(nodes, jobs, series, {what: count for what, count in counts.items() if count})
 
 
 def _nodes(folder: Folder) -> list[TraceNode]:

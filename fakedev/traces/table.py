@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -144,11 +145,12 @@ def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]
     if not head:
         yield f"is empty: the first line names the columns, as {','.join(names)}"
         return
-    for name in sorted({each for each in head if head.count(each) > 1}):
+    for name in [each for each, count in Counter(head).items() if count > 1][:MOST_PROBLEMS]:
         yield f"has the column {name[:60]!r} twice"
+    short = [each[:_LONGEST_FIELD] for each in head]
     for column in columns:
         if column.is_required and column.name not in head:
-            yield f"has no column {column.name!r}{did_you_mean(column.name, head, '')}"
+            yield f"has no column {column.name!r}{did_you_mean(column.name, short, '')}"
 
 
 def number(text: str) -> float:

@@ -61,6 +61,7 @@ NODE_VERBS: Final = (
         ],
         answers=["ok N lines"],
     ),
+    Verb("boards", "Ask for the present tick of the node's boards, for the file of NVML.", answers=["ok N bytes"]),
     Verb("ping", "Ask whether the service is there.", answers=["ok"]),
     *SHARED_VERBS,
 )

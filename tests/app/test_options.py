@@ -150,7 +150,7 @@ def test_the_main_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sevre"]) == 2
     assert capsys.readouterr().err == "fakedev: no subcommand 'sevre'; did you mean serve?\n"
     assert main(["xyz"]) == 2
-    begin = "fakedev: no subcommand 'xyz'; there are serve, render, scenario, status, top, "
+    begin = "fakedev: no subcommand 'xyz'; there are serve, render, scenario, replay, status, top, "
     assert capsys.readouterr().err.startswith(begin)
     assert exit_of("--version") == 0
     assert exit_of("--help") == 0

@@ -58,7 +58,6 @@ MESSAGES: Final = (
     b'{"Name": "x", "Repeat": 2, "Profile": [{"Load": 40, "Fluctuation": 8, "Seconds": 20}], "Limits": {"power": 9}}',
 )  # fmt: skip
 
-
 @cache
 def line_words() -> tuple[bytes, ...]:
     """What mutations of messages put in: verbs, arguments, kinds of faults, quantities, device words, values."""

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
+import yaml
+
+from fakedev.calibration.csv_runs import read_csv
+from fakedev.calibration.runs import RunError
+from fakedev.calibration.series_runs import read_answer, read_openmetrics, run_of_series
+from fakedev.clone.anonymous import anonymous_groups
+from fakedev.clone.comparison import conformity
+from fakedev.clone.configuration_document import Board, Placed, configuration_document
+from fakedev.clone.family_changes import with_seen_families
+from fakedev.clone.file_text import file_text
+from fakedev.clone.fleet_reader import FleetReader
+from fakedev.clone.identity_document import identity_document
+from fakedev.clone.label_changes import with_seen_labels
+from fakedev.clone.source_pages import PageGroup, SourcePage, grouped
 from fakedev.commands import go_flags
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.dropins.client import ClientOptions
@@ -28,9 +43,9 @@ from fakedev.config.listen import parse_listen, parse_per_node
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.config.web_config import read_web_config
-from fakedev.exposition.captured import read_page
+from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import compared
 from fakedev.net.fleet.hpc_jobs import jobs_of
 from fakedev.net.http.limits import BadRequest, HttpLimits
@@ -44,6 +59,7 @@ from fakedev.sim.entities.selectors import resolve
 from fakedev.spec import profiles, units
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fleet import MetricName
 from fakedev.spec.shards import parse_shard, shard_of_host
 from fakedev.spec.tallies import tally_of
 from fakedev.spec.workload_fields import workload_from_fields
@@ -131,6 +147,25 @@ def _rules() -> Parsers:
         return [needs.missing_of(each.expression) for each in rules.alerts]
 
     return Parsers((ConfigurationError,), lacks)
+
+
+def _runs() -> Parsers:
+    """Recorded runs, in each of their forms."""
+    names = {"P": MetricName("power_watts"), "U": MetricName("usage_ratio", 100.0)}
+
+    def of_series(text: str) -> object:
+        return run_of_series(read_openmetrics(text, "f.om"), names, {}, "f.om")
+
+    return Parsers((RunError,), lambda text: read_csv(text, "f.csv"), of_series, lambda text: read_answer(text, "url"))
+
+
+def _run_seeds() -> list[bytes]:
+    lines = [f"2026/01/31 13:00:{each:02}.000, {each} %, {60 + each}.50 W, 345 MHz, 30, [N/A]\n" for each in range(60)]
+    head = "timestamp, utilization.gpu [%], power.draw [W], clocks.sm [MHz], temperature.gpu, temperature.memory\n"
+    series = [f'P{{gpu="0"}} {each} {each}.5\nU{{gpu="0"}} 7 {each}.5\n' for each in range(60)]
+    answer = {"status": "success", "data": {"result": [{"metric": {"__name__": "P"}, "values": [[1.5, "70"]]}]}}
+    own = "time,usage_ratio,power [mW],clock [GHz],temperature,work\n1.5,0.5,70000,1.2,40,tensor\n"
+    return [each.encode() for each in (head + "".join(lines), "".join(series) + "# EOF\n", json.dumps(answer), own)]
 
 
 def _web_configs() -> Parsers:
@@ -279,6 +314,45 @@ class Captures:
         """Nothing is left."""
 
 
+class Clones:
+    """Pages as ``fakedev clone`` reads them: what it writes is a document, and the same each time."""
+
+    def __init__(self) -> None:
+        found = Catalog(Files(environ={}), Report()).identity("dcgm", Place("fuzz"))
+        device = Catalog(Files(environ={}), Report()).device("h100", Place("fuzz"))
+        assert found is not None and device is not None
+        self._identity, self._board = found.as_written or found.identity, Board(device.type)
+
+    def run(self, data: bytes) -> str:
+        """Read the fleet with and without names, keep all families, write both files."""
+        text = data.decode("utf-8", "replace")
+
+        def clone() -> str:
+            (group,) = grouped([SourcePage("page", read_page(text))])
+            first, second = self._clone(group), self._clone(group)
+            assert first == second
+            return f"{len(first)} {len(self._clone(anonymous_groups([group])[0]))}"
+
+        return answer_of(clone, (ValueError,))
+
+    def _clone(self, group: PageGroup) -> str:
+        page = group.joined()
+        identity = with_seen_labels(self._identity, page)
+        nothing = CapturedPage({}, is_declared_first=False)
+        result = conformity(page, nothing, is_stored=False)
+        change = with_seen_families(identity, page, nothing, result, {}, 1)
+        nodes = FleetReader(change.identity).read(group)
+        files = [file_text(identity_document("own", "dcgm", change.identity, self._identity))]
+        placed = [Placed(node, self._board, "./own.yaml") for node in nodes]
+        files.append(file_text(configuration_document(placed)))
+        for each in files:
+            assert isinstance(yaml.safe_load(each), dict)
+        return "".join(files)
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
 def _text_seeds() -> list[bytes]:
     return [text.encode() for text in seeds.TEXTS]
 
@@ -295,5 +369,7 @@ TARGETS: Final = (
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
+    Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
     Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
+    Target("clones", Clones, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=300),
 )

@@ -101,7 +101,10 @@ def test_shards_are_the_deployment_several_times() -> None:
 
 
 def test_only_fakedev_node_is_root_and_sees_folders_of_the_kubelet() -> None:
-    """Two of them; with DRA two more. No other pod of the manifests mounts the host's files, or is root."""
+    """Two of them, with DRA two more; what containers get is in others.
+
+    No other pod of the manifests mounts the host's files, or is root.
+    """
     for item in ALL:
         if item["kind"] not in ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod"):
             continue
@@ -111,14 +114,16 @@ def test_only_fakedev_node_is_root_and_sees_folders_of_the_kubelet() -> None:
         assert (spec.get("securityContext", {}).get("runAsUser") == 0) is is_node, item["metadata"]
         assert bool(paths) is is_node
         if is_node:
-            assert paths == ["/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources"]
+            assert paths == [
+                "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources", "/run/fakedev-nvml",
+            ]  # fmt: skip
     (patch,) = [
         yaml.safe_load(each["patch"])
         for each in only("components", "dra", "kustomization.yaml")["patches"]
         if each["target"]["kind"] == "DaemonSet"
     ]
     assert [volume["hostPath"]["path"] for volume in pod_spec(patch)["volumes"]] == [
-        "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins/gpu.nvidia.com",
+        "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins/gpu.nvidia.com", "/var/run/cdi",
     ]  # fmt: skip
 
 

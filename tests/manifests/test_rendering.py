@@ -153,7 +153,8 @@ def test_the_token_of_the_chart() -> None:
     assert made["data"] != other["data"]
     own = chart("nodeTokenSecret=mine")
     assert of_kind(own, "Secret") == []
-    assert pod_spec(of_kind(own, "DaemonSet")[0])["volumes"][2]["secret"]["secretName"] == "mine"
+    volumes = {each["name"]: each for each in pod_spec(of_kind(own, "DaemonSet")[0])["volumes"]}
+    assert volumes["token"]["secret"]["secretName"] == "mine"
 
 
 def test_values_of_the_predecessor_are_accepted(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ import pytest
 from fakedev.kube.node_view import ViewedSlot
 from fakedev.node.device_plugin import DevicePlugin, socket_name
 from fakedev.node.kubelet_apis import DEVICE_PLUGIN
+from fakedev.node.nvml_folder import Mount, Provision
 from tests.support.node_service import GPU, SLOTS
+
+#: What each container gets.
+PROVISION = Provision({"FAKEDEV_NODE": "a", "NODE_NAME": "a"}, (Mount("/bin/x", "/host/x"),))
 
 
 class Aborted(Exception):
@@ -47,7 +51,7 @@ class Recorded:
         self.allocated: list[Collection[str]] = []
         self.asked: list[tuple[str, list[str], list[str], int]] = []
         self._choice = choice
-        self.plugin = DevicePlugin(resource, "a", self._prefer, self.allocated.append)
+        self.plugin = DevicePlugin(resource, "a", self._prefer, self.allocated.append, PROVISION)
         self.plugin.change(SLOTS)
 
     def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
@@ -56,12 +60,16 @@ class Recorded:
             raise LookupError
         return self._choice
 
-    def allocate(self, *containers: list[str]) -> list[dict[str, str]]:
-        """The environments."""
+    def answer(self, *containers: list[str]) -> Any:
+        """The answer to Allocate."""
         request = DEVICE_PLUGIN.messages["AllocateRequest"]()
         for ids in containers:
             request.containers.add(ids=ids)
-        return [dict(each.envs) for each in self.plugin.allocate(request, Context()).containers]
+        return self.plugin.allocate(request, Context())
+
+    def allocate(self, *containers: list[str]) -> list[dict[str, str]]:
+        """The environments."""
+        return [dict(each.envs) for each in self.answer(*containers).containers]
 
     def preferred(self, available: list[str], must: list[str], size: int) -> list[str]:
         """The choice."""
@@ -160,3 +168,11 @@ def test_a_choice_without_the_service() -> None:
 def test_the_names_of_sockets(resource: str, name: str) -> None:
     """One for each resource."""
     assert socket_name(resource) == name
+
+
+def test_mounts() -> None:
+    """Each container gets those of the node, for reading alone."""
+    for container in Recorded().answer(["GPU-0"], ["GPU-1"]).containers:
+        assert [(each.container_path, each.host_path, each.read_only) for each in container.mounts] == [
+            ("/bin/x", "/host/x", True)
+        ]

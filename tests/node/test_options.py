@@ -49,6 +49,7 @@ def test_how_devices_are_offered(resources: str, plugin: bool, dra: bool) -> Non
         (["--node", "a", "--service", "a:0"], "--service: must be HOST:PORT"),
         (["--node", "a", "--service", "a:65536"], "--service: must be HOST:PORT"),
         (["--node", "a", "--service", "a:²"], "--service: must be HOST:PORT"),
+        ([*GOOD, "--nvml-folder", "nvml"], "--nvml-folder: must be a whole path, as /run/fakedev-nvml, not 'nvml'"),
         ([*GOOD, "--resources", "all"], "invalid choice: 'all'"),
         ([*GOOD, "--resource", "dra"], "unrecognized arguments"),
     ],

@@ -13,13 +13,14 @@ import pytest
 
 from fakedev.node.device_plugin import DevicePlugin
 from fakedev.node.kubelet_apis import DEVICE_PLUGIN, open_channel
+from fakedev.node.nvml_folder import Provision
 from fakedev.node.socket_server import CannotServe, SocketServer, socket_file
 from tests.support.node_service import GPU
 
 
 def served(path: Path) -> SocketServer:
     """A plugin's server."""
-    plugin = DevicePlugin(GPU, "a", lambda *_: [], lambda _: None)
+    plugin = DevicePlugin(GPU, "a", lambda *_: [], lambda _: None, Provision({}))
     return SocketServer(str(path), [DEVICE_PLUGIN.handler(plugin)])
 
 

@@ -19,7 +19,7 @@ from tests.support.nvml import boards, compiled
 from tests.support.paths import ROOT
 
 #: Our structures, and those of NVIDIA's bindings.
-_STRUCTURES = {
+STRUCTURES = {
     "utilization_t": "c_nvmlUtilization_t", "memory_t": "c_nvmlMemory_t", "memory_v2_t": "c_nvmlMemory_v2_t",
     "pci_info_t": "nvmlPciInfo_t", "process_v2_t": "c_nvmlProcessInfo_v2_t",
     "process_detail_t": "c_nvmlProcessDetail_v1_t", "process_details_t": "c_nvmlProcessDetailList_v1_t",
@@ -40,13 +40,13 @@ def test_sizes_of_structures(tmp_path: Path) -> None:
     """They are those of NVIDIA's bindings."""
     pynvml = pytest.importorskip("pynvml")
     compiled("plain")
-    lines = [f'printf("{ours} %zu\\n", sizeof({ours}));' for ours in _STRUCTURES]
+    lines = [f'printf("{ours} %zu\\n", sizeof({ours}));' for ours in STRUCTURES]
     text = '#include <stdio.h>\n#include "nvml.h"\nint main(void) { ' + " ".join(lines) + " }\n"
     (tmp_path / "nvml.h").write_text(sources()["nvml.h"])
     (tmp_path / "sizes.c").write_text(text)
     subprocess.run(["cc", "-std=c11", "sizes.c", "-o", "sizes"], cwd=tmp_path, check=True)
     sizes = dict(line.split() for line in subprocess.check_output([tmp_path / "sizes"], text=True).splitlines())
-    theirs = {ours: str(ctypes.sizeof(getattr(pynvml, name))) for ours, name in _STRUCTURES.items()}
+    theirs = {ours: str(ctypes.sizeof(getattr(pynvml, name))) for ours, name in STRUCTURES.items()}
     assert sizes == theirs
 
 
@@ -62,14 +62,37 @@ def test_exported_names() -> None:
     assert library.nvmlDeviceGetVgpuMetadata(None) == 3
 
 
+def without_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Programs are searched in a folder that has none, and the cache is empty."""
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+
+
+def test_environment_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """nvidia-smi is on the path and works; one line says that the library is not there, and the exit code is 1."""
+    without_compiler(monkeypatch, tmp_path)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
+    with application(boards(tmp_path / "nvml.map")):
+        assert nvml(["env", "--file", str(tmp_path / "nvml.map")]) == 1
+        printed = capsys.readouterr()
+        shown = subprocess.run(["/bin/sh", "-c", f"{printed.out}\nnvidia-smi -L"], capture_output=True, text=True,
+                               env={"PATH": str(tmp_path)}, check=True)  # fmt: skip
+    assert shown.stdout.count("GPU-") == 8
+    assert "LD_LIBRARY_PATH" not in printed.out
+    reason = "fakedev nvml: nvidia-smi works, other programs do not see the boards: there is no C compiler cc: install"
+    assert printed.err.startswith(reason)
+    assert printed.err.count("\n") == 1
+
+
 def test_without_a_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line and exit code 1, and nothing is left."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for arguments in (["build"], ["env"], ["build", "--output", str(tmp_path / "library.so")]):
+    without_compiler(monkeypatch, tmp_path)
+    for arguments in (["build"], ["build", "--output", str(tmp_path / "library.so")]):
         assert nvml(arguments) == 1
         printed = capsys.readouterr()
         assert printed.err.startswith("fakedev nvml: there is no C compiler cc: install one")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -15,33 +14,14 @@ import numpy as np
 import pytest
 
 from fakedev.exposition.nvml.image import SlotImage
-from fakedev.net.nvml.map_file import MapFile
-from fakedev.nvml.build import OPTIONS, sources
+from fakedev.nvml.map_file import MapFile
 from fakedev.spec.nvml_layout import BOARD, DEAD_SECONDS, HEAD, head_of
 from tests.support.application import application
-from tests.support.nvml import boards
-from tests.support.paths import ROOT
+from tests.support.nvml import SANITIZED, boards, driver
 
 pytestmark = pytest.mark.slow
 
 _HOSTILE = (0, -1, 1, -(2**63), 2**63 - 1, 2**31, 2**62 + 8, 4096, -4096)
-_SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
-
-
-def driver(folder: Path, options: tuple[str, ...] = _SANITIZED) -> Path:
-    """The driver program with the library in it."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler")
-    files = sources()
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    units = [name for name in files if name.endswith(".c")]
-    program = folder / "driver"
-    subprocess.run(
-        ["cc", *OPTIONS, *options, "-I.", "-o", program, *units, ROOT / "tests" / "nvml" / "driver.c"],
-        cwd=folder, check=True,
-    )  # fmt: skip
-    return program
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +99,8 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, sanitized: Path) ->
     ("options", "calls"),
     [
         (("-O1", "-Dmemcpy=slow_memcpy"), 1_000),
-        (_SANITIZED, 4_000),
-        pytest.param(_SANITIZED, 125_000, marks=pytest.mark.long),
+        (SANITIZED, 4_000),
+        pytest.param(SANITIZED, 125_000, marks=pytest.mark.long),
         pytest.param(("-O2",), 125_000, marks=pytest.mark.long),
     ],
 )

@@ -325,6 +325,65 @@ def test_instances_of_a_divided_board(tmp_path: Path) -> None:
         assert sum(line.startswith("|  0 ") for line in lines) == 2
 
 
+#: The widths are those of the MIG User Guide for A100, two more for longer names.
+GPU_INSTANCES = """\
++---------------------------------------------------------+
+| GPU instances:                                          |
+| GPU   Name               Profile  Instance   Placement  |
+|                            ID       ID       Start:Size |
+|=========================================================|
+|   0  MIG 3g.40gb            9        2          4:4     |
+|   0  MIG 2g.20gb           14        3          0:2     |
+|   0  MIG 1g.20gb           15        4          2:2     |
++---------------------------------------------------------+
+"""
+
+
+def test_mig_instances(tmp_path: Path) -> None:
+    """Their profiles and places, which are those that the simulation gave them; each has one compute instance."""
+    with command(tmp_path, more="mig: [3g.40gb, 2g.20gb, 1g.20gb]") as (_, smi):
+        assert smi("mig", "-lgi", "-i", "0") == GPU_INSTANCES
+        rows = [line.split() for line in smi("mig", "-lci", "-i", "0").splitlines() if "MIG" in line]
+        assert [row[1:-1] for row in rows] == [
+            ["0", "2", "MIG", "3g.40gb", "2", "0", "0:3"],
+            ["0", "3", "MIG", "2g.20gb", "1", "0", "0:2"],
+            ["0", "4", "MIG", "1g.20gb", "0", "0", "0:1"],
+        ]
+        assert len(smi("mig", "-lgi").splitlines()) == 6 + 3 * 8
+        for arguments in (["mig"], ["mig", "-lgi", "-lci"]):
+            smi(*arguments)
+            assert smi.code == 3
+    with command(tmp_path) as (_, smi):
+        assert smi("mig", "-lgi") == "No MIG-enabled devices found.\n"
+        assert smi.code == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["-pl", "300"], 4, "Insufficient Permissions"),
+        (["-lgc", "900"], 4, "does not have permission to change clocks for GPU 00000000:1B:00.0"),
+        (["-rgc"], 4, "does not have permission to change clocks"),
+        (["-pm", "0"], 4, "Unable to set persistence mode for GPU 00000000:1B:00.0: Insufficient Permissions"),
+        (["-pm", "1"], 0, "Persistence mode is already Enabled for GPU 00000000:1B:00.0."),
+        (["-pl", "9000"], 2, "should be between 200.00 W and 700.00 W for GPU 00000000:1B:00.0"),
+        (["-pl", "much"], 2, "needs a number of watts, not 'much'"),
+        (["-pl", "."], 2, "needs a number of watts"),
+        (["-lgc", "900,600"], 2, "MIN up to MAX"), (["-lgc", "1,2,3"], 2, "needs MIN,MAX or one number in MHz"),
+        (["-pm", "2"], 2, "needs 0 or 1, not '2'"), (["-pl"], 2, "needs a value"),
+        (["-pl", "300", "-rgc"], 2, "Invalid combination"), (["-pl", "300", "-L"], 2, "Invalid combination"),
+    ],
+)  # fmt: skip
+def test_settings_that_are_refused(tmp_path: Path, arguments: list[str], code: int, text: str) -> None:
+    """Wrong values, and all that only users of the configuration may set; a mode that is so already is no change."""
+    with command(tmp_path) as (_, smi):
+        printed = smi(*arguments)
+        assert text in printed
+        assert smi.code == code
+        if code == 4 and "-pm" not in arguments:
+            assert "nvml.setters" in smi.errors
+
+
 def test_it_says_that_it_is_simulated(tmp_path: Path) -> None:
     """In --version and in the help."""
     with command(tmp_path) as (_, smi):

@@ -28,8 +28,10 @@ ALLOWED = {
     "kube": {"spec", "sim"},
     "scenario": {"spec", "wire", "sim", "exposition"},
     "traces": {"spec", "sim", "scenario"},
+    "calibration": {"spec", "sim", "exposition", "tester"},
+    "clone": {"spec", "exposition"},
     "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
-    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"},
+    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "nvml"},
     "app": {
         *("config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"),
         "traces",
@@ -38,16 +40,16 @@ ALLOWED = {
     "tap": {"app"},
     "commands": {
         *("app", "client", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"),
-        "nvml", "traces",
+        *("nvml", "traces", "calibration", "clone"),
     },
-    "node": {"spec", "kube", "wire"},
+    "node": {"spec", "kube", "wire", "nvml"},
     "nvml": {"spec"},
     "testing": {"client", "app", "config", "net", "scenario", "exposition", "sim", "spec"},
     "pytest_plugin": {"testing", "config"},
 }
 PURE = {
-    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "traces", "config", "catalog"),
-    "page",
+    *("spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "calibration", "clone"),
+    *("traces", "config", "catalog", "page"),
 }
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {

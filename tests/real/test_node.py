@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -17,14 +21,27 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.threads import deferToThread
 
+from fakedev.exposition.nvml.image import SlotImage
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
 from fakedev.net.kube.node_port import NodePortFactory
+from fakedev.net.kube.node_slots import NodeSlot
 from fakedev.node.agent import Agent
 from fakedev.node.last_view import KEEP_SECONDS
 from fakedev.node.options import Settings, parse
+from fakedev.nvml.build import SONAME, library_folder
+from tests.support.application import application
 from tests.support.kubelet import Kubelet
 from tests.support.node_service import GPU, VIEW, MemoryNodeService, struck
-from tests.support.programs.processes import PATIENCE_SECONDS, AsyncProgram, Changes, StartAsync, console
+from tests.support.nvml import boards, compiled
+from tests.support.programs.asynchronous import eventually
+from tests.support.programs.processes import (
+    PATIENCE_SECONDS,
+    AsyncProgram,
+    Changes,
+    StartAsync,
+    clean_environment,
+    console,
+)
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -44,14 +61,15 @@ class Node:
         self.port: IListeningPort = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
         self.program: AsyncProgram | None = None
 
-    def start(self, *options: str) -> AsyncProgram:
+    def start(self, *options: str, environment: dict[str, str] | None = None) -> AsyncProgram:
         """Start the program."""
         self.program = self._start_async(
             [
                 *console("fakedev-node"), "--node", "a", "--service", f"127.0.0.1:{self.port.getHost().port}",
                 "--kubelet-folder", str(self.kubelet.folder), "--pod-resources", str(self.kubelet.pod_resources),
                 *options,
-            ]
+            ],
+            environment=environment,
         )  # fmt: skip
         return self.program
 
@@ -338,7 +356,10 @@ async def test_dra(node: Node) -> None:
     node.service.claims["ns", "claim", "uid-1"] = [PreparedDevice("gpu", "a", "gpu-0")]
     node.kubelet.claims["ns", "p", "c"] = ("claim", driver, "a", ["gpu-0"])
     await deferToThread(node.kubelet.start)
-    program = node.start("--resources", "dra")
+    cdi = node.kubelet.root / "cdi"
+    cdi.mkdir()
+    folder = node.kubelet.root / "nvml"
+    program = node.start("--resources", "dra", "--nvml-folder", str(folder), "--cdi-folder", str(cdi))
     registration = node.kubelet.root / "plugins_registry"
     registration.mkdir()
     await program.wait_for_file(registration / f"{driver}-reg.sock")
@@ -347,6 +368,8 @@ async def test_dra(node: Node) -> None:
     await node.until(lambda: node.service.registrations == {"a": [driver]}, "told of the registration")
     prepared = await deferToThread(node.kubelet.prepare, endpoint, "ns", "claim", "uid-1")
     assert prepared == ([("gpu", "a", "gpu-0")], "")
+    assert node.kubelet.cdi_devices == [["fakedev/nvml=node"]]
+    assert [each.name for each in cdi.iterdir()] == ["fakedev-nvml.json"]
     devices, error = await deferToThread(node.kubelet.prepare, endpoint, "ns", "claim", "uid-2")
     text = "claim: no ns/claim with uid uid-2 is allocated on a"
     assert (devices, error) == ([], f"claim ns/claim: the service refuses: unknown-name: {text}")
@@ -357,6 +380,52 @@ async def test_dra(node: Node) -> None:
     assert await program.stop() == 0
     assert list(registration.iterdir()) == []
     assert not Path(endpoint).exists()
+
+
+@pytest_twisted.ensureDeferred
+async def test_tools_in_a_container(node: Node, tmp_path: Path) -> None:
+    """A container gets nvidia-smi, the library and the file; they show the boards of the service, a lost one too."""
+    library = tmp_path / "cache" / "fakedev" / library_folder() / SONAME
+    library.parent.mkdir(parents=True)
+    shutil.copy(compiled("plain"), library)
+    folder = tmp_path / "nvml"
+    with application(boards(tmp_path / "other.map").replace("dgx-0", "a")) as app:
+        image = SlotImage(app.fleet, [app.fleet.roster.nodes[0]])
+
+        def show() -> None:
+            image.update()
+            node.service.slots["a"] = NodeSlot(image.counts, bytes(image.content))
+
+        show()
+        await deferToThread(node.kubelet.start)
+        with_cache = clean_environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+        program = node.start("--nvml-folder", str(folder), environment=with_cache)
+        await node.until_allocatable(4)
+        await eventually((folder / "nvml.map").exists, "the file")
+        mounts = await deferToThread(node.kubelet.mounts, GPU, ["GPU-1"])
+        (environment,) = await deferToThread(node.kubelet.allocate, GPU, ["GPU-1"])
+        inside, outside = "/run/fakedev-nvml", mounts["/run/fakedev-nvml"]
+        assert environment["FAKEDEV_NVML_FILE"].startswith(inside)
+        environment["FAKEDEV_NVML_FILE"] = environment["FAKEDEV_NVML_FILE"].replace(inside, outside)
+        environment["PATH"] = os.environ["PATH"]
+
+        def smi() -> subprocess.CompletedProcess[str]:
+            words = [mounts["/bin/nvidia-smi"], "-L"]
+            return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+        assert (await deferToThread(smi)).stdout.count("GPU-") == 8
+        app.connect().say("fault lost devices=a/3")
+        app.tick(2)
+        show()
+        await eventually(lambda: smi().returncode == 15, "the board is lost")
+        (path,) = {host for inside, host in mounts.items() if inside.endswith(SONAME)}
+        code = "from pynvml import *; nvmlInit(); print(nvmlDeviceGetCount())"
+        words = [sys.executable, "-c", code]
+        found_there = {**environment, "LD_LIBRARY_PATH": str(Path(path).parent)}
+        done = subprocess.run(words, env=found_there, text=True, capture_output=True, timeout=60, check=False)
+        assert (done.stdout, done.stderr) == ("8\n", "")
+    assert await program.stop() == 0
+    assert not (folder / "nvml.map").exists()
 
 
 @pytest_twisted.ensureDeferred

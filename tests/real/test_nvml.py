@@ -15,7 +15,7 @@ from fakedev.nvml.build import built_command
 from tests.support.nvml import compiled
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import FLEET, AsyncService, eventually, serve
-from tests.support.programs.processes import StartAsync, clean_environment
+from tests.support.programs.processes import StartAsync, clean_environment, run
 
 pytestmark = pytest.mark.real
 
@@ -132,6 +132,40 @@ async def test_nvidia_smi(start_async: StartAsync, tmp_path: Path, monkeypatch: 
     assert await service.program.stop() == 0
     ended = smi()
     assert (ended.returncode, "couldn't communicate with the NVIDIA driver" in ended.stdout) == (9, True)
+
+
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize(("user", "is_allowed"), [(os.getuid(), True), (54321, False)])
+async def test_settings_of_nvidia_smi(
+    start_async: StartAsync, tmp_path: Path, user: int, is_allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power limit and a locked clock: set and given back by a user whom the configuration names, else refused."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    service, file = await started(start_async, tmp_path, f', setters: ["{user}"]')
+    command, words = built_command(), environment(file, "a")
+
+    async def smi(*arguments: str) -> tuple[int, str]:
+        done = await run(start_async, str(command), "-i", "1", *arguments, environment=words)
+        assert done.exit_code is not None
+        return done.exit_code, done.stdout.splitlines()[0]
+
+    async def kinds() -> list[str]:
+        return [each["kind"] for each in (await service.get_json("/api/v1/faults"))["faults"]]
+
+    settings = (("-pl", "300"), ("-lgc", "600,900"))
+    for setting in settings:
+        code, line = await smi(*setting)
+        assert code == (0 if is_allowed else 4)
+        if setting[0] == "-pl":
+            set_to = r"Power limit for GPU \S+ was set to 300\.00 W from 700\.00 W\."
+            assert re.fullmatch(set_to if is_allowed else r"Failed to .*: Insufficient Permissions", line)
+    assert await kinds() == (["power-cap", "clock-lock"] if is_allowed else [])
+    assert (await smi("-pl", "700"))[0] == (await smi("-rgc"))[0] == (0 if is_allowed else 4)
+
+    async def is_over() -> bool:
+        return await kinds() == []
+
+    await eventually(is_over, "the board is as before")
 
 
 @pytest_twisted.ensureDeferred

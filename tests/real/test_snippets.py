@@ -24,13 +24,13 @@ pytestmark = pytest.mark.real
 
 #: Pages whose simple commands run one after the other, beside a service of README's my.yaml.
 SIMPLE: Final = (
-    "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md", "reload.md",
-    "replay.md", "shards.md", "workload-series.md",
+    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md",
+    "reload.md", "shards.md", "workload-series.md",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md", "scale-test.md",
-    "scenarios.md", "work-queue.md",
+    "calibrate.md", "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md",
+    "replay.md", "scale-test.md", "scenarios.md", "work-queue.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
@@ -42,6 +42,8 @@ ELSEWHERE: Final = {
     "promtool test rules hour": "the same",
     ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",
+    "fakedev serve --config my.yaml --web-config-file": "tests/real/test_web_config.py starts one",
+    ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",
     "docker ": "it needs Docker, and builds an image from the network",
@@ -56,7 +58,9 @@ ELSEWHERE: Final = {
     'eval "$(fakedev nvml env': "it changes the shell; tests/nvml/test_build.py reads its lines",
     "nvitop": "tests/real/test_nvml.py runs it",
     "nvidia-smi": "tests/real/test_nvml.py runs it",
-    "gpustat": "it is not installed for the tests",
+    "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
+    "gpustat": "tests/real/test_nvml_tools.py runs it",
+    ".venv/bin/fakedev clone --prometheus": "it needs Prometheus, and tests/real/test_clone.py runs it",
     "kill %1 %2": "it needs the jobs of an interactive shell",
     "python -": "it measures a library that is not installed",
     "nc localhost 9997                      $ nc": "two terminals side by side",
@@ -216,6 +220,17 @@ async def test_history(checkout: Checkout) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_calibration(checkout: Checkout) -> None:
+    """The plan, a run of it, and the device type that comes out: the one of the catalog, nearly."""
+    for command in page_commands("calibrate.md"):
+        await checkout.run(command)
+    text = (checkout.folder / "my-h100.yaml").read_text()
+    assert "name: my-h100\n" in text
+    assert "\n# kept" not in text, "the plan tells every coefficient"
+    assert "<svg" in (checkout.folder / "run.html").read_text()
+
+
+@pytest_twisted.ensureDeferred
 async def test_the_plan_for_a_cluster(checkout: Checkout) -> None:
     """The configuration of the page, with nodes and pods as kubectl prints them."""
     (text, *_) = re.findall(r"```yaml\n(.*?)```", (ROOT / "doc" / "kubernetes.md").read_text(), re.DOTALL)
@@ -314,6 +329,18 @@ async def test_scenarios(checkout: Checkout) -> None:
         else:
             await checkout.run(command)
     assert (checkout.folder / "score.xml").exists() and (checkout.folder / "again.yaml").exists()
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_replay(checkout: Checkout) -> None:
+    """The example trace: checked, run, played."""
+    for command in page_commands("replay.md"):
+        if is_elsewhere(command):
+            continue
+        if " serve " in command.text:
+            await checkout.serve_and_stop(command)
+        else:
+            await checkout.run(command)
 
 
 @pytest.mark.long

@@ -209,3 +209,13 @@ def test_its_record_as_a_record(tmp_path: Path) -> None:
         pass
     found, stamped = read_record(head_line(head) + b"".join(events))
     assert (found, len(stamped)) == (head, len(events))
+
+
+def test_the_end_of_one_run(tmp_path: Path) -> None:
+    """It ends what its own entry has started: not what others have that have no name either."""
+    run = finished(loaded(tmp_path, """
+  - {at: 0s, run: {name: a, devices: dgx-0/0, profile: 50:0:0}}
+  - {at: 0s, run: {name: b, devices: dgx-0/1, profile: 50:0:0}, for: 1m}
+  - {at: 0s, every: 4m, run: {name: c, devices: dgx-0/2, profile: 50:0:0}, for: 3m}
+"""))  # fmt: skip
+    assert sorted(each.spec.name for each in run.fleet.workloads.by_id.values()) == ["a", "c"]

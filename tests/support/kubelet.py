@@ -70,6 +70,7 @@ class Kubelet:
         self.pods: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         self.claims: dict[tuple[str, str, str], tuple[str, str, str, list[str]]] = {}
         self.is_limited = False
+        self.cdi_devices: list[list[str]] = []
         self.listings: list[float] = []
         self._servers: list[grpc.Server] = []
         self._tokens, self._tokens_seconds = float(BURST), time.monotonic()
@@ -147,10 +148,19 @@ class Kubelet:
 
         :raises grpc.RpcError: when the plugin refuses.
         """
+        return [dict(each.envs) for each in self._allocate(resource, *containers)]
+
+    def mounts(self, resource: str, ids: Sequence[str]) -> dict[str, str]:
+        """What a container that gets these ids sees: its paths, and those of the node."""
+        ((container,),) = [self._allocate(resource, ids)]
+        assert all(each.read_only for each in container.mounts)
+        return {each.container_path: each.host_path for each in container.mounts}
+
+    def _allocate(self, resource: str, *containers: Sequence[str]) -> Sequence[Any]:
         request = DEVICE_PLUGIN.messages["AllocateRequest"]()
         for ids in containers:
             request.containers.add(ids=ids)
-        return [dict(each.envs) for each in self._call(resource, "Allocate", request).containers]
+        return list(self._call(resource, "Allocate", request).containers)
 
     def preferred(self, resource: str, available: Iterable[str], must: Iterable[str], size: int) -> list[str]:
         """What the plugin prefers for one container."""
@@ -169,11 +179,12 @@ class Kubelet:
             return str(info.endpoint)
 
     def prepare(self, endpoint: str, namespace: str, name: str, uid: str) -> tuple[list[tuple[str, str, str]], str]:
-        """The devices of a claim, and the error."""
+        """The devices of a claim, and the error. The devices for the container runtime are noted in ``cdi_devices``."""
         request = DRA.messages["NodePrepareResourcesRequest"]()
         request.claims.add(namespace=namespace, name=name, uid=uid)
         with open_channel(endpoint) as channel:
             answer = DRA.call(channel, "NodePrepareResources")(request, timeout=_SECONDS).claims[uid]
+        self.cdi_devices = [list(each.cdi_device_ids) for each in answer.devices]
         return [(",".join(e.request_names), e.pool_name, e.device_name) for e in answer.devices], answer.error
 
     def unprepare(self, endpoint: str, namespace: str, name: str, uid: str) -> Mapping[str, str]:

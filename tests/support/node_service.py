@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
+from fakedev.net.kube.node_slots import NodeSlot
 from fakedev.spec.errors import Refused
 
 GPU = "nvidia.com/gpu"
@@ -25,6 +26,7 @@ class MemoryNodeService:
     """Knows some nodes, and notes what it is told. It prefers the last devices.
 
     :param changed: called whenever it is told something.
+    :ivar slots: of the nodes that the fleet has.
     :ivar reports: the reports of each node, oldest first.
     :ivar restarts: the nodes whose plugins were started.
     :ivar registrations: of each node the resources that its kubelet has taken.
@@ -32,6 +34,7 @@ class MemoryNodeService:
 
     def __init__(self, *views: NodeView, changed: Callable[[], None] = lambda: None) -> None:
         self.views = {view.node: view for view in views}
+        self.slots: dict[str, NodeSlot] = {}
         self.claims: dict[tuple[str, str, str], list[PreparedDevice]] = {}
         self.attached: list[tuple[str, Callable[[NodeView], None]]] = []
         self.reports: dict[str, list[list[Allocation]]] = {}
@@ -89,3 +92,9 @@ class MemoryNodeService:
         if (namespace, claim, uid) not in self.claims:
             raise Refused("unknown-name", f"claim: no {namespace}/{claim} with uid {uid} is allocated on {node}")
         return self.claims[namespace, claim, uid]
+
+    def boards(self, node: str) -> NodeSlot:
+        """See NodeService."""
+        if node not in self.slots:
+            raise Refused("unknown-name", f"the fleet has no node {node!r} yet", "node")
+        return self.slots[node]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from fakedev.nvml.build import SONAME, compile_library, library_folder
+from fakedev.nvml.build import OPTIONS, SONAME, compile_library, library_folder, sources
 from tests.support.paths import ROOT
 
 #: Eight H100s, of which the first two work; the file is that of ``{file}``.
@@ -24,6 +25,9 @@ workloads:
   base: [{{name: train, devices: "dgx-0/[0-1]", profile: "80:5:0"}}]
 nvml: {{file: {file}}}
 """
+
+#: Options of a compiler that make a program end where it reads or computes what it must not.
+SANITIZED: Final = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
 
 
 def boards(file: Path, identity: str = "nvidia-gpu-exporter@1-nvml", more: str = "") -> str:
@@ -39,6 +43,22 @@ def compiled(name: str, options: Sequence[str] = ("-O1",)) -> Path:
     if not library.exists():
         compile_library(library, options)
     return library
+
+
+def driver(folder: Path, options: Sequence[str] = SANITIZED) -> Path:
+    """The program of ``tests/nvml/driver.c`` with the library in it; the test is skipped without cc."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    files = sources()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    units = [name for name in files if name.endswith(".c")]
+    program = folder / "driver"
+    subprocess.run(
+        ["cc", *OPTIONS, *options, "-I.", "-o", program, *units, ROOT / "tests" / "nvml" / "driver.c"],
+        cwd=folder, check=True,
+    )  # fmt: skip
+    return program
 
 
 @contextmanager

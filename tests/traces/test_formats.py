@@ -82,6 +82,14 @@ def test_our_own_jobs_have_nodes_of_their_peak_where_there_is_no_list() -> None:
     assert [job.share for job in trace.jobs] == [1000, 1000, 250]
 
 
+def test_our_own_jobs_without_a_start_or_an_end() -> None:
+    """One without a start never ran, and is counted; one without an end runs to the last time in the files."""
+    jobs = "name,start,end\na,0,NA\nb,,\nc,5,70\n"
+    trace = read_own(MadeFolder({JOBS: jobs}))
+    assert [(job.name, job.end_seconds) for job in trace.jobs] == [("a", 70), ("c", 70)]
+    assert trace.left_out == {"jobs that never started": 1}
+
+
 def test_a_series_is_sorted_and_the_last_of_two_values_of_a_time_counts() -> None:
     """Memory that is not there is that of the value before."""
     series = "job,time,usage,memory\na,60,50,\na,0,10,2GiB\na,60,70,NA\na,120,0,3GiB\nx,0,1,\n"

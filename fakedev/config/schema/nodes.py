@@ -16,7 +16,7 @@ from fakedev.spec.errors import printable, shortened
 #: Levels of nesting that a document may have.
 DEEPEST: Final = 64
 #: Values that a document may have; an alias counts each time that it is used.
-MAX_VALUES: Final = 200_000
+MAX_VALUES: Final = 500_000
 
 Read = TypeVar("Read")
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")

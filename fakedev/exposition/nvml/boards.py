@@ -12,8 +12,9 @@ from fakedev.exposition.numbers import version_number
 from fakedev.exposition.nvml.records import dtype_of, fact_of, slices_of, whole
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Positions
+from fakedev.spec.binary_records import Record, text_of
 from fakedev.spec.device_types import DeviceType
-from fakedev.spec.nvml_layout import ABSENT, BOARD, LINK, NODE, PART, Record, text_of
+from fakedev.spec.nvml_layout import ABSENT, BOARD, LINK, NODE, PART
 
 #: NVIDIA's number of a vendor on PCI.
 _VENDOR: Final = 0x10DE

@@ -15,7 +15,8 @@ from fakedev.sim.entities.state import Positions
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.levels import UNIT
 from fakedev.sim.workloads.workload import Workload
-from fakedev.spec.nvml_layout import ABSENT, FIRST_IMPOSSIBLE_PID, MAX_PROCESSES, PROCESS, text_of
+from fakedev.spec.binary_records import text_of
+from fakedev.spec.nvml_layout import ABSENT, FIRST_IMPOSSIBLE_PID, MAX_PROCESSES, PROCESS
 
 #: Field to the quantity of which a process has a share.
 _SHARES: Final[Mapping[str, str]] = {

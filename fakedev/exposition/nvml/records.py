@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fakedev.exposition.numbers import number_of
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level
-from fakedev.spec.nvml_layout import ABSENT, Field, Record, text_of
+from fakedev.spec.binary_records import Field, Record, text_of
+from fakedev.spec.nvml_layout import ABSENT
 
 Numbers = NDArray[np.int64]
 #: From here up a number is no whole number of 64 bits.

@@ -18,9 +18,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.system.files import PRIVATE, CannotWrite, replace_file
+from fakedev.net.system.files import PRIVATE, replace_file
 from fakedev.spec.errors import Refused
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 from fakedev.spec.workload_fields import workload_from_fields
 
 #: The label that pages show, and the name of the workloads that stand for jobs.

@@ -12,11 +12,12 @@ import orjson
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from fakedev.net.system.files import CannotWrite, LineFile
+from fakedev.net.system.files import LineFile
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
 from fakedev.spec.errors import Refused, did_you_mean
+from fakedev.spec.os_errors import CannotWrite
 
 #: Entries and bytes that are written in one turn of the reactor: some milliseconds.
 MAX_ENTRIES_AT_ONCE: Final = 1000

@@ -11,12 +11,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, allocations_from, to_fields
+from fakedev.net.kube.node_slots import NodeSlot
 from fakedev.net.lines.peer import Peer
 from fakedev.net.lines.server import LineServerFactory
 from fakedev.spec.errors import FieldError
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Request
+from fakedev.wire.node_messages import slot_fields
 from fakedev.wire.node_verbs import (
     MAX_ALLOCATIONS,
     MAX_PARTS,
@@ -64,6 +66,12 @@ class NodeService(Protocol):
         """The devices that a claim has of the node's driver.
 
         :raises Refused: ``unknown-name``, when its allocation is not known (yet).
+        """
+
+    def boards(self, node: str) -> NodeSlot:
+        """The present tick of the node's boards, as the file for NVML has it.
+
+        :raises Refused: ``unknown-name``, when the fleet does not have the node (yet).
         """
 
 
@@ -168,6 +176,11 @@ class NodeSession:
         )  # fmt: skip
         lines = [" ".join(map(quote_word, (each.request, each.pool, each.device))) for each in devices]
         return Reply(lines=lines, data={"devices": [to_fields(each) for each in devices]})
+
+    def do_boards(self, arguments: Mapping[str, object]) -> Reply:
+        """Give a tick of the boards."""
+        slot = self._service.boards(self._attached())
+        return Reply(f"{len(slot.content)} bytes", data=slot_fields(slot.counts, slot.content))
 
     def do_ping(self, arguments: Mapping[str, object]) -> Reply:
         """Answer."""

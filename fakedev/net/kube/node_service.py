@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice
 from fakedev.kube.placement import preferred
+from fakedev.net.kube.node_slots import NodeSlot, NodeSlots
 from fakedev.spec.errors import Refused, did_you_mean
 
 Tell = Callable[[NodeView], None]
@@ -17,10 +18,14 @@ class ClusterNodes:
 
     :param changed: called when a report may have changed the cluster.
     :param restarted: called with the name of a node whose plugins were started.
+    :param slots: of the boards of nodes, for NVML.
     """
 
-    def __init__(self, cluster: Cluster, changed: Callable[[], None], restarted: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, changed: Callable[[], None], restarted: Callable[[str], None], slots: NodeSlots
+    ) -> None:
         self._cluster = cluster
+        self._slots = slots
         self._changed = changed
         self._restarted = restarted
         self._listeners: dict[str, list[Tell]] = {}
@@ -49,6 +54,7 @@ class ClusterNodes:
             self._listeners[node] = remaining
         else:
             self._registered.pop(node, None)
+            self._slots.forget(node)
 
     def tell_changes(self, names: Iterable[str]) -> None:
         """Tell those who are attached the views that have changed."""
@@ -91,6 +97,11 @@ class ClusterNodes:
         """See NodeService."""
         self._view(node)
         return self._cluster.prepared(node, namespace, claim, uid)
+
+    def boards(self, node: str) -> NodeSlot:
+        """See NodeService."""
+        self._view(node)
+        return self._slots.slot(node)
 
     def _view(self, node: str) -> NodeView:
         view = self._cluster.view(node)

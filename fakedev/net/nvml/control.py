@@ -17,9 +17,9 @@ from twisted.protocols.basic import LineOnlyReceiver
 
 from fakedev.net.fleet.faults import FaultHub
 from fakedev.net.lines.outbox import StreamTransport, user_of
-from fakedev.net.system.files import CannotWrite
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
+from fakedev.spec.os_errors import CannotWrite
 
 #: NVML's numbers of results.
 SUCCESS, INVALID_ARGUMENT, NO_PERMISSION, NOT_FOUND = 0, 2, 4, 6

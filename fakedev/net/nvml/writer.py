@@ -15,13 +15,13 @@ from twisted.logger import Logger
 
 from fakedev.exposition.nvml.image import SlotImage
 from fakedev.exposition.nvml.processes import PidOf
-from fakedev.net.nvml.map_file import MapFile
-from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import ListeningService
 from fakedev.net.system.unix_sockets import SocketPathError, make_private_folder
+from fakedev.nvml.map_file import MapFile
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.nvml_layout import ABSENT, HEARTBEAT_SECONDS, MAX_BOARDS
+from fakedev.spec.os_errors import CannotWrite
 
 
 class NvmlMap(Service):

@@ -13,13 +13,13 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from fakedev.net.scenario.remote_write import RemoteWriteError, RemoteWriter
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
 from fakedev.net.system.task_service import TaskService
 from fakedev.net.system.timing import no_op
 from fakedev.scenario.remote_write import Message, Messages
 from fakedev.scenario.samples import Stored
 from fakedev.spec.errors import Refused
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 
 #: How long the reactor may wait for a turn.
 _TURN_SECONDS: Final = 0.01

@@ -6,32 +6,19 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from twisted.logger import Logger
 
-from fakedev.spec.os_errors import plain_reason
+from fakedev.nvml.files import replace_file as replace_bytes
+from fakedev.spec.os_errors import CannotWrite
 
 #: Read and write for the owner alone: the file may contain tokens, or names of pods.
 PRIVATE: Final = 0o600
 #: How many bytes are searched at a time for the last end of a line.
 _BLOCK_BYTES: Final = 65536
-_PLAIN_REASONS: Final = {
-    errno.ELOOP: "it is a symbolic link: name the file itself",
-    errno.ENXIO: "it is not a regular file",
-    errno.EWOULDBLOCK: "another process writes it: stop that one, or give another name",
-}
-
-
-class CannotWrite(Exception):
-    """A file cannot be written; the text names the file, the reason and, where there is one, the remedy."""
-
-    def __init__(self, path: str, reason: OSError | str) -> None:
-        if isinstance(reason, OSError):
-            reason = plain_reason(reason, _PLAIN_REASONS)
-        super().__init__(f"{path}: {reason}")
 
 
 class LineFile:
@@ -132,16 +119,4 @@ def replace_file(path: str, text: str, mode: int = PRIVATE) -> None:
 
     :raises CannotWrite: and the old file stays.
     """
-    unfinished = ""
-    try:
-        folder, name = os.path.split(path)
-        descriptor, unfinished = tempfile.mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, mode)
-            file.write(text)
-        os.replace(unfinished, path)
-    except OSError as reason:
-        if unfinished:
-            with suppress(OSError):
-                os.unlink(unfinished)
-        raise CannotWrite(path, reason) from None
+    replace_bytes(Path(path), text.encode("utf-8"), mode)

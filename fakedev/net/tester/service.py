@@ -9,10 +9,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.system.files import CannotWrite, replace_file
+from fakedev.net.system.files import replace_file
 from fakedev.net.system.timing import SteadySeconds
 from fakedev.net.tester.driver import MakeRequests, PlanDriver
 from fakedev.spec.errors import Refused
+from fakedev.spec.os_errors import CannotWrite
 from fakedev.tester.expectation import Finding
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.report import Report

@@ -14,9 +14,7 @@ static int64_t clock_of(const struct board *board, unsigned type, int is_max)
 static nvmlReturn_t give_clock(nvmlDevice_t device, unsigned type, int is_max, unsigned *clock)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && type > 3)
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(type > 3, device, &found);
     return result ? result : give(clock_of(&found.board, type, is_max), clock);
 }
 
@@ -47,11 +45,9 @@ NVML_API nvmlDeviceGetClock(nvmlDevice_t device, unsigned type, unsigned id, uns
 NVML_API nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned *count, unsigned *clocks)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!count, device, &found);
     if (result)
         return result;
-    if (!count)
-        return INVALID_ARGUMENT;
     if (found.board.memory_clock_max == ABSENT)
         return NOT_SUPPORTED;
     unsigned room = *count;

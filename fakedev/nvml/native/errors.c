@@ -84,9 +84,7 @@ static nvmlReturn_t retired_pages(nvmlDevice_t device, unsigned cause, unsigned 
                                   unsigned long long *times)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && (cause > 1 || !count))
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(cause > 1 || !count, device, &found);
     if (result)
         return result;
     int64_t pages = cause ? found.board.retired_double_bit : found.board.retired_single_bit;
@@ -143,11 +141,9 @@ NVML_API nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrected, uns
 NVML_API nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, histogram_t *histogram)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!histogram, device, &found);
     if (result)
         return result;
-    if (!histogram)
-        return INVALID_ARGUMENT;
     *histogram = (histogram_t){0};
     if (found.board.remapped_corrected || found.board.remapped_uncorrected)
         return NOT_SUPPORTED;

@@ -81,11 +81,9 @@ NVML_API nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types,
 {
     struct device found;
     struct event_set *set = set_of(handle);
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!set, device, &found);
     if (result)
         return result;
-    if (!set)
-        return INVALID_ARGUMENT;
     if (types && !(types & XID_EVENT))
         return NOT_SUPPORTED;
     pthread_mutex_lock(&set->mutex);

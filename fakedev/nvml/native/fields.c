@@ -93,13 +93,9 @@ NVML_API nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, field_t *field
 {
     struct device found;
     struct slot_head slot;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result)
-        result = read_slot_head(&slot);
+    nvmlReturn_t result = read_board_and_slot(count < 0 || (count && !fields), device, &found, &slot);
     if (result)
         return result;
-    if (count < 0 || (count && !fields))
-        return INVALID_ARGUMENT;
     for (int number = 0; number < count; number++) {
         field_t *field = &fields[number];
         int64_t value = value_of(device, &found.board, field, &field->type);

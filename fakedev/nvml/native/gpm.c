@@ -43,11 +43,9 @@ NVML_API nvmlGpmSampleFree(struct gpm_sample *sample)
 NVML_API nvmlGpmSampleGet(nvmlDevice_t device, struct gpm_sample *sample)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!sample, device, &found);
     if (result)
         return result;
-    if (!sample)
-        return INVALID_ARGUMENT;
     const struct board *board = &found.board;
     if (!has_gpm(board))
         return NOT_SUPPORTED;
@@ -61,11 +59,9 @@ NVML_API nvmlGpmSampleGet(nvmlDevice_t device, struct gpm_sample *sample)
 NVML_API nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned gpu_instance, struct gpm_sample *sample)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!sample, device, &found);
     if (result)
         return result;
-    if (!sample)
-        return INVALID_ARGUMENT;
     if (!has_gpm(&found.board))
         return NOT_SUPPORTED;
     unsigned index = found.index;

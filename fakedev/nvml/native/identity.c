@@ -156,11 +156,9 @@ NVML_API GET_TEXT(nvmlDeviceGetBoardPartNumber, part_number)
 NVML_API nvmlDeviceGetInforomVersion(nvmlDevice_t device, unsigned object, char *version, unsigned length)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(object > 3, device, &found);
     if (result)
         return result;
-    if (object > 3)
-        return INVALID_ARGUMENT;
     return give_text(object == 0 ? found.board.inforom_oem : object == 1 ? found.board.inforom_ecc : "", version, length);
 }
 

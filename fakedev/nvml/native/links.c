@@ -121,9 +121,7 @@ static nvmlReturn_t set_cpus(const char *text, unsigned size, unsigned long *set
 NVML_API nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned size, unsigned long *set, unsigned scope)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && scope > 1)
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(scope > 1, device, &found);
     return result ? result : set_cpus(found.board.cpu_affinity, size, set);
 }
 
@@ -135,9 +133,7 @@ NVML_API nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned size, unsigned l
 NVML_API nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned size, unsigned long *set, unsigned scope)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && (scope > 1 || !size || !set))
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(scope > 1 || !size || !set, device, &found);
     if (!result && found.board.numa_node == ABSENT)
         result = NOT_SUPPORTED;
     if (!result) {
@@ -151,11 +147,9 @@ NVML_API nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned size, unsigne
 NVML_API nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, fabric_t *info)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!info, device, &found);
     if (result)
         return result;
-    if (!info)
-        return INVALID_ARGUMENT;
     *info = (fabric_t){0};
     give(found.board.fabric_clique_id, &info->clique);
     return give(found.board.fabric_state, &info->state);
@@ -166,11 +160,9 @@ NVML_API nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, fabric_v3_t *info)
     struct device found;
     if (info && info->version != VERSION_OF(fabric_v2_t, 2) && info->version != VERSION_OF(fabric_v3_t, 3))
         return VERSION_MISMATCH;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!info, device, &found);
     if (result)
         return result;
-    if (!info)
-        return INVALID_ARGUMENT;
     memset(info->cluster, 0, sizeof info->cluster);
     info->status = SUCCESS;
     info->clique = 0;
@@ -186,11 +178,9 @@ NVML_API nvmlDeviceGetPlatformInfo(nvmlDevice_t device, platform_t *info)
     struct device found;
     if (info && info->version != VERSION_OF(platform_t, 2))
         return VERSION_MISMATCH;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!info, device, &found);
     if (result)
         return result;
-    if (!info)
-        return INVALID_ARGUMENT;
     if (found.board.platform_host_id == ABSENT)
         return NOT_SUPPORTED;
     *info = (platform_t){

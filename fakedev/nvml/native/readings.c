@@ -58,11 +58,9 @@ NVML_API nvmlDeviceGetTargetFanSpeed(nvmlDevice_t device, unsigned fan, unsigned
 NVML_API nvmlDeviceGetUtilizationRates(nvmlDevice_t device, utilization_t *rates)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!rates, device, &found);
     if (result)
         return result;
-    if (!rates)
-        return INVALID_ARGUMENT;
     if (found.board.mig_mode == 1)
         return NOT_SUPPORTED;
     result = give(found.board.usage, &rates->gpu);
@@ -99,11 +97,9 @@ NVML_API GET_ENGINE(nvmlDeviceGetOfaUtilization, ofa_usage)
 NVML_API nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned *sessions, unsigned *fps, unsigned *latency)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!sessions || !fps || !latency, device, &found);
     if (result)
         return result;
-    if (!sessions || !fps || !latency)
-        return INVALID_ARGUMENT;
     *sessions = *fps = *latency = 0;
     return found.board.encoder_usage ? NOT_SUPPORTED : SUCCESS;
 }
@@ -119,9 +115,7 @@ NVML_API nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned *count, void
 NVML_API nvmlDeviceGetFBCStats(nvmlDevice_t device, fbc_stats_t *stats)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && !stats)
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(!stats, device, &found);
     if (!result)
         *stats = (fbc_stats_t){0};
     return result;
@@ -182,11 +176,9 @@ NVML_API nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, memory_v2_t *memory)
 NVML_API nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, memory_t *memory)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(!memory, device, &found);
     if (result)
         return result;
-    if (!memory)
-        return INVALID_ARGUMENT;
     if ((result = give_long(found.board.protected_memory, &memory->total)))
         return result;
     memory->free = memory->total;
@@ -212,13 +204,9 @@ NVML_API nvmlDeviceGetViolationStatus(nvmlDevice_t device, unsigned policy, viol
 {
     struct device found;
     struct slot_head slot;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result)
-        result = read_slot_head(&slot);
+    nvmlReturn_t result = read_board_and_slot(!status || policy > 11, device, &found, &slot);
     if (result)
         return result;
-    if (!status || policy > 11)
-        return INVALID_ARGUMENT;
     const struct board *board = &found.board;
     status->reference = (unsigned long long)(slot.wall_time - (board->created == ABSENT ? 0 : board->created));
     return give_long(policy == 0 ? board->throttled_power : policy == 1 ? board->throttled_thermal
@@ -237,9 +225,7 @@ NVML_API nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsig
 NVML_API nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned sensor, unsigned *temperature)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && sensor)
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(sensor, device, &found);
     return result ? result : give(found.board.temperature, temperature);
 }
 
@@ -263,11 +249,9 @@ NVML_API nvmlDeviceGetMarginTemperature(nvmlDevice_t device, margin_t *margin)
 NVML_API nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned type, unsigned *temperature)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(type > 7, device, &found);
     if (result)
         return result;
-    if (type > 7)
-        return INVALID_ARGUMENT;
     const int64_t thresholds[] = {
         found.board.shutdown_temperature, found.board.hardware_slowdown_temperature,
         found.board.memory_max_operating, found.board.slowdown_temperature,
@@ -279,11 +263,9 @@ NVML_API nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned type, u
 NVML_API nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned counter, unsigned *value)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
+    nvmlReturn_t result = read_board_unless(counter > 1, device, &found);
     if (result)
         return result;
-    if (counter > 1)
-        return INVALID_ARGUMENT;
     int64_t bytes = counter ? found.board.pcie_received : found.board.pcie_sent;
     return give(bytes == ABSENT ? ABSENT : (bytes + 512) / 1024, value);
 }

@@ -178,6 +178,12 @@ nvmlReturn_t read_board(nvmlDevice_t handle, struct device *device)
     return result ? result : device->is_part ? NOT_SUPPORTED : SUCCESS;
 }
 
+nvmlReturn_t read_board_unless(int is_wrong, nvmlDevice_t handle, struct device *device)
+{
+    nvmlReturn_t result = read_board(handle, device);
+    return result ? result : is_wrong ? INVALID_ARGUMENT : SUCCESS;
+}
+
 nvmlReturn_t read_part(nvmlDevice_t handle, struct device *device)
 {
     nvmlReturn_t result = read_device(handle, device);
@@ -193,6 +199,14 @@ nvmlReturn_t read_slot_head(struct slot_head *slot)
     result = copy_record(map, 0, 0, slot, sizeof *slot);
     session_leave();
     return result;
+}
+
+nvmlReturn_t read_board_and_slot(int is_wrong, nvmlDevice_t handle, struct device *device, struct slot_head *slot)
+{
+    nvmlReturn_t result = read_board(handle, device);
+    if (!result)
+        result = read_slot_head(slot);
+    return result ? result : is_wrong ? INVALID_ARGUMENT : SUCCESS;
 }
 
 nvmlReturn_t read_node(struct node *node)

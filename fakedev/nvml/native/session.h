@@ -25,6 +25,9 @@ nvmlDevice_t handle_of(unsigned index, int part);
 nvmlReturn_t read_device(nvmlDevice_t handle, struct device *device);
 nvmlReturn_t read_board(nvmlDevice_t handle, struct device *device);
 nvmlReturn_t read_part(nvmlDevice_t handle, struct device *device);
+/* Read a board, and then refuse other arguments that are wrong. */
+nvmlReturn_t read_board_unless(int is_wrong, nvmlDevice_t handle, struct device *device);
+nvmlReturn_t read_board_and_slot(int is_wrong, nvmlDevice_t handle, struct device *device, struct slot_head *slot);
 /* Read a board by its index, also a lost one. */
 nvmlReturn_t read_by_index(const struct map *map, unsigned index, struct device *device);
 /* The links of a board: the one with this number. */

@@ -102,8 +102,6 @@ NVML_API nvmlDeviceResetGpuLockedClocks(nvmlDevice_t device)
 NVML_API nvmlDeviceSetPersistenceMode(nvmlDevice_t device, unsigned mode)
 {
     struct device found;
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result && mode > 1)
-        result = INVALID_ARGUMENT;
+    nvmlReturn_t result = read_board_unless(mode > 1, device, &found);
     return result ? result : found.board.persistence_mode == mode ? SUCCESS : NO_PERMISSION;
 }

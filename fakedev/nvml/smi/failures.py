@@ -6,6 +6,7 @@ from typing import Final
 
 BAD_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
+NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
 NO_DRIVER: Final = 9
 LOST: Final = 15

@@ -8,13 +8,17 @@ from fakedev.nvml.smi.columns_of_errors import COLUMNS
 from fakedev.nvml.smi.csv_queries import APP_COLUMNS
 from fakedev.nvml.smi.listing import SIMULATED
 from fakedev.nvml.smi.options import COMMON, LISTS, MAYBE, QUERIES, VALUE, Option
+from fakedev.nvml.smi.settings import SETTINGS
 from fakedev.nvml.smi.subcommands import SUBCOMMANDS
 
 
 def help_text() -> str:
     """What ``-h`` prints."""
     lines = [SIMULATED, "", "nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...", ""]
-    groups = (("", LISTS), ("Queries; without one, a table of all boards:", QUERIES), ("With a query:", COMMON))
+    groups = (
+        ("", LISTS), ("Queries; without one, a table of all boards:", QUERIES), ("With a query:", COMMON),
+        ("Settings, for users whom the service allows it:", SETTINGS),
+    )  # fmt: skip
     for title, options in groups:
         lines += [f"  {title}", ""] if title else []
         lines += [f"    {_spelling(option):<38} {option.doc}" for option in options] + [""]

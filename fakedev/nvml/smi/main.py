@@ -15,13 +15,17 @@ from fakedev.nvml.smi.help_texts import fields_text, help_text, subcommand_help
 from fakedev.nvml.smi.listing import listed, versions
 from fakedev.nvml.smi.options import COMMON, LISTS, QUERIES, delay_seconds, number_of, parse
 from fakedev.nvml.smi.report import sections_of, text_report, xml_report
+from fakedev.nvml.smi.settings import SETTINGS, changed
 from fakedev.nvml.smi.snapshot import Board, Snapshot, read_snapshot
 from fakedev.nvml.smi.subcommands import Lines
 from fakedev.nvml.smi.table import table
 from fakedev.spec.os_errors import plain_reason
 
 #: What the command does; one of these at a time.
-_ACTIONS: Final = ("query", "query-gpu", "query-compute-apps", "list-gpus")
+_ACTIONS: Final = (
+    *("query", "query-gpu", "query-compute-apps", "list-gpus"),
+    *(option.name for option in SETTINGS),
+)
 
 
 class _Task(NamedTuple):
@@ -60,7 +64,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO, er
     """
     subcommand = subcommands.found(arguments)
     if subcommand is None:
-        given = parse(arguments, (*LISTS, *QUERIES, *COMMON))
+        given = parse(arguments, (*LISTS, *QUERIES, *COMMON, *SETTINGS))
         about_itself = _about_itself(given, environ)
     else:
         given = parse(arguments[1:], subcommand.options)
@@ -109,6 +113,8 @@ def _lines_of(given: Mapping[str, str]) -> Lines:
             return lambda snapshot, boards, is_first: xml_report(snapshot, boards)
         sections = sections_of(given["display"]) if "display" in given else None
         return lambda snapshot, boards, is_first: text_report(snapshot, boards, sections)
+    if any(action == option.name for option in SETTINGS):
+        return lambda snapshot, boards, is_first: changed(given, snapshot, boards)
     if action == "list-gpus":
         return lambda snapshot, boards, is_first: listed(boards)
     return lambda snapshot, boards, is_first: table(snapshot, boards)

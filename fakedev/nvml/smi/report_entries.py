@@ -15,6 +15,8 @@ from fakedev.nvml.smi.snapshot import Board, View
 from fakedev.nvml.smi.values import Read, mib_of
 
 NOT_AVAILABLE: Final = "N/A"
+#: Clocks above are those of a damaged file.
+_MAX_MHZ: Final = 100_000
 
 
 class Entry(NamedTuple):
@@ -121,7 +123,7 @@ def _clocks(board: Board) -> tuple[Entry, ...]:
     view = board.view
     top, low, step = view.number("core_clock_max"), view.number("core_clock_min"), view.count("clock_step") // 1000
     memory = sorted({view.number(name) or 0 for name in ("memory_clock_max", "memory_clock_min")} - {0}, reverse=True)
-    if top is None or low is None or step < 1:
+    if top is None or low is None or step < 1 or top > _MAX_MHZ or low < 0:
         return ()
     steps = range(top, low - 1, -step)
     graphics = tuple(Entry("    Graphics", "supported_graphics_clock", f"{each} MHz") for each in steps)

@@ -13,7 +13,8 @@ from fakedev.nvml.environment import default_file
 from fakedev.nvml.smi.failures import no_driver
 from fakedev.spec import environment
 from fakedev.spec import nvml_layout as layout
-from fakedev.spec.nvml_layout import ABSENT, HEAD, NUMBER_BYTES, SLOT, Counts, Record, head_of
+from fakedev.spec.binary_records import NUMBER_BYTES, Record
+from fakedev.spec.nvml_layout import ABSENT, HEAD, SLOT, Counts, head_of
 
 #: So often the slot is read again when the service has written it in between, or has made a new file.
 _TRIES: Final = 100
@@ -95,11 +96,15 @@ class Board(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A tick of a node: its boards in order."""
+    """A tick of a node: its boards in order.
+
+    :ivar control: the UNIX socket for changes; empty: nothing can be changed.
+    """
 
     slot: View
     node: View
     boards: list[Board]
+    control: str
 
 
 def read_snapshot(environ: Mapping[str, str]) -> Snapshot:
@@ -127,8 +132,8 @@ def read_snapshot(environ: Mapping[str, str]) -> Snapshot:
     raise no_driver(f"{path} cannot be read: it changes all the time")
 
 
-def _read(descriptor: int, path: str) -> tuple[dict[str, int], bytes] | None:
-    """The numbers of the head, and a whole slot; None when the service has overwritten it meanwhile."""
+def _read(descriptor: int, path: str) -> tuple[dict[str, int], bytes, str] | None:
+    """The numbers of the head, a whole slot, and the socket for changes; None when it is overwritten meanwhile."""
     content = os.pread(descriptor, HEAD.size, 0)
     head = _checked(content, os.fstat(descriptor).st_size, path)
     if head["state"] == layout.REPLACED:
@@ -145,7 +150,8 @@ def _read(descriptor: int, path: str) -> tuple[dict[str, int], bytes] | None:
             return None
         slot += more
     begun = int.from_bytes(os.pread(descriptor, NUMBER_BYTES, HEAD.offsets["begun"]), sys.byteorder, signed=True)
-    return (head, slot) if published > 0 and begun <= published + 1 else None
+    is_whole = published > 0 and begun <= published + 1
+    return (head, slot, View(HEAD, content).text("control_socket")) if is_whole else None
 
 
 def _checked(content: bytes, file_bytes: int, path: str) -> dict[str, int]:
@@ -164,7 +170,7 @@ def _checked(content: bytes, file_bytes: int, path: str) -> dict[str, int]:
     return head
 
 
-def _snapshot(head: Mapping[str, int], content: bytes, environ: Mapping[str, str]) -> Snapshot:
+def _snapshot(head: Mapping[str, int], content: bytes, control: str, environ: Mapping[str, str]) -> Snapshot:
     def views(record: Record, place: str, first: int, count: int) -> list[View]:
         room = head[_ROOMS[record.name]]
         if not (0 <= first <= room and 0 <= count <= room - first):
@@ -191,7 +197,7 @@ def _snapshot(head: Mapping[str, int], content: bytes, environ: Mapping[str, str
         links = views(layout.LINK, "links_in_slot", view.count("first_link"), view.count("link_count"))
         own = [each for each in processes if each.count("board") == place]
         boards.append(Board(view, place, node, slot, parts, links, own))
-    return Snapshot(slot, node, boards)
+    return Snapshot(slot, node, boards, control)
 
 
 def _chosen(nodes: list[View], wanted: str) -> View:

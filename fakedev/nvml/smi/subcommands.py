@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from fakedev.nvml.smi.connections import link_states, matrix
 from fakedev.nvml.smi.failures import not_supported
+from fakedev.nvml.smi.instances import compute_instances, gpu_instances
 from fakedev.nvml.smi.monitors import board_lines, board_monitor, process_lines, process_titles
 from fakedev.nvml.smi.options import COMMON, FLAG, VALUE, Option
 from fakedev.nvml.smi.snapshot import Board, Snapshot
@@ -60,17 +61,28 @@ def _nvlink(given: Mapping[str, str]) -> Lines:
     return lambda snapshot, boards, is_first: link_states(boards)
 
 
+def _mig(given: Mapping[str, str]) -> Lines:
+    if ("list-gpu-instances" in given) == ("list-compute-instances" in given):
+        raise not_supported("mig without one of -lgi and -lci")
+    lines = gpu_instances if "list-gpu-instances" in given else compute_instances
+    return lambda snapshot, boards, is_first: lines(boards)
+
+
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "dmon": Subcommand("A line for each board: -s with p power, u usage, c clocks, m memory, e errors, t PCIe.",
                        _MONITOR, _dmon, True),
     "pmon": Subcommand("A line for each process: -s with u usage, m memory.", _MONITOR, _pmon, True),
     "topo": Subcommand("How boards are connected.",
                        (_HELP, _ID, Option("matrix", "-m", FLAG, "Each pair of boards.")), _topo),
+    "mig": Subcommand("Instances of boards in MIG mode.", (
+        _HELP, _ID, Option("list-gpu-instances", "-lgi", FLAG, "GPU instances."),
+        Option("list-compute-instances", "-lci", FLAG, "Compute instances."),
+    ), _mig),
     "nvlink": Subcommand("Links.", (_HELP, _ID, Option("status", "-s", FLAG, "Their speeds.")), _nvlink),
 }  # fmt: skip
 #: Subcommands of the real command that the simulated one does not have.
 NOT_SIMULATED: Final = frozenset((
-    *("daemon", "replay", "drain", "c2c", "clocks", "encodersessions", "fbcsessions", "vgpu", "mig", "compute-policy"),
+    *("daemon", "replay", "drain", "c2c", "clocks", "encodersessions", "fbcsessions", "vgpu", "compute-policy"),
     *("boost-slider", "power-hint", "base-clocks", "conf-compute", "gpm", "pci", "power-smoothing", "power-profiles"),
     *("rusd", "prm", "soc"),
 ))  # fmt: skip

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from fakedev.spec.nvml_layout import BOARD, NODE, SLOT, head_of
+from fakedev.wire.node_messages import slot_from
 from tests.support.application import LineClient
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import LABEL, FollowedCluster
@@ -360,3 +362,19 @@ def test_a_reload_gives_the_node_other_devices(cluster: FollowedCluster) -> None
     assert program.ids == ids[:4]
     assert holders(cluster) == {ids[1]: ("train", "main")}
     assert cluster.node("worker")["metadata"]["labels"]["nvidia.com/gpu.count"] == "4"
+
+
+def test_the_boards_of_a_node(cluster: FollowedCluster) -> None:
+    """A slot of the present tick, with the names and the state of the node's boards; with each tick another one."""
+    program, ticks = attached(cluster), []
+    for _ in range(2):
+        counts, content = slot_from(program.ask("boards"))
+        places = head_of(counts)
+        assert (counts.nodes, counts.boards) == (1, len(program.ids))
+        assert NODE.unpack(content, int(places["nodes_in_slot"]))["name"] == "worker"
+        first = int(places["boards_in_slot"])
+        shown = [BOARD.unpack(content, first + place * BOARD.size) for place in range(counts.boards)]
+        assert [each["uuid"] for each in shown] == program.ids
+        ticks.append(SLOT.unpack(content)["tick"])
+        cluster.tick()
+    assert ticks[1] == int(ticks[0]) + 1

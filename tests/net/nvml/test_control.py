@@ -14,7 +14,7 @@ from twisted.internet.testing import StringTransport
 
 from fakedev.net.lines.outbox import pid_of, user_of
 from fakedev.net.nvml.control import BoardSettings, SettingFactory, user_numbers
-from fakedev.net.system.files import CannotWrite
+from fakedev.spec.os_errors import CannotWrite
 from tests.support.calibration import mean_type
 from tests.support.faulty_fleets import shown
 from tests.support.fleets import advance, make_fleet, pool_of

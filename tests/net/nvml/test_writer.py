@@ -10,9 +10,9 @@ import pytest
 from twisted.internet.task import Clock
 
 from fakedev.net.nvml.writer import NvmlMap
-from fakedev.net.system.files import CannotWrite
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.nvml_layout import BOARD, CLOSED, EVENT, HEAD, OPEN, PROCESS, REPLACED, SLOT
+from fakedev.spec.os_errors import CannotWrite
 from tests.support.faulty_fleets import inject
 from tests.support.fleets import advance, make_fleet, pool_of, start
 

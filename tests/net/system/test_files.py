@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.net.system.files import CannotWrite, LineFile, replace_file
+from fakedev.net.system.files import LineFile, replace_file
+from fakedev.spec.os_errors import CannotWrite
 from tests.support.disks import file_size_limit
 
 

@@ -8,7 +8,7 @@ import sys
 
 from tests.support.manifests import program
 
-_WRITERS = ("configuration", "days", "fault_table", "field_table", "identity_scores", "nvml_layout")
+_WRITERS = ("clone_scores", "configuration", "days", "fault_table", "field_table", "identity_scores", "nvml_layout")
 
 for name in _WRITERS:
     runpy.run_module(f"tests.support.documents.{name}", run_name="__main__")

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from fakedev import __version__
-from fakedev.net.system.files import CannotWrite
 from fakedev.spec.nvml_layout import CLOSED, EVENT, HEAD, MAGIC, OPEN, REPLACED, Counts, head_of
+from fakedev.spec.os_errors import CannotWrite
 
 _NUMBER: Final = struct.Struct("=q")
 

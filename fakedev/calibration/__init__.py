@@ -1,0 +1,1 @@
+"""Calibration: from a recorded run of a real board to the coefficients of its device type."""

@@ -1,0 +1,185 @@
+"""Reads nodes, devices, instances, owners and values from the pages of an exporter, by the labels of its identity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fakedev.clone.label_facts import facts_of, unescaped
+from fakedev.clone.numbers import plain_number
+from fakedev.clone.observed import ObservedDevice, ObservedNode, Owner, Unit
+from fakedev.clone.source_pages import PageGroup
+from fakedev.exposition.captured import CapturedFamily, Sample
+from fakedev.exposition.identity import UNITS, FamilySpec, Identity, LabelSpec, RowSpec
+
+#: Levels of rows that are of a device or of an instance.
+_OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "whole", "tiled", "single"))
+#: Facts that tell devices of a node apart, the surest first.
+TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
+#: Facts of an instance; its UUID is computed and cannot be given.
+_OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part_uuid"))
+#: Facts of whoever has the device, beside pod, namespace and container.
+_OF_OWNERS: Final = ("pod_", "dra_", "hpc_job")
+_OWNER: Final = ("pod", "namespace", "container")
+#: Facts that the simulation computes and that say nothing of a device.
+_COMPUTED: Final = frozenset(("node", "pool", "device_count", "xid", "process", "pid", "tile", "window_ms"))
+_HIGHEST_INDEX: Final = 1023
+
+#: Beginning of the names of facts that hold the numbers of families that the simulation does not follow.
+KEPT_NUMBER: Final = "kept_"
+#: Beginning of the names of facts of labels that the identity lacks, and of those that only owned devices have.
+OTHER_LABEL: Final = "label_"
+OWNERS_LABEL: Final = "pod_label_"
+
+
+@dataclass
+class _UnitSoFar:
+    facts: dict[str, str] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    owner: dict[str, str] = field(default_factory=dict)
+
+    def unit(self) -> Unit:
+        """What is known of it, as a value."""
+        own = {name: text for name, text in self.owner.items() if name not in _OWNER}
+        pod, namespace, container = (self.owner.get(name, "") for name in _OWNER)
+        owner = Owner(pod, namespace, container, own)
+        facts = {name: text for name, text in self.facts.items() if name not in _OF_PARTS}
+        return Unit(facts, self.values, owner)
+
+
+@dataclass
+class _DeviceSoFar:
+    unit: _UnitSoFar = field(default_factory=_UnitSoFar)
+    parts: dict[str, _UnitSoFar] = field(default_factory=dict)
+
+
+class FleetReader:
+    """Reads the pages of a group.
+
+    :param identity: of the exporter, with the labels that its pages have.
+    :ivar notes: what could not be told, in words.
+    """
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._families = {family.name: family for family in identity.families}
+        self._nodes: dict[str, list[_DeviceSoFar]] = {}
+        self._known: dict[tuple[str, str, str], _DeviceSoFar] = {}
+        self._facts: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
+        self._shared: set[str] = set()
+        self.notes: list[str] = []
+
+    def read(self, group: PageGroup) -> tuple[ObservedNode, ...]:
+        """The nodes of all pages, in the order of their names as pages have them."""
+        for source in group.pages:
+            for family in source.page.families.values():
+                self._read_family(family, source.name)
+        if self._shared:
+            self.notes.append(f"devices have several pods, as {min(self._shared)}: only the first pod of each is here")
+        return tuple(self._node(name, devices) for name, devices in self._nodes.items())
+
+    def _read_family(self, family: CapturedFamily, page: str) -> None:
+        spec = self._families.get(family.name)
+        for sample in family.samples:
+            labels = {name: unescaped(value) for name, value in sample.labels}
+            row = None if spec is None else row_of(spec, labels, self._identity)
+            if row is not None and row.state_level not in _OF_DEVICES:
+                continue
+            facts = self._facts_of(sample, labels, row)
+            device = self._device(facts.get("node") or page, facts)
+            if device is not None:
+                self._take(device, facts, sample, row)
+
+    def _facts_of(self, sample: Sample, labels: Mapping[str, str], row: RowSpec | None) -> dict[str, str]:
+        key = (id(row) if row is not None and row.labels else 0, sample.labels)
+        if key not in self._facts:
+            level = "device" if row is None else row.level
+            own: tuple[LabelSpec, ...] = () if row is None else row.labels
+            self._facts[key] = facts_of(labels, (*self._identity.labels_on(level), *own))
+        return self._facts[key]
+
+    def _device(self, node: str, facts: Mapping[str, str]) -> _DeviceSoFar | None:
+        """The device that some facts tell; None where they tell none."""
+        telling = [(name, facts[name]) for name in TELLING if facts.get(name)]
+        if not telling:
+            return None
+        for name, text in telling:
+            known = self._known.get((node, name, text))
+            if known is not None and known.unit.facts.get(telling[0][0], telling[0][1]) == telling[0][1]:
+                break
+        else:
+            known = _DeviceSoFar()
+            self._nodes.setdefault(node, []).append(known)
+        for name, text in telling:
+            self._known.setdefault((node, name, text), known)
+        return known
+
+    def _take(self, device: _DeviceSoFar, facts: Mapping[str, str], sample: Sample, row: RowSpec | None) -> None:
+        """What a line says of its device, or of its instance."""
+        unit = device.unit
+        if "mig_id" in facts:
+            unit = device.parts.setdefault(facts["mig_id"], _UnitSoFar())
+        owner = {}
+        for name, text in facts.items():
+            if name in _OWNER or name.startswith(_OF_OWNERS):
+                owner[name] = text
+            elif name in _OF_PARTS:
+                unit.facts.setdefault(name, text)
+            elif name not in _COMPUTED:
+                device.unit.facts.setdefault(name, text)
+        pods = owner.get("pod"), unit.owner.get("pod")
+        if pods[0] and pods[1] and pods[0] != pods[1]:
+            self._shared.add(min(pods[0], pods[1]))
+        elif owner:
+            unit.owner = {**owner, **unit.owner}
+        if row is None:
+            return
+        if row.fact.startswith(f"{{{KEPT_NUMBER}"):
+            device.unit.facts.setdefault(row.fact.strip("{}"), plain_number(sample.number))
+        elif row.is_plain and math.isfinite(float(sample.number)):
+            unit.values.setdefault(row.quantity, float(sample.number) / (UNITS[row.unit] * row.times))
+
+    def _node(self, name: str, found: list[_DeviceSoFar]) -> ObservedNode:
+        devices: dict[int, _DeviceSoFar] = {}
+        without: list[_DeviceSoFar] = []
+        for device in found:
+            index = device.unit.facts.get("index", "")
+            if index.isdecimal() and int(index) <= _HIGHEST_INDEX and int(index) not in devices:
+                devices[int(index)] = device
+            else:
+                without.append(device)
+        twice = [each.unit.facts["index"] for each in without if "index" in each.unit.facts]
+        if twice:
+            self.notes.append(f"{name}: {len(twice)} devices have the index of another one and got a free one")
+        for device in without:
+            devices[next(number for number in range(len(devices) + 1) if number not in devices)] = device
+        return ObservedNode(name, tuple(_devices(devices)))
+
+
+def _devices(found: Mapping[int, _DeviceSoFar]) -> Iterator[ObservedDevice]:
+    for index in sorted(found):
+        device = found[index]
+        unit = device.unit.unit()
+        facts = {name: text for name, text in unit.facts.items() if name != "index"}
+        parts = sorted(device.parts.items(), key=lambda each: (len(each[0]), each[0]))
+        instances = tuple(
+            Unit({"mig_profile": part.facts.get("mig_profile", "")}, part.values, part.unit().owner)
+            for _, part in parts
+        )
+        yield ObservedDevice(index, Unit(facts, unit.values, unit.owner), instances)
+
+
+def row_of(spec: FamilySpec, labels: Mapping[str, str], identity: Identity) -> RowSpec | None:
+    """The row of a family that a line is of, by its own labels; None where it is of none."""
+    if len(spec.rows) == 1:
+        return spec.rows[0]
+    divided = "mig_id" in facts_of(labels, identity.labels)
+    for row in spec.rows:
+        if row.level in ("part", "whole") and (row.level == "part") != divided:
+            continue
+        fixed = {label.name: label.value for label in row.labels if "{" not in label.value}
+        if all(labels.get(name) == value for name, value in fixed.items()):
+            return row
+    return None

@@ -1,0 +1,1 @@
+"""``fakedev clone``: the program, and its conversation with a Prometheus."""

@@ -1,0 +1,44 @@
+"""Facts from labels: what a template shows is read back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakedev.clone.label_facts import facts_of, unescaped
+from fakedev.exposition.identity import LabelSpec
+from fakedev.exposition.labels import Template, escaped
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "facts"),
+    [
+        ("{index}", "3", {"index": "3"}),
+        ("GPU-{uuid}", "GPU-a1", {"uuid": "a1"}),
+        ("0000{pci_address|upper}", "00000000:1B:00.0", {"pci_address": "0000:1b:00.0"}),
+        ("gpu-{index|next}", "gpu-1", {"index": "0"}),
+        ("gpu-{index|next}-pci", "gpu-8-pci", {"index": "7"}),
+        ("GPU-{uuid}", "MIG-a1", {}),
+        ("{node|sha1_6}", "a1b2c3", {}),
+        ("{a?b}", "x", {}),
+        ("fixed", "fixed", {}),
+    ],
+)
+def test_templates_are_read_backwards(template: str, value: str, facts: dict[str, str]) -> None:
+    """Where the value has the form of the template, and the change loses nothing."""
+    assert facts_of({"label": value}, [LabelSpec("label", template)]) == facts
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="{}%"), min_size=1), st.sampled_from(["", "GPU-", "a"]))
+def test_a_fact_that_is_shown_is_read(text: str, before: str) -> None:
+    """Any text, behind any beginning."""
+    template = f"{before}{{fact}}"
+    shown = Template.parse(template).value({"fact": text})
+    assert facts_of({"label": shown}, [LabelSpec("label", template)]) == {"fact": text}
+
+
+@given(st.text())
+def test_escapes_are_undone(text: str) -> None:
+    """Those of the text format."""
+    assert unescaped(escaped(text)) == text
