@@ -43,7 +43,7 @@ SUBCOMMANDS: Final = {
         "scenario": (
             "fakedev.commands.scenario.main:scenario", "run timelines: their history and truth, marks for alert rules",
         ),
-        "replay": ("fakedev.commands.replay:replay", "make a scenario of a trace of a cluster, and compare both"),
+        "replay": ("fakedev.commands.replay.command:replay", "replay a trace of a cluster"),
     },
     "Watch and control a running service": {
         "status": ("fakedev.commands.control.status:status", "print what it does"),

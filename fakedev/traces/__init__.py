@@ -1,1 +1,1 @@
-"""Traces of clusters: their tables, the jobs and nodes in them, where jobs run, and scenarios made of them."""
+"""Traces of real clusters: their files, one model of them, placement, and how true a replay is."""

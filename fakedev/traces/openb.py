@@ -1,71 +1,87 @@
-"""The trace "openb" of Alibaba (cluster-trace-gpu-v2023): nodes with GPUs, and pods with what they asked for.
+"""Alibaba's gpu-v2023 trace ("openb"): nodes with models, pods with requests and times, no placement and no usage.
 
-Columns: https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023. It tells no usage, and not where a
-pod ran. Times are seconds since its beginning.
+Columns: https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023. Times are seconds since its
+beginning; ``gpu_milli`` is the part of a device in thousandths; ``gpu_spec`` lists models as ``V100M16|V100M32``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from dataclasses import replace
 from typing import Final
 
-from fakedev.traces.model import WHOLE_THOUSANDTHS, Trace, TraceNode
-from fakedev.traces.rows import JobRows, node_rows
-from fakedev.traces.table import Column, Problems, count_of_devices, name, number
+from fakedev.traces.rules import Folder, Ids
+from fakedev.traces.table import Column, device_count, number, whole_number, word
+from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
 
-#: The tables: for each the names that it may have, the first one that is there is read.
-TABLES: Final = (
-    ("openb_node_list_gpu_node.csv", "openb_node_list_all_node.csv"),
-    ("openb_pod_list_default.csv",),
+NODES: Final = "openb_node_list_gpu_node.csv"
+ALL_NODES: Final = "openb_node_list_all_node.csv"
+PODS: Final = "openb_pod_list_default.csv"
+_NODE_COLUMNS: Final = (
+    Column("sn", word, is_required=True),
+    Column("gpu", device_count, is_required=True),
+    Column("model", word, default=""),
+)
+_POD_COLUMNS: Final = (
+    Column("name", word, is_required=True),
+    Column("num_gpu", device_count, is_required=True),
+    Column("gpu_milli", whole_number, default=WHOLE),
+    Column("gpu_spec", word, default=""),
+    Column("creation_time", number, is_required=True),
+    Column("deletion_time", number),
+    Column("scheduled_time", number),
 )
 
 
-def _milli(text: str) -> int:
-    found = number(text)
-    if found > WHOLE_THOUSANDTHS or not found.is_integer():
-        raise ValueError(f"{text[:40]!r} is no whole number of 0 to {WHOLE_THOUSANDTHS}")
-    return int(found)
+def read_openb(folder: Folder) -> Trace:
+    """The trace of a folder.
 
+    Pods without a ``scheduled_time`` have never run. One without a ``deletion_time`` runs to the last time in the file.
 
-NODE_COLUMNS: Final = (Column("sn", name), Column("gpu", count_of_devices), Column("model", name, may_be_missing=True))
-POD_COLUMNS: Final = (
-    Column("name", name),
-    Column("num_gpu", count_of_devices),
-    Column("gpu_milli", _milli),
-    Column("gpu_spec", name, may_be_missing=True),
-    Column("creation_time", number),
-    Column("scheduled_time", number, may_be_missing=True),
-    Column("deletion_time", number, may_be_missing=True),
-)
-#: The device types of the models whose names are real; G2 and G3 are not disclosed.
-MODELS: Final[Mapping[str, str]] = {
-    "T4": "t4-16gb", "P100": "p100-sxm2-16gb", "V100M16": "v100-sxm2-16gb", "V100M32": "v100-sxm2-32gb",
-    "A10": "a10-24gb",
-}  # fmt: skip
-
-
-def read_openb(tables: tuple[tuple[str, bytes], ...], problems: Problems) -> Trace:
-    """The trace in its two tables.
-
-    :param tables: names and contents of the nodes and the pods.
-    :raises BadTrace: for what cannot be used.
+    :raises TraceProblems: when it cannot be used.
     """
-    (node_file, nodes), (pod_file, pods) = tables
-    found = node_rows(nodes, node_file, NODE_COLUMNS, problems)
-    listed = [TraceNode(row["sn"], row["model"] or "", row["gpu"]) for row in found if row["gpu"]]
-    jobs = JobRows(pods, pod_file, POD_COLUMNS, problems)
-    for line, row in jobs:
-        if not row["num_gpu"]:
-            jobs.leave_out("without a GPU")
-        elif row.get("scheduled_time") is None:
-            jobs.leave_out("never started")
-        else:
-            is_part = row["num_gpu"] == 1 and row["gpu_milli"] < WHOLE_THOUSANDTHS
-            jobs.add(
-                line, row["name"], start=row["scheduled_time"], end=row.get("deletion_time"),
-                submit=row["creation_time"], devices=row["num_gpu"],
-                thousandths=row["gpu_milli"] if is_part else WHOLE_THOUSANDTHS,
-                models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),
-            )  # fmt: skip
-    problems.raise_if_too_many()
-    return Trace(tuple(listed), jobs.in_order(), jobs.left_out, MODELS)
+    left_out: Counter[str] = Counter()
+    nodes = _nodes(folder, left_out)
+    jobs: list[Job] = []
+    unended: list[int] = []
+    rows = folder.table(PODS, _POD_COLUMNS)
+    ids = Ids(rows)
+    last = 0.0
+    for row in rows:
+        submit, start, end = row["creation_time"], row["scheduled_time"], row["deletion_time"]
+        last = max(last, submit, start or 0.0, end or 0.0)
+        if not ids.is_new("name", row["name"]):
+            continue
+        if not row["num_gpu"] or start is None:
+            left_out["pods without GPUs" if not row["num_gpu"] else "pods that never ran"] += 1
+            continue
+        if not ids.is_ordered("scheduled_time", submit, start, "creation_time"):
+            continue
+        if end is not None and not ids.is_ordered("deletion_time", start, end, "scheduled_time"):
+            continue
+        share = row["gpu_milli"]
+        if not 0 < share <= WHOLE:
+            rows.refuse("gpu_milli", f"{share} is no part of a device: 1 to {WHOLE}")
+            continue
+        if end is None:
+            unended.append(len(jobs))
+        share = share if row["num_gpu"] == 1 else WHOLE
+        models = tuple(filter(None, row["gpu_spec"].split("|")))
+        jobs.append(
+            Job(row["name"], submit, start, start if end is None else end, row["num_gpu"], share, models=models)
+        )
+    for place in unended:
+        jobs[place] = replace(jobs[place], end_seconds=last)
+    return Trace(nodes, jobs, left_out=dict(left_out))
+
+
+def _nodes(folder: Folder, left_out: Counter[str]) -> list[TraceNode]:
+    nodes = []
+    rows = folder.table(ALL_NODES if folder.has(ALL_NODES) and not folder.has(NODES) else NODES, _NODE_COLUMNS)
+    ids = Ids(rows)
+    for row in rows:
+        if not row["gpu"]:
+            left_out["nodes without GPUs"] += 1
+        elif ids.is_new("sn", row["sn"]):
+            nodes.append(TraceNode(row["sn"], row["model"], row["gpu"]))
+    return nodes

@@ -1,194 +1,187 @@
-"""Tables of traces: CSV, gzip or not, with columns by name in any order; a problem has file, line and column."""
+"""Tables of traces: CSV with columns by name in any order, and problems with file, line and column."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import io
-import math
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from fakedev.spec.errors import did_you_mean
 
-#: A larger table, unpacked, is refused: it is held in memory.
-MAX_BYTES: Final = 512 * 2**20
-#: A node has no more devices; configurations have this limit, too.
-MAX_DEVICES: Final = 1024
-#: So many problems are reported one by one.
-_SHOWN: Final = 20
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-#: What a field without a value has, beside nothing at all.
-_MISSING: Final = frozenset(("", "NA", "NaN", "nan", "None", "null"))
+#: The most problems that are told; the reading ends there.
+MOST_PROBLEMS: Final = 20
+#: Texts of numbers and times that stand for no value.
+NO_VALUE: Final = ("", "NA", "N/A", "nan", "NaN", "None", "null", "NULL")
+_LONGEST_FIELD: Final = 253
+#: Whole numbers up to it are exact.
+_LARGEST: Final = 1e15
+#: More than any node has.
+_MOST_DEVICES: Final = 1024
 
 
-class BadTrace(Exception):
-    """A trace that cannot be used; ``str`` of it has a line for each problem."""
+class TraceProblems(ValueError):
+    """A table that cannot be used; ``str`` of it is a line for each problem."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a table must have.
+    """A column of a table.
 
-    :ivar read: turns the text of a field into a value; raises ValueError.
-    :ivar may_be_missing: whether the column, or a field of it, may be empty or ``NA``: the value is then None.
+    :ivar read: the value of a text; raises ValueError.
+    :ivar default: the value of a field without a value (NO_VALUE), and of a column that is not there.
+    :ivar is_required: there must be the column, and a value in each line.
     """
 
     name: str
     read: Callable[[str], Any]
-    may_be_missing: bool = False
+    default: Any = None
+    is_required: bool = False
 
 
-class Row(NamedTuple):
-    """A row of a table: its values by the names of the columns, and the line on which it ends."""
+@dataclass
+class Lenience:
+    """How many lines with a problem may be left out, of all tables together.
 
-    line: int
-    values: dict[str, Any]
-
-
-class Problems:
-    """Collects the problems of a trace.
-
-    :param lenient: so many wrong rows are left out; one more, and the trace is refused.
-    :ivar rows: how many wrong rows were left out.
+    :ivar left_out: the problems of the lines that were.
     """
 
-    def __init__(self, lenient: int = 0) -> None:
-        self._lenient = lenient
-        self._lines: list[str] = []
-        self.rows = 0
+    most: int = 0
+    left_out: list[str] = field(default_factory=list)
 
-    def add(self, file: str, line: int, column: str, reason: str) -> None:
-        """Note a wrong row."""
-        self.rows += 1
-        if len(self._lines) < _SHOWN:
-            where = f"{column}: " if column else ""
-            self._lines.append(f"{file}:{line}: {where}{reason}")
+    def takes(self, problem: str) -> bool:
+        """Whether one more line may be left out."""
+        if len(self.left_out) >= self.most:
+            return False
+        self.left_out.append(problem)
+        return True
 
-    def refuse(self, file: str, line: int, reason: str) -> BadTrace:
-        """The error for a table that cannot be read at all."""
-        return BadTrace("\n".join([*self._lines, f"{file}:{line}: {reason}"]))
 
-    def raise_if_too_many(self) -> None:
-        """Raise what was noted, if that is more than may be left out.
+class TableRows:
+    """The rows of a table: iterate over it once.
 
-        :raises BadTrace: with each of the first problems.
+    :param lines: of the file, decoded; UnicodeDecodeError becomes a problem.
+    :param shown: how problems name the file.
+    :raises TraceProblems: while it is iterated, when lines cannot be used and lenience is over.
+    """
+
+    def __init__(self, lines: Iterable[str], shown: str, columns: Sequence[Column], lenience: Lenience) -> None:
+        self._lines = lines
+        self._shown = shown
+        self._columns = columns
+        self._lenience = lenience
+        self._line = 0
+        self._problems: list[str] = []
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        reader = csv.reader(self._lines, strict=True)
+        try:
+            yield from self._rows(reader)
+        except csv.Error as error:
+            self._problems.append(f"{self._shown}:{reader.line_num or 1}: is not CSV: {error}")
+        except UnicodeDecodeError:
+            self._problems.append(f"{self._shown}:{reader.line_num + 1}: is not UTF-8")
+        if self._problems:
+            raise TraceProblems(self._problems)
+
+    def refuse(self, column: str, reason: str) -> None:
+        """Note that the row that was given last cannot be used.
+
+        :raises TraceProblems: when there are too many.
         """
-        if self.rows <= self._lenient:
-            return
-        more = [f"and {self.rows - _SHOWN} more"] if self.rows > _SHOWN else []
-        advice = f"--lenient {self.rows} leaves these rows out"
-        raise BadTrace("\n".join([*self._lines, *more, advice]))
+        self._note(f"{self._shown}:{self._line}: column {column}: {reason}")
 
-
-def read_table(content: bytes, file: str, columns: Sequence[Column], problems: Problems) -> Iterator[Row]:
-    """The rows of a table; wrong ones are noted and left out. Columns that nobody asked for are ignored.
-
-    :param file: how problems name it.
-    :raises BadTrace: for what is no table, or lacks a column.
-    """
-    reader = csv.reader(io.StringIO(_text(content, file, problems), newline=""), strict=True)
-    try:
-        titles = [title.strip() for title in next(reader, [])]
-        places = _places(titles, file, columns, problems)
+    def _rows(self, reader: Any) -> Iterator[Mapping[str, Any]]:
+        head = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
+        self._problems += [f"{self._shown}:1: {each}" for each in _wrong_head(head, self._columns)]
+        if self._problems:
+            raise TraceProblems(self._problems)
+        places = [(each, head.index(each.name)) for each in self._columns if each.name in head]
+        absent = {each.name: each.default for each in self._columns if each.name not in head}
         for fields in reader:
             if not fields:
                 continue
-            if len(fields) != len(titles):
-                reason = f"has {len(fields)} values, and the first line {len(titles)} columns"
-                problems.add(file, reader.line_num, "", reason)
+            self._line = reader.line_num
+            if len(fields) != len(head):
+                self._note(f"{self._shown}:{self._line}: has {len(fields)} values: the first line has {len(head)}")
                 continue
-            values = _values(fields, places, file, reader.line_num, problems)
-            if values is not None:
-                yield Row(reader.line_num, values)
-    except csv.Error as error:
-        raise problems.refuse(file, reader.line_num, f"is not CSV: {error}") from None
+            row = self._row(fields, places)
+            if row is not None:
+                yield row | absent
+
+    def _row(self, fields: Sequence[str], places: Iterable[tuple[Column, int]]) -> dict[str, Any] | None:
+        row: dict[str, Any] = {}
+        for column, place in places:
+            text = fields[place].strip()
+            try:
+                if len(text) > _LONGEST_FIELD:
+                    raise ValueError(f"is longer than {_LONGEST_FIELD} characters")
+                if text in NO_VALUE:
+                    if column.is_required:
+                        raise ValueError(f"{text!r} is no value, and there must be one")
+                    row[column.name] = column.default
+                else:
+                    row[column.name] = column.read(text)
+            except ValueError as error:
+                self.refuse(column.name, str(error))
+                return None
+        return row
+
+    def _note(self, problem: str) -> None:
+        if self._lenience.takes(problem):
+            return
+        self._problems.append(problem)
+        if len(self._problems) >= MOST_PROBLEMS:
+            raise TraceProblems([*self._problems, f"{self._shown}: further lines were not read"])
+
+
+def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]:
+    names = [each.name for each in columns]
+    if not head:
+        yield f"is empty: the first line names the columns, as {','.join(names)}"
+        return
+    for name in [each for each, count in Counter(head).items() if count > 1][:MOST_PROBLEMS]:
+        yield f"has the column {name[:60]!r} twice"
+    short = [each[:_LONGEST_FIELD] for each in head]
+    for column in columns:
+        if column.is_required and column.name not in head:
+            yield f"has no column {column.name!r}{did_you_mean(column.name, short, '')}"
 
 
 def number(text: str) -> float:
-    """A number of 0 or more.
-
-    :raises ValueError: for anything else.
-    """
+    """A number that is not negative, and of which tenths are exact."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
         raise ValueError(f"{text[:40]!r} is no number") from None
-    if not math.isfinite(found) or found < 0:
-        raise ValueError(f"{text[:40]!r} must be 0 or more")
-    return found
+    if not 0 <= value <= _LARGEST:
+        raise ValueError(f"{text[:40]!r} must be a number from 0 to {_LARGEST:g}")
+    return value
 
 
-def count_of_devices(text: str) -> int:
-    """A whole number of 0 or more, within what a node may have; ``2.0`` is one.
-
-    :raises ValueError: for anything else.
-    """
-    found = number(text)
-    if not found.is_integer():
-        raise ValueError(f"{text[:40]!r} is no whole number")
-    if found > MAX_DEVICES:
-        raise ValueError(f"{text[:40]!r} is more than {MAX_DEVICES} devices of a node")
-    return int(found)
+def whole_number(text: str) -> int:
+    """A whole number that is not negative; ``2.0`` is one."""
+    value = number(text)
+    if value != int(value):
+        raise ValueError(f"{text[:40]!r} must be a whole number")
+    return int(value)
 
 
-def name(text: str) -> str:
-    """A name of at most 90 characters, all of them visible.
+def device_count(text: str) -> int:
+    """How many devices a node or a job has."""
+    count = whole_number(text)
+    if count > _MOST_DEVICES:
+        raise ValueError(f"{count} is more than the devices of any node: at most {_MOST_DEVICES}")
+    return count
 
-    :raises ValueError: for another one.
-    """
-    if not text.isprintable() or len(text) > 90:
-        raise ValueError(f"{text[:40]!r} is no name: at most 90 visible characters")
+
+def word(text: str) -> str:
+    """A short text on one line."""
+    if not text.isprintable():
+        raise ValueError(f"{text[:40]!r} must have no characters that cannot be printed")
     return text
-
-
-def _text(content: bytes, file: str, problems: Problems) -> str:
-    if content.startswith(_GZIP_MAGIC):
-        try:
-            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MAX_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise problems.refuse(file, 1, f"cannot be unpacked: {error}") from None
-    if len(content) > MAX_BYTES:
-        raise problems.refuse(file, 1, f"is larger than {MAX_BYTES // 2**20} MiB: cut the trace")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise problems.refuse(file, line, "is not UTF-8") from None
-
-
-def _places(
-    titles: Sequence[str], file: str, columns: Sequence[Column], problems: Problems
-) -> list[tuple[int, Column]]:
-    places = []
-    for column in columns:
-        count = titles.count(column.name)
-        if count > 1:
-            raise problems.refuse(file, 1, f"has the column {column.name!r} {count} times")
-        if count:
-            places.append((titles.index(column.name), column))
-        elif not column.may_be_missing:
-            known = did_you_mean(column.name, titles, f"; there are {', '.join(titles)[:200] or 'none'}")
-            raise problems.refuse(file, 1, f"has no column {column.name!r}{known}")
-    return places
-
-
-def _values(
-    fields: Sequence[str], places: Sequence[tuple[int, Column]], file: str, line: int, problems: Problems
-) -> dict[str, Any] | None:
-    values: dict[str, Any] = {}
-    for place, column in places:
-        text = fields[place].strip()
-        try:
-            if text not in _MISSING:
-                values[column.name] = column.read(text)
-            elif column.may_be_missing:
-                values[column.name] = None
-            else:
-                raise ValueError("is missing")
-        except ValueError as error:
-            problems.add(file, line, column.name, str(error))
-            return None
-    return values

@@ -1,7 +1,8 @@
-"""fakedev replay: the example of the documentation, the same bytes twice, what a missed bound and bad options do."""
+"""fakedev replay: what it prints, writes and refuses, with its exit codes."""
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,70 +10,97 @@ import pytest
 from fakedev.commands.main import main
 from tests.support.paths import ROOT
 
-EXAMPLE = ROOT / "etc" / "traces" / "example"
-WORDS = ("--usage", "60:20", "--map", "H100=h100,T4=t4", "--output")
+_SMALL = str(ROOT / "etc" / "traces" / "small")
 
 
-def test_the_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the fleet shows is what the trace says; the files are the same when written again."""
-    assert main(["replay", "jobs", str(EXAMPLE), *WORDS, str(tmp_path / "a"), "--check"]) == 0
-    out = capsys.readouterr().out
-    assert "jobs: 7 in 2h" in out and out.count(" met\n") == 7 and "MISSED" not in out
-    assert main(["replay", "jobs", str(EXAMPLE), *WORDS, str(tmp_path / "b")]) == 0
-    for name in ("replay.json", "nodes.csv"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What ``fakedev replay jobs`` prints; with another code than 0 what it says to standard error."""
+    assert main(["replay", "jobs", *arguments]) == code
+    told = capfd.readouterr()
+    return told.err if code == 2 else told.out
 
 
-def test_a_job_that_waits_misses_its_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The trace has more than there is place for: the comparison tells, and 3."""
-    (tmp_path / "nodes.csv").write_text("name,model,devices\na,T4,2\n")
-    (tmp_path / "jobs.csv").write_text("name,start,end,devices\nx,0,1000,2\ny,500,1500,1\nz,10,2000,4\n")
-    assert main(["replay", "jobs", str(tmp_path), *WORDS, str(tmp_path), "--check"]) == 3
-    out = capsys.readouterr().out
-    assert "without a place: 1: z" in out and "waited for a place: 1" in out
-    missed = [line for line in out.splitlines() if line.endswith("MISSED")]
-    assert any(line.startswith("running jobs") for line in missed)
-    assert any(line.startswith("jobs without a place") for line in missed)
+def test_the_head_says_what_was_read_and_what_the_peak_will_be(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nodes with their device types, jobs with their peak, series."""
+    assert said(capfd, _SMALL, "--usage", "60:20", "--check").splitlines() == [
+        "nodes: 2 with 8 devices: A100 4 as a100, H100 4 as h100",
+        "jobs: 5 in 901s, at the peak on 7.8 devices (98 %)",
+        "series: 1, of 1 jobs",
+    ]
+
+
+def test_a_report_has_every_comparison_and_is_the_same_twice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with 0 when all bounds are met; two replays write the same bytes."""
+    pages = [tmp_path / "a.html", tmp_path / "b.html"]
+    for page in pages:
+        text = said(capfd, _SMALL, "--usage", "60:20", "--tick", "5s", "--report", str(page))
+        assert "MISSED" not in text
+        assert text.count(" met") == 11
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+    assert "<svg" in pages[0].read_text() and "https:" not in pages[0].read_text()
+
+
+def test_a_job_that_has_to_wait_misses_its_bound(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The head names it, the report misses, and the exit code is 3."""
+    (tmp_path / "nodes.csv").write_text("name,model,devices\nn,H100,1\n")
+    (tmp_path / "jobs.csv").write_text("name,start,end,devices\na,0,60,1\nb,10,70,1\nhuge,0,9,2\n")
+    text = said(capfd, str(tmp_path), "--usage", "9", "--report", str(tmp_path / "r.html"), code=3)
+    assert "had to wait for a place: 1: b by 50s" in text
+    assert "no place: no such node or model, or too many devices: 1: huge" in text
+    assert "<li>huge: no place</li><li>b: 50 s later</li>" in (tmp_path / "r.html").read_text().replace("\n", "")
+
+
+def test_a_written_scenario_is_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The scenario commands take it; it starts the jobs at the ticks of the replay."""
+    path = str(tmp_path / "trace.yaml")
+    said(capfd, _SMALL, "--usage", "60:20", "--output", path)
+    assert main(["scenario", "run", path, "--check"]) == 0
+    assert capfd.readouterr().out == f"{path}: good: 5 occurrences in 901s\n"
+
+
+def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """gzip, by the name; what is cut off is told."""
+    packed = gzip.compress((ROOT / "etc" / "traces" / "small" / "jobs.csv").read_bytes())
+    (tmp_path / "jobs.csv.gz").write_bytes(packed)
+    assert "jobs: 5" in said(capfd, str(tmp_path), "--usage", "60", "--device", "t4", "--check")
+    (tmp_path / "jobs.csv.gz").write_bytes(packed[:-20])
+    found = said(capfd, str(tmp_path), "--usage", "60", "--device", "t4", "--check", code=2)
+    assert found == f"{tmp_path}/jobs.csv.gz: is not gzip, or is cut off: pack it again\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("arguments", "problem"),
     [
-        (["jobs", "nowhere", *WORDS, "OUT"], "has no nodes.csv, with or without .gz"),
-        (["jobs", str(EXAMPLE), "--usage", "60:20", "--output", "OUT"], "no device type for 'H100', 'T4'"),
-        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--from", "9d"], "no job runs between"),
+        (["--check"], "the trace has no usage of 4 of 5 jobs"),
+        (["--map", "G2=h100", "--check"], "--map: the trace has no nodes of the model 'G2'; its models are A100, H100"),
+        (["--map", "H100=h10", "--check"], "no device type 'h10'"),
+        (["--from", "1d", "--check"], "no job runs in that time"),
     ],
 )
-def test_what_cannot_be_used(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sentence with the remedy, and 2; nothing is written."""
-    assert main(["replay", *words]) == 2
-    assert problem in capsys.readouterr().err
-    assert not Path("OUT").exists()
+def test_a_replay_that_cannot_be_is_refused(
+    arguments: list[str], problem: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One line, with what to write; exit code 2."""
+    assert problem in said(capfd, _SMALL, *arguments, code=2)
 
 
-def test_a_trace_without_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A list without a node that has devices is named."""
-    (tmp_path / "nodes.csv").write_text("name,model,devices\na,T4,0\n")
-    (tmp_path / "jobs.csv").write_text("name,start,devices\nx,0,1\n")
-    assert main(["replay", "jobs", str(tmp_path), *WORDS, str(tmp_path / "out")]) == 2
-    assert "nodes.csv: has no node with devices" in capsys.readouterr().err
+def test_lines_are_left_out_only_when_that_is_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """All problems have file, line and column; with --lenient the head counts them."""
+    (tmp_path / "jobs.csv").write_text("name,start,end\na,0,60\nb,x,1\nc,9,1\n")
+    given = (str(tmp_path), "--usage", "60", "--device", "t4", "--check")
+    found = said(capfd, *given, code=2)
+    assert [line.split(": ")[:2] for line in found.splitlines()] == [
+        [f"{tmp_path}/jobs.csv:3", "column start"], [f"{tmp_path}/jobs.csv:4", "column end"],
+    ]  # fmt: skip
+    assert "left out: line that cannot be used: 2: " in said(capfd, *given, "--lenient", "2")
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["philly", str(EXAMPLE), *WORDS, "OUT"], "invalid choice: 'philly'"),
-        (["jobs", str(EXAMPLE), "--output", "OUT"], "--usage"),
-        (["jobs", str(EXAMPLE), "--usage", "90:20", "--output", "OUT"], "is no PERCENT:FLUCTUATION"),
-        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--map", "H100"], "is no MODEL=DEVICE"),
-        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--for", "0s"], "must be above 0"),
-        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--lenient", "-1"], "is no whole number"),
-        (["jobs", str(EXAMPLE), *WORDS, "OUT", "--seed", "x"], "'x' is no whole number"),
-    ],
-)
-def test_wrong_options(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line that names the option, and 2."""
-    with pytest.raises(SystemExit) as ended:
-        main(["replay", *words])
-    assert ended.value.code == 2
-    assert problem in capsys.readouterr().err
+def test_options_that_cannot_be_used_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    """A format, a mapping and a usage that there are not."""
+    for arguments in (["jobx", "d"], ["jobs", "d", "--map", "x"], ["jobs", "d", "--usage", "200"], ["jobs"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["replay", *arguments])
+        assert caught.value.code == 2
+        assert capfd.readouterr().err.startswith("fakedev replay: ")

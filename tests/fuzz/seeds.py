@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Sequence
@@ -58,17 +57,6 @@ MESSAGES: Final = (
     b'{"Retcode": 0, "Output": "x", "Error": "", "Walltime": 0.2, "Timeout": 2.5}',
     b'{"Name": "x", "Repeat": 2, "Profile": [{"Load": 40, "Fluctuation": 8, "Seconds": 20}], "Limits": {"power": 9}}',
 )  # fmt: skip
-
-#: Tables of traces: nodes, then jobs.
-TRACE_TABLES: Final = (
-    b"sn,cpu_milli,memory_mib,gpu,model\nn-0,1,1,2,T4\nn-1,1,1,8,G2\n",
-    b"name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n"
-    b"p-0,1,470,T4|A10,5,90,10\np-1,2,1000,,0,50,1.0\np-2,1,1000,G2,0,NA,\n",
-    b"name,model,devices\na,T4,2\nb,H100,8\n",
-    b'name,submit,start,end,devices,share,node,model\nx,0,5,,1,0.25,a,\n"y",NA,7,8,2,,,T4|H100\n',
-    gzip.compress(b"name,start,devices\nx,0,1\n", mtime=0),
-)
-
 
 @cache
 def line_words() -> tuple[bytes, ...]:

@@ -63,11 +63,6 @@ from fakedev.spec.fleet import MetricName
 from fakedev.spec.shards import parse_shard, shard_of_host
 from fakedev.spec.tallies import tally_of
 from fakedev.spec.workload_fields import workload_from_fields
-from fakedev.traces.job_files import read_job_files
-from fakedev.traces.model import Trace
-from fakedev.traces.openb import read_openb
-from fakedev.traces.placement import BEST_FIT, place
-from fakedev.traces.table import BadTrace, Problems
 from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
 from fakedev.wire.bare_workload import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
@@ -319,28 +314,6 @@ class Captures:
         """Nothing is left."""
 
 
-class Tables:
-    """Tables of traces, each as nodes and as jobs of every format, also packed by gzip."""
-
-    def run(self, data: bytes) -> str:
-        """Read, and place the jobs."""
-
-        def read(
-            reader: Callable[[tuple[tuple[str, bytes], ...], Problems], Trace], each: bytes, other: bytes
-        ) -> Trace:
-            trace = reader((("n.csv", each), ("j.csv", other)), Problems(lenient=3))
-            place(trace, 1000.0, BEST_FIT)
-            return trace
-
-        nodes, jobs = b"name,model,devices\na,T4,2\n", b"name,start,end,devices\nx,0,5,1\n"
-        pairs = ((read_openb, seeds.TRACE_TABLES[0]), (read_job_files, nodes))
-        found = [answer_of(lambda p=pair: read(*p, data), (BadTrace,)) for pair in pairs]
-        return "|".join([*found, answer_of(lambda: read(read_job_files, data, jobs), (BadTrace,))])
-
-    def stop(self) -> None:
-        """Nothing is left."""
-
-
 class Clones:
     """Pages as ``fakedev clone`` reads them: what it writes is a document, and the same each time."""
 
@@ -396,9 +369,6 @@ TARGETS: Final = (
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
-    Target(
-        "trace tables", Tables, lambda: seeds.TRACE_TABLES, lambda: seeds.words_of(seeds.TRACE_TABLES), rounds=500
-    ),
     Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
     Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
     Target("clones", Clones, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=300),

@@ -27,12 +27,15 @@ ALLOWED = {
     "tester": {"spec", "workqueue"},
     "kube": {"spec", "sim"},
     "scenario": {"spec", "wire", "sim", "exposition"},
-    "traces": {"spec"},
+    "traces": {"spec", "sim", "scenario"},
     "calibration": {"spec", "sim", "exposition", "tester"},
     "clone": {"spec", "exposition"},
     "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
     "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "nvml"},
-    "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"},
+    "app": {
+        *("config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario", "catalog"),
+        "traces",
+    },
     "client": {"spec", "config", "exposition"},
     "tap": {"app"},
     "commands": {

@@ -39,7 +39,6 @@ ELSEWHERE: Final = {
     ".venv/bin/fakedev faults --for": "it needs promtool, and tests/real/test_alert_rules.py runs it",
     ".venv/bin/fakedev scenario score hour": "it needs Prometheus, and tests/real/test_scenario_score.py runs it",
     ".venv/bin/fakedev scenario tests hour": "the same",
-    ".venv/bin/fakedev replay openb DIR": "the trace of that name does not come with fakedev",
     "promtool test rules hour": "the same",
     ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",

@@ -1,1 +1,1 @@
-"""Tests of fakedev.traces."""
+"""Traces of clusters: tables, formats, placement, replay and comparison."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -88,13 +88,26 @@ def _text_of(head: RecordHead) -> str:
 def _scenario(
     head: RecordHead, events: Sequence[Stamped], entries: Sequence[object], tick_seconds: float
 ) -> Iterator[str]:
-    """The lines of the scenario; JSON is YAML."""
+    """The lines of the scenario."""
     last = max((each.tick for each in events), default=0) + 1
     yield f"# Made by {_PROGRAM}, of a record of version {head.version}.\n"
-    yield f"scenario: {{for: {format_duration(max(last * tick_seconds, 60.0))}}}\n"
-    yield f"set: {json.dumps([*head.overrides, f'fleet.epoch={head.epoch_seconds!r}'])}\n"
+    keys = {"for": format_duration(max(last * tick_seconds, 60.0))}
+    overrides = [*head.overrides, f"fleet.epoch={head.epoch_seconds!r}"]
+    yield from scenario_lines(keys, overrides, _text_of(head), entries)
+
+
+def scenario_lines(
+    keys: Mapping[str, object], overrides: Sequence[str], configuration: str, entries: Sequence[object]
+) -> Iterator[str]:
+    """The lines of a scenario file; JSON is YAML.
+
+    :param keys: of its section ``scenario``.
+    :param configuration: the text of its configuration.
+    """
+    yield f"scenario: {json.dumps(keys)}\n"
+    yield f"set: {json.dumps(overrides)}\n"
     yield "config:\n"
-    yield from (f"  {line}" if line.strip() else "\n" for line in _text_of(head).splitlines(keepends=True))
+    yield from (f"  {line}" if line.strip() else "\n" for line in configuration.splitlines(keepends=True))
     yield "\ntimeline:\n" if entries else "\ntimeline: []\n"
     for entry in entries:
         yield f"  - {json.dumps(entry)}\n"

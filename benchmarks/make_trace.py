@@ -1,0 +1,80 @@
+"""Writes made-up traces in the size and shape of real ones, to measure ``fakedev replay`` (doc/performance.md).
+
+Numbers of nodes, models, pods, shares and values are about those of the published files, of which nothing is here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+_DAY = 86_400.0
+#: Model, nodes, devices a node.
+_OPENB_NODES = (("G2", 549, 8), ("T4", 34, 8), ("T4", 370, 2), ("G3", 39, 8), ("P100", 134, 2), ("V100M16", 55, 4))
+_OPENB_PODS, _GENTD26_PODS, _GENTD26_INSTANTS, _GENTD26_SECONDS = 7_064, 114, 1_441, 57.0
+
+
+def main() -> None:
+    """Write a trace."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("format", choices=("openb", "gentd26"))
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    (_openb if options.format == "openb" else _gentd26)(options.folder, np.random.default_rng(1))
+
+
+def _openb(folder: Path, random: np.random.Generator) -> None:
+    nodes = [
+        (f"node-{group}-{number}", 96_000, 400_000, devices, model)
+        for group, (model, count, devices) in enumerate(_OPENB_NODES)
+        for number in range(count)
+    ]
+    _write(folder / "openb_node_list_gpu_node.csv", ("sn", "cpu_milli", "memory_mib", "gpu", "model"), nodes)
+    created = np.sort(118 * _DAY + random.uniform(0, 31 * _DAY, _OPENB_PODS)).round()
+    waits = np.where(random.random(_OPENB_PODS) < 0.28, 0, random.exponential(60, _OPENB_PODS)).round()
+    lengths = random.lognormal(np.log(616), 2.0, _OPENB_PODS).round() + 1
+    devices = random.choice([1, 2, 4, 8], _OPENB_PODS, p=[0.9894, 0.0023, 0.0021, 0.0062])
+    is_part = (devices == 1) & (random.random(_OPENB_PODS) < 0.44)
+    parts = np.where(is_part, random.integers(50, 1000, _OPENB_PODS), 1000)
+    starts = created + waits
+    ends = starts + lengths
+    pods = [
+        (f"pod-{number:05}", int(count), int(part), "", "LS", "Succeeded", int(at), int(end), int(start))
+        for number, (at, end, start, count, part) in enumerate(zip(created, ends, starts, devices, parts, strict=True))
+    ]
+    columns = (
+        "name", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time",
+        "scheduled_time",
+    )  # fmt: skip
+    _write(folder / "openb_pod_list_default.csv", columns, pods)
+
+
+def _gentd26(folder: Path, random: np.random.Generator) -> None:
+    times = np.arange(_GENTD26_INSTANTS) * _GENTD26_SECONDS
+    usage, memory = [], []
+    for number in range(_GENTD26_PODS):
+        busy = random.random(_GENTD26_INSTANTS) > 0.67
+        values = np.where(busy, np.minimum(random.exponential(21, _GENTD26_INSTANTS), 99.7), 0.0).round(2)
+        held = (random.normal(24.8, 6.0, _GENTD26_INSTANTS).clip(1, 40) * 2**30).round()
+        address = f"{number:032x}"
+        usage += [(value, at, address) for value, at in zip(values, times, strict=True)]
+        memory += [(int(value), at, address) for value, at in zip(held, times, strict=True)]
+    columns = ("value", "timestamp_anon", "container_ip")
+    _write(folder / "pod_gpu_duty_cycle_anon.csv", columns, usage)
+    _write(folder / "pod_gpu_memory_used_bytes_anon.csv", columns, memory)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""``fakedev replay``: a trace of a cluster on simulated devices."""

@@ -1,0 +1,34 @@
+"""The formats of traces that fakedev reads, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from fakedev.traces.gentd26 import read_gentd26
+from fakedev.traces.openb import read_openb
+from fakedev.traces.own import read_own
+from fakedev.traces.rules import Folder
+from fakedev.traces.trace import Trace
+
+#: V100M16 and M32 are V100s with 16 and 32 GB.
+_OPENB_DEVICES: Final = {"V100M16": "v100-sxm2-16gb", "V100M32": "v100-sxm2-32gb"}
+
+
+class Format(NamedTuple):
+    """A format.
+
+    :ivar words: what it is, for the help.
+    :ivar devices: device types of models that the catalog does not know by the trace's name.
+    """
+
+    read: Callable[[Folder], Trace]
+    words: str
+    devices: Mapping[str, str] = {}
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "jobs": Format(read_own, "jobs.csv, with nodes.csv and series.csv where there are any: fakedev's own"),
+    "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods", _OPENB_DEVICES),
+    "gentd26": Format(read_gentd26, "Alibaba's v2026-GenAI: duty cycle and memory of each pod's GPU"),
+}

@@ -1,0 +1,138 @@
+"""fakedev's own format of traces: ``jobs.csv``, with ``nodes.csv`` and ``series.csv`` beside it where there are any."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from fakedev.spec.units import parse_size
+from fakedev.traces.rules import Folder, Ids, interval_of, nodes_of_jobs
+from fakedev.traces.table import Column, device_count, number, word
+from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode, UseSeries
+
+JOBS: Final = "jobs.csv"
+SERIES: Final = "series.csv"
+NODES: Final = "nodes.csv"
+
+
+def share_of(text: str) -> int:
+    """A part of a device, above 0 and up to 1, in thousandths."""
+    share = round(number(text) * WHOLE)
+    if not 0 < share <= WHOLE:
+        raise ValueError(f"{text[:40]!r} is no part of a device: above 0, up to 1")
+    return share
+
+
+def percent(text: str) -> float:
+    """A number of percent, 0 to 100."""
+    value = number(text)
+    if value > 100.0:
+        raise ValueError(f"{text[:40]!r} is above 100 percent")
+    return value
+
+
+def _size(text: str) -> float:
+    """Bytes, or a size with its unit."""
+    return number(repr(float(parse_size(text))))
+
+
+NODE_COLUMNS: Final = (
+    Column("name", word, is_required=True),
+    Column("model", word, default=""),
+    Column("devices", device_count, is_required=True),
+)
+JOB_COLUMNS: Final = (
+    Column("name", word, is_required=True),
+    Column("submit", number),
+    Column("start", number),
+    Column("end", number),
+    Column("devices", device_count, default=1),
+    Column("share", share_of, default=WHOLE),
+    Column("node", word, default=""),
+    Column("model", word, default=""),
+)
+SERIES_COLUMNS: Final = (
+    Column("time", number, is_required=True),
+    Column("job", word, is_required=True),
+    Column("usage", percent, is_required=True),
+    Column("memory", _size),
+)
+
+
+def read_own(folder: Folder) -> Trace:
+    """The trace of a folder.
+
+    :raises TraceProblems: when it cannot be used.
+    """
+    series = _series(folder) if folder.has(SERIES) else {}
+    jobs = []
+    rows = folder.table(JOBS, JOB_COLUMNS)
+    ids = Ids(rows)
+    last = max((each.end_seconds for each in series.values()), default=0.0)
+    never = 0
+    for row in rows:
+        start, end = row["start"], np.inf if row["end"] is None else row["end"]
+        if start is None:
+            never += 1
+            continue
+        last = max(last, start, 0.0 if row["end"] is None else end)
+        submit = start if row["submit"] is None else row["submit"]
+        ordered = ids.is_ordered("start", submit, start, "submit") and ids.is_ordered("end", start, end, "start")
+        if not ordered or not ids.is_new("name", row["name"]):
+            continue
+        if not row["devices"] or (row["devices"] > 1 and row["share"] != WHOLE):
+            reason = "a job has at least one device" if not row["devices"] else "a job with a share has one device"
+            rows.refuse("devices", reason)
+            continue
+        name = row["name"]
+        models = tuple(filter(None, row["model"].split("|")))
+        jobs.append(
+            Job(name, submit, start, end, row["devices"], row["share"], row["node"], models,
+                name if name in series else "")
+        )  # fmt: skip
+    jobs = [replace(job, end_seconds=min(job.end_seconds, last)) for job in jobs]
+    unused = len(series.keys() - {job.name for job in jobs})
+    nodes = _nodes(folder) if folder.has(NODES) else nodes_of_jobs(jobs)
+    counts = {"series without a job": unused, "jobs that never started": never}
+    return Trace(nodes, jobs, series, {what: count for what, count in counts.items() if count})
+
+
+def _nodes(folder: Folder) -> list[TraceNode]:
+    rows = folder.table(NODES, NODE_COLUMNS)
+    ids = Ids(rows)
+    return [
+        TraceNode(row["name"], row["model"], row["devices"])
+        for row in rows
+        if ids.is_new("name", row["name"]) and row["devices"]
+    ]
+
+
+def _series(folder: Folder) -> dict[str, UseSeries]:
+    """The series of all jobs; a time that is there twice for a job counts once, with its last value."""
+    values: Mapping[str, array[float]] = defaultdict(lambda: array("d"))
+    for row in folder.table(SERIES, SERIES_COLUMNS):
+        memory = np.nan if row["memory"] is None else row["memory"]
+        values[row["job"]].extend((row["time"], row["usage"], memory))
+    return {name: series_of(each) for name, each in values.items()}
+
+
+def series_of(values: array[float]) -> UseSeries:
+    """A series of its values as read: time, usage and memory in turn; memory is NaN where there is none.
+
+    Unknown memory is that of the value before; a series without any has none.
+    """
+    table = np.frombuffer(values, dtype=np.float64).reshape(-1, 3)
+    # The last of several values of a time: the first one in the reversed table.
+    seconds, places = np.unique(table[::-1, 0], return_index=True)
+    _, usage, memory = table[::-1][places].T
+    known = ~np.isnan(memory)
+    held: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
+    if known.any():
+        latest = np.maximum.accumulate(np.where(known, np.arange(len(memory)), -1))
+        held = memory[np.where(latest < 0, int(np.argmax(known)), latest)]
+    return UseSeries(seconds, float(seconds[-1]) + interval_of(list(seconds)), usage.astype(np.float32), held)

@@ -1,0 +1,152 @@
+"""A trace as a scenario: the nodes as pools of a configuration, the jobs as workloads that a timeline starts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fakedev.scenario.entries import Entry, Occurrence, Run, Span, When
+from fakedev.spec.fleet import Activities, Activity, MetricUse, WorkloadSpec
+from fakedev.traces.placement import Placed, Placement, place
+from fakedev.traces.trace import WHOLE, Trace, TraceNode, UseSeries, moved
+
+#: The namespace of the pods.
+NAMESPACE: Final = "trace"
+
+
+class Usage(NamedTuple):
+    """What a job without a series does: percent of what it has of its devices, plus or minus."""
+
+    percent: float
+    fluctuation: float = 0.0
+
+
+class Plan(NamedTuple):
+    """A trace that can be replayed.
+
+    :ivar placement: its jobs that run for some time, with their places.
+    """
+
+    trace: Trace
+    placement: Placement
+    occurrences: tuple[Occurrence, ...]
+
+
+def usage_of(text: str) -> Usage:
+    """The usage of an option: ``60``, or ``60:20`` for 60 percent plus or minus 20.
+
+    :raises ValueError: for another text.
+    """
+    parts = text.split(":")
+    try:
+        values = [float(each) for each in parts]
+    except ValueError:
+        values = []
+    if not 1 <= len(values) <= 2 or not all(0 <= each <= 100 for each in values):
+        raise ValueError(f"{text[:40]!r} is no usage: give percent and fluctuation, each 0 to 100, as 60:20")
+    return Usage(*values)
+
+
+def scaled(trace: Trace, copies: int, over_seconds: float) -> Trace:
+    """The trace with each job so many times, evenly over some time from its own start on.
+
+    :param copies: 1 or more.
+    """
+    if copies == 1:
+        return trace
+    jobs = [
+        moved(job, number * over_seconds / copies, f"{job.name}-{number}")
+        for job in trace.jobs
+        for number in range(copies)
+    ]
+    return Trace(trace.nodes, jobs, trace.series, trace.left_out)
+
+
+def with_nodes(trace: Trace, count: int) -> Trace:
+    """The trace with as many nodes: the first ones, or more than there are, which repeat them with other names."""
+    own = trace.nodes
+    nodes = [
+        own[number] if number < len(own) else _again(own[number % len(own)], number // len(own))
+        for number in range(count if own else 0)
+    ]
+    return Trace(nodes, trace.jobs, trace.series, trace.left_out)
+
+
+def _again(node: TraceNode, number: int) -> TraceNode:
+    return TraceNode(f"{node.name}-{number}", node.model, node.devices)
+
+
+def plan_of(trace: Trace, policy: str, usage: Usage | None) -> Plan:
+    """Place the jobs of a trace, and make their workloads.
+
+    :raises ValueError: when there are jobs without a series, and no usage is given.
+    """
+    jobs = [job for job in trace.jobs if job.seconds > 0]
+    short = len(trace.jobs) - len(jobs)
+    left_out = trace.left_out | ({"jobs that end as they start": short} if short else {})
+    trace = Trace(trace.nodes, jobs, trace.series, left_out)
+    silent = sum(not job.series for job in jobs)
+    if silent and usage is None:
+        text = "say what they do, as --usage 60:20 (percent of what they have of their devices, plus or minus)"
+        raise ValueError(f"the trace has no usage of {silent:,} of {len(jobs):,} jobs: {text}")
+    placement = place(trace.nodes, jobs, policy)
+    workloads = (_occurrence(each, trace, usage or Usage(0.0)) for each in placement.placed)
+    return Plan(trace, placement, tuple(workloads))
+
+
+def _occurrence(placed: Placed, trace: Trace, usage: Usage) -> Occurrence:
+    job = placed.job
+    node = trace.nodes[placed.node].name
+    part = job.share / WHOLE
+    activities = [Activity(usage.percent * part, usage.fluctuation * part, job.seconds)]
+    uses: tuple[MetricUse, ...] = ()
+    if job.series:
+        series = trace.series[job.series]
+        found = list(steps(series, job.start_seconds, job.end_seconds))
+        activities = [Activity(float(series.usage[value]), 0.0, seconds) for value, seconds in found]
+        if series.memory_bytes is not None:
+            memory = series.memory_bytes
+            asked = Activities(Activity(float(memory[value]), 0.0, seconds) for value, seconds in found)
+            uses = (MetricUse("memory_used_bytes", asked),)
+    workload = WorkloadSpec(
+        job.name, tuple(f"{node}/{index}" for index in placed.indices), Activities(activities), pod=job.name,
+        namespace=NAMESPACE, uses=uses,
+    )  # fmt: skip
+    action = Run(workload)
+    start = placed.start_seconds
+    return Occurrence(start, Entry(job.name, When(Span(start, start)), action), 0, action)
+
+
+def steps(series: UseSeries, begin: float, end: float) -> Iterator[tuple[int, float]]:
+    """The values of a series between two times: the place of each, and how long it holds.
+
+    The first value holds before it, too, and the last one to the end.
+    """
+    first = max(0, int(np.searchsorted(series.seconds, begin, "right")) - 1)
+    last = max(first + 1, int(np.searchsorted(series.seconds, end, "left")))
+    edges = [begin, *series.seconds[first + 1 : last].tolist(), end]
+    return zip(range(first, last), np.diff(edges).tolist(), strict=True)
+
+
+def configuration_of(trace: Trace, devices: Mapping[str, str], fleet: Mapping[str, object]) -> dict[str, Any]:
+    """The configuration of the nodes of a trace: a pool for each model and number of devices.
+
+    :param devices: the device type of each model.
+    :param fleet: further keys of ``fleet``.
+    """
+    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for node in trace.nodes:
+        groups[devices[node.model], node.devices].append(node.name)
+    pools = [
+        {"name": f"{device}-{count}", "nodes": names, "device": device, "devices-per-node": count}
+        for (device, count), names in groups.items()
+    ]
+    return {"fleet": {**fleet, "pools": pools}}
+
+
+def models_without_device(trace: Trace, devices: Mapping[str, str]) -> Sequence[str]:
+    """The models, of nodes that there are, that no device type is known for."""
+    return [model for model in trace.models if model not in devices]

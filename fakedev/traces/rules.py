@@ -1,0 +1,75 @@
+"""What formats share: the folder that tables come from, checks of times, and nodes for jobs of traces without any."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from fakedev.traces.table import Column, TableRows
+from fakedev.traces.trace import Job, TraceNode, most_devices
+
+#: The devices of a node that is made for jobs of which the trace names no node.
+DEVICES_PER_NODE: Final = 8
+
+
+class Folder(Protocol):
+    """Where the tables of a trace are."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a table, packed or not."""
+
+    def table(self, name: str, columns: Sequence[Column]) -> TableRows:
+        """The rows of a table.
+
+        :raises TraceProblems: when there is none.
+        """
+
+
+class Ids:
+    """Names that must be unique in a table, and times that must be in order; others are refused with their line."""
+
+    def __init__(self, rows: TableRows) -> None:
+        self._rows = rows
+        self._known: set[str] = set()
+
+    def is_new(self, column: str, name: str) -> bool:
+        """Whether a name is there for the first time; else its row is refused."""
+        if name in self._known:
+            self._rows.refuse(column, f"{name[:60]!r} is there twice: names are unique")
+            return False
+        self._known.add(name)
+        return True
+
+    def is_ordered(self, column: str, before: float, after: float, what: str) -> bool:
+        """Whether a time is not before another one; else its row is refused."""
+        if after < before:
+            self._rows.refuse(column, f"{after:.15g} is before its {what}, {before:.15g}")
+            return False
+        return True
+
+
+def nodes_of_jobs(jobs: Sequence[Job]) -> list[TraceNode]:
+    """Nodes for jobs: those that jobs name, each as large as its peak; without any, nodes of eight for the peak."""
+    by_node: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        by_node[job.node].append(job)
+    unnamed = by_node.pop("", [])
+    nodes = [TraceNode(name, _model(own), math.ceil(most_devices(own))) for name, own in sorted(by_node.items())]
+    count = math.ceil(most_devices(unnamed) / DEVICES_PER_NODE)
+    nodes += [TraceNode(f"node-{number}", _model(unnamed), DEVICES_PER_NODE) for number in range(count)]
+    return nodes
+
+
+def _model(jobs: Sequence[Job]) -> str:
+    """The model that most jobs ask for; empty for none."""
+    wanted = Counter(model for job in jobs for model in job.models)
+    return wanted.most_common(1)[0][0] if wanted else ""
+
+
+def interval_of(seconds: Sequence[float]) -> float:
+    """The usual time between two values of a series; 60 s for one that has a single value."""
+    return float(np.median(np.diff(seconds))) if len(seconds) > 1 else 60.0

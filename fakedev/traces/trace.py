@@ -1,0 +1,163 @@
+"""A trace of a cluster in one form, whatever file it came from: nodes, jobs and series as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The share of a whole device, in thousandths: shares add up without rounding.
+WHOLE: Final = 1000
+
+
+@dataclass(frozen=True)
+class TraceNode:
+    """A node with devices.
+
+    :ivar model: of its devices, as the trace names it.
+    """
+
+    name: str
+    model: str
+    devices: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that has run on devices.
+
+    :ivar submit_seconds, start_seconds, end_seconds: since the beginning of the trace.
+    :ivar devices: how many it has, all of one node.
+    :ivar share: of its device, in thousandths; less than WHOLE only for a job with one device.
+    :ivar node: where it ran; empty: the trace does not say.
+    :ivar models: the models that it accepts; none: any.
+    :ivar series: the name of its series; empty: it has none.
+    """
+
+    name: str
+    submit_seconds: float
+    start_seconds: float
+    end_seconds: float
+    devices: int = 1
+    share: int = WHOLE
+    node: str = ""
+    models: tuple[str, ...] = ()
+    series: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it runs."""
+        return self.end_seconds - self.start_seconds
+
+    @property
+    def whole_devices(self) -> float:
+        """The devices that it takes, shares as parts of one."""
+        return self.devices * self.share / WHOLE
+
+
+@dataclass(frozen=True, eq=False)
+class UseSeries:
+    """What the devices of a job did: each value holds until the next one.
+
+    :ivar seconds: when each value begins, since the beginning of the trace, ascending, shape (values,).
+    :ivar end_seconds: until when the last value holds.
+    :ivar usage: percent, shape (values,).
+    :ivar memory_bytes: shape (values,); None: the trace does not say.
+    """
+
+    seconds: NDArray[np.float64]
+    end_seconds: float
+    usage: NDArray[np.float32]
+    memory_bytes: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace.
+
+    :ivar series: by name.
+    :ivar left_out: what was read and is no part of a replay, by the reason, with numbers.
+    """
+
+    nodes: Sequence[TraceNode]
+    jobs: Sequence[Job]
+    series: dict[str, UseSeries] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[str]:
+        """The models of its nodes, in order of their names."""
+        return sorted({node.model for node in self.nodes})
+
+    @property
+    def end_seconds(self) -> float:
+        """The end of the last job."""
+        return max((job.end_seconds for job in self.jobs), default=0.0)
+
+
+def taken_over_time(
+    jobs: Sequence[Job], instants: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The jobs that run, and the devices that they take, at each of some instants; a job does not run at its end.
+
+    :param instants: ascending, shape (instants,).
+    :returns: both of shape (instants,).
+    """
+    starts = np.array([job.start_seconds for job in jobs], dtype=np.float64)
+    ends = np.array([job.end_seconds for job in jobs], dtype=np.float64)
+    wanted = np.array([job.devices * job.share for job in jobs], dtype=np.int64)
+    by_start, by_end = np.argsort(starts, kind="stable"), np.argsort(ends, kind="stable")
+    began = np.searchsorted(starts[by_start], instants, "right")
+    ended = np.searchsorted(ends[by_end], instants, "right")
+    taken = _sums(wanted[by_start])[began] - _sums(wanted[by_end])[ended]
+    return began - ended, taken / WHOLE
+
+
+def _sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(values)])
+
+
+def most_devices(jobs: Sequence[Job]) -> float:
+    """The devices that the jobs take at the peak."""
+    if not jobs:
+        return 0.0
+    starts = np.unique([job.start_seconds for job in jobs])
+    return float(taken_over_time(jobs, starts)[1].max())
+
+
+def within(trace: Trace, begin_seconds: float, span_seconds: float | None) -> Trace:
+    """The part of a trace from a time on: what runs then starts at 0, and what begins later than the end is left out.
+
+    :param span_seconds: None: to the end.
+    """
+    end = np.inf if span_seconds is None else begin_seconds + span_seconds
+    jobs = list(_jobs_within(trace.jobs, begin_seconds, float(end)))
+    outside = len(trace.jobs) - len(jobs)
+    left_out = trace.left_out | ({"jobs outside of the time": outside} if outside else {})
+    series = {name: _moved(each, begin_seconds) for name, each in trace.series.items()}
+    return Trace(trace.nodes, jobs, series, left_out)
+
+
+def _jobs_within(jobs: Sequence[Job], begin: float, end: float) -> Iterator[Job]:
+    for job in jobs:
+        if job.end_seconds > begin and job.start_seconds < end:
+            later = moved(job, -begin)
+            yield replace(later, start_seconds=0.0) if later.start_seconds < 0 else later
+
+
+def moved(job: Job, seconds: float, name: str = "") -> Job:
+    """The same job later, with another name if one is given."""
+    return replace(
+        job,
+        name=name or job.name,
+        submit_seconds=job.submit_seconds + seconds,
+        start_seconds=job.start_seconds + seconds,
+        end_seconds=job.end_seconds + seconds,
+    )
+
+
+def _moved(series: UseSeries, seconds: float) -> UseSeries:
+    return UseSeries(series.seconds - seconds, series.end_seconds - seconds, series.usage, series.memory_bytes)

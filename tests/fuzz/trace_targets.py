@@ -1,0 +1,77 @@
+"""Targets that read tables of traces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fakedev.traces.formats import FORMATS
+from fakedev.traces.gentd26 import MEMORY, USAGE
+from fakedev.traces.openb import NODES as OPENB_NODES
+from fakedev.traces.openb import PODS
+from fakedev.traces.own import JOBS, NODES, SERIES
+from fakedev.traces.placement import POLICIES
+from fakedev.traces.replay import Usage, plan_of
+from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
+from tests.fuzz.engine import Target
+from tests.support.trace_files import MadeFolder
+
+#: Between the tables of an input.
+_BETWEEN: Final = b"----\n"
+#: The tables of a format, in the order of an input.
+_TABLES: Final = {"jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY)}
+_SEEDS: Final = {
+    "jobs": (
+        b"name,submit,start,end,devices,share,node,model\na,0,0,600,2,,n0,H100\nb,1,2.5,9,1,0.4,,A|B\n----\n"
+        b"name,model,devices\nn0,H100,4\nn1,A100,2\n----\ntime,job,usage,memory\n0,a,10,2GiB\n60,a,90,NA\n",
+    ),
+    "openb": (
+        b"sn,cpu_milli,memory_mib,gpu,model\nn0,96000,1,8,G2\nn1,1,1,0,\n----\n"
+        b"deletion_time,name,num_gpu,gpu_milli,gpu_spec,creation_time,scheduled_time\n100,a,1,470,V100M16|T4,10,20\n"
+        b",b,2,1000,,10,30\n90,c,1,1000,,10,\n",
+    ),
+    "gentd26": (
+        b"value,timestamp_anon,container_ip\n5,1057,p1\n0,1000,p1\n9,1114,p2\n----\n"
+        b"value,timestamp_anon,container_ip\n1024,1000,p1\n2048,1057,p1\n",
+    ),
+}
+_WORDS: Final = (
+    b",", b"\n", b"\r\n", b'"', b"----\n", b"NA", b"nan", b"inf", b"-1", b"1e308", b"1e-308", b"99999999999999999999",
+    b"0.0001", b"\xff", b"\xef\xbb\xbf", b"T4|", b"1GiB", b"1e999GiB",
+)  # fmt: skip
+
+
+class Traces:
+    """The tables of a format, and the placement of its jobs.
+
+    :param name: of the format.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def run(self, data: bytes) -> str:
+        """Read and place; problems are few, short, and name their table."""
+        tables = _TABLES[self._name]
+        parts = data.split(_BETWEEN, len(tables) - 1)
+        folder = MadeFolder(
+            {name: part.decode(errors="replace") for name, part in zip(tables, parts, strict=False)}, len(data) % 3
+        )
+        try:
+            trace = FORMATS[self._name].read(folder)
+        except TraceProblems as error:
+            assert len(error.problems) <= MOST_PROBLEMS + 10
+            assert all(problem.startswith(tables) for problem in error.problems), error.problems
+            assert max(map(len, error.problems)) < 1500
+            return "|".join(error.problems)
+        plan = plan_of(trace, POLICIES[len(data) % len(POLICIES)], Usage(60.0, 20.0))
+        return f"{len(plan.placement.placed)} placed, {len(plan.placement.never)} never"
+
+    def stop(self) -> None:
+        """Nothing is left."""
+
+
+def _target(name: str) -> Target:
+    return Target(f"traces {name}", lambda: Traces(name), lambda: _SEEDS[name], lambda: _WORDS, 200, 20_000)
+
+
+TARGETS: Final = tuple(_target(name) for name in _TABLES)
