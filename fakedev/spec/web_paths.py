@@ -38,10 +38,11 @@ class WebPath:
 
     def at(self, **names: object) -> str:
         """The path with names, without slashes, in place of the parts in capitals."""
-        return self._format.format(**names)
+        return self.braced.format(**names)
 
     @cached_property
-    def _format(self) -> str:
+    def braced(self) -> str:
+        """The path with its parts in capitals in braces, as OpenAPI writes it."""
         return "/".join(f"{{{part}}}" if part.isupper() else part for part in self.template.split("/"))
 
     @property

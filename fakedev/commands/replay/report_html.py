@@ -38,8 +38,8 @@ def report_html(name: str, plan: Plan, measured: Measured, comparisons: Sequence
     body = [
         _STYLE, "<h2>Comparisons</h2>", f"<table><tr>{head}</tr>", *rows, "</table>", "<h2>Over time</h2>",
         _plot("Jobs that run", instants, places, ("trace", running), ("replay", measured.running)),
-        _plot("GPUs", instants, places, ("trace: shares as parts of one", taken),
-              ("replay: with a job", measured.taken)),
+        _plot("GPUs", instants, places, ("trace: shares", taken),
+              ("replay: boards", measured.taken)),
         *_unplaced(plan),
     ]  # fmt: skip
     return page(f"Replay of a trace: {printable(name)}", body)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fakedev import __version__
+from fakedev.net.http.items import MAX_ITEMS
 from fakedev.spec import web_paths
 from fakedev.spec.fault_fields import FAULT_FIELDS
 from fakedev.spec.fault_kinds import KINDS
@@ -31,7 +32,7 @@ _PARTS: Final[Mapping[str, Schema]] = {
 }
 #: Keys after the ``?`` that are not just a text; ``sort`` has those of its collection.
 _QUERY: Final[Mapping[str, Schema]] = {
-    "limit": {"type": "integer", "minimum": 0, "maximum": 500, "default": 500},
+    "limit": {"type": "integer", "minimum": 0, "maximum": MAX_ITEMS, "default": MAX_ITEMS},
     "offset": {"type": "integer", "minimum": 0, "default": 0},
     "seconds": {"type": "integer", "minimum": 0, "maximum": 10**6},
 }
@@ -53,7 +54,7 @@ _NULL: Final = "null"
 def describe_api() -> dict[str, Any]:
     """The description, as plain values."""
     described = [path for path in WEB_PATHS if path.template.startswith(f"{API}/") or path is RELOAD]
-    error = dict.fromkeys(("code", "message", "where"), _TEXT)
+    error, bodies = dict.fromkeys(("code", "message", "where"), _TEXT), _bodies()
     return {
         "openapi": "3.1.0",
         "info": {
@@ -64,7 +65,7 @@ def describe_api() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
-        "paths": {_braced(path.template): _path(path) for path in described},
+        "paths": {path.braced: _path(path, bodies) for path in described},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": {
@@ -89,14 +90,13 @@ def _bodies() -> Mapping[tuple[str, WebPath], Schema]:
     }
 
 
-def _path(path: WebPath) -> dict[str, Any]:
+def _path(path: WebPath, bodies: Mapping[tuple[str, WebPath], Schema]) -> dict[str, Any]:
     names = [part for part in path.template.split("/") if part.isupper()]
     described: dict[str, Any] = {"summary": path.summary}
     if names:
         described["parameters"] = [
             {"name": each, "in": "path", "required": True, "schema": _PARTS[each]} for each in names
         ]
-    bodies = _bodies()
     for method in path.methods:
         operation: dict[str, Any] = {"operationId": _operation(method, path)}
         if method == "GET" and path.query:
@@ -161,10 +161,6 @@ def _object(properties: Schema, *required: str) -> Schema:
 
 def _named_schema(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _braced(template: str) -> str:
-    return "/".join(f"{{{part}}}" if part.isupper() else part for part in template.split("/"))
 
 
 def _operation(method: str, path: WebPath) -> str:

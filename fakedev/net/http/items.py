@@ -25,7 +25,7 @@ T = TypeVar("T")
 Part = Generator[None, None, T]
 
 #: Items of a collection in one answer.
-_MAX_ITEMS: Final = 500
+MAX_ITEMS: Final = 500
 #: Items that are looked at in one step, and items that are sorted in one step.
 _AT_ONCE: Final = 20
 _SORTED_AT_ONCE: Final = 1000
@@ -79,7 +79,7 @@ class _Choice:
         return cls(argument(request, "search").strip().lower(), key, sort != key, page_of(request))
 
 
-def page_of(request: GuardedRequest, most: int = _MAX_ITEMS) -> slice:
+def page_of(request: GuardedRequest, most: int = MAX_ITEMS) -> slice:
     """The part of a collection that ``limit`` and ``offset`` in the query ask for.
 
     :param most: the limit of items in one answer.
