@@ -1,4 +1,4 @@
-"""Writes made-up traces in the size and shape of real ones, to measure ``fakedev replay`` (doc/performance.md).
+"""Writes made-up traces in the size and shape of real ones, to measure ``fakedev replay`` (doc/replay.md).
 
 Numbers of nodes, models, pods, shares and values are about those of the published files, of which nothing is here.
 """

@@ -137,7 +137,7 @@ def within(trace: Trace, begin_seconds: float, span_seconds: float | None) -> Tr
     jobs = list(_jobs_within(trace.jobs, begin_seconds, float(end)))
     outside = len(trace.jobs) - len(jobs)
     left_out = trace.left_out | ({"jobs outside of the time": outside} if outside else {})
-    series = {name: _moved(each, begin_seconds) for name, each in trace.series.items()}
+    series = {name: _part_of(each, begin_seconds, float(end)) for name, each in trace.series.items()}
     return Trace(trace.nodes, jobs, series, left_out)
 
 
@@ -145,7 +145,11 @@ def _jobs_within(jobs: Sequence[Job], begin: float, end: float) -> Iterator[Job]
     for job in jobs:
         if job.end_seconds > begin and job.start_seconds < end:
             later = moved(job, -begin)
-            yield replace(later, start_seconds=0.0) if later.start_seconds < 0 else later
+            start = later.start_seconds
+            if start < 0:
+                # It has waited as long as in the trace.
+                later = replace(later, submit_seconds=later.submit_seconds - start, start_seconds=0.0)
+            yield later
 
 
 def moved(job: Job, seconds: float, name: str = "") -> Job:
@@ -159,5 +163,8 @@ def moved(job: Job, seconds: float, name: str = "") -> Job:
     )
 
 
-def _moved(series: UseSeries, seconds: float) -> UseSeries:
-    return UseSeries(series.seconds - seconds, series.end_seconds - seconds, series.usage, series.memory_bytes)
+def _part_of(series: UseSeries, begin: float, end: float) -> UseSeries:
+    """The values before an end, at least one, which then holds on."""
+    count = max(1, int(np.searchsorted(series.seconds, end, "left")))
+    memory = None if series.memory_bytes is None else series.memory_bytes[:count]
+    return UseSeries(series.seconds[:count] - begin, series.end_seconds - begin, series.usage[:count], memory)

@@ -116,8 +116,17 @@ def test_gentd26_joins_duty_cycle_and_memory_and_begins_at_its_first_value() -> 
 
 def test_a_part_of_a_trace_begins_with_what_runs_then() -> None:
     """A job that has begun before starts at once, and keeps its end; others that do not touch the time are counted."""
-    jobs = "name,start,end\nbefore,0,50\nruns,0,150\nlater,120,400\nafter,300,400\n"
+    jobs = "name,submit,start,end\nbefore,0,0,50\nruns,10,15,150\nlater,120,120,400\nafter,300,300,400\n"
     part = within(read_own(MadeFolder({JOBS: jobs})), 100, 100)
     found = [(job.name, job.start_seconds, job.end_seconds) for job in part.jobs]
     assert found == [("runs", 0, 50), ("later", 20, 300)]
+    assert [job.start_seconds - job.submit_seconds for job in part.jobs] == [5, 0]
     assert part.left_out == {"jobs outside of the time": 2}
+
+
+def test_a_part_of_a_trace_has_the_values_until_its_end() -> None:
+    """Later ones are not kept: the last one holds on."""
+    series = "job,time,usage\na,0,1\na,60,2\na,120,3\n"
+    part = within(read_own(MadeFolder({JOBS: "name,start,end\na,0,180\n", SERIES: series})), 30, 60)
+    assert part.series["a"].seconds.tolist() == [-30, 30]
+    assert part.series["a"].usage.tolist() == [1, 2]

@@ -15,6 +15,7 @@ from fakedev.commands.replay.head import head_lines
 from fakedev.commands.replay.options import parse
 from fakedev.commands.replay.report_html import report_html
 from fakedev.commands.scenario.from_record import scenario_lines
+from fakedev.config.schema.files import MAX_BYTES
 from fakedev.scenario.entries import Run
 from fakedev.scenario.from_record import timeline_of
 from fakedev.sim.events import Stamped, StartWorkload
@@ -30,6 +31,10 @@ from fakedev.traces.trace import within
 _PROGRAM: Final = "fakedev replay"
 #: The time over which --scale spreads the copies of a job.
 _SCALE_SECONDS: Final = 3600.0
+_TOO_LARGE: Final = (
+    f"the scenario would be larger than the {MAX_BYTES // 2**20} MiB that a file may have: give a shorter --for, or "
+    "serve it without --output"
+)
 _VERDICTS: Final = {True: "met", False: "MISSED", None: "told"}
 
 
@@ -59,7 +64,11 @@ def replay(arguments: Sequence[str]) -> int:
     tell_notes(made.scenario.notes)
     try:
         if options.output:
-            Path(options.output).write_text("".join(_scenario(made, options.set)), encoding="utf-8")
+            text = "".join(_scenario(made, options.set))
+            if len(text.encode()) > MAX_BYTES:
+                print(f"{_PROGRAM}: --output: {_TOO_LARGE}", file=sys.stderr)
+                return 2
+            Path(options.output).write_text(text, encoding="utf-8")
         if options.report:
             return _report(plan, made, options.report)
     except OSError as error:
