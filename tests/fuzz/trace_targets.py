@@ -11,6 +11,7 @@ from fakedev.traces.openb import PODS
 from fakedev.traces.own import JOBS, NODES, SERIES
 from fakedev.traces.placement import POLICIES
 from fakedev.traces.replay import Usage, plan_of
+from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, SEREN
 from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
 from tests.fuzz.engine import Target
 from tests.support.trace_files import MadeFolder
@@ -18,8 +19,19 @@ from tests.support.trace_files import MadeFolder
 #: Between the tables of an input.
 _BETWEEN: Final = b"----\n"
 #: The tables of a format, in the order of an input.
-_TABLES: Final = {"jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY)}
+_TABLES: Final = {
+    "jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY),
+    "helios": (HELIOS, HELIOS_GPUS), "acme": (SEREN,),
+}  # fmt: skip
+_SLURM: Final = (
+    b"job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time\n"
+    b"1,u,1,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09\n"
+    b"2,u,20,1,3,FAILED,2020-06-09 18:41:01+08:00,2020-06-09 19:41:01+08:00,2020-06-10 04:55:09+08:00\n"
+    b"3,u,1,1,1,CANCELLED,2020-06-09 18:41:01,None,2020-06-10 04:55:09\n"
+)
 _SEEDS: Final = {
+    "helios": (_SLURM + b"----\ndate,vc1,total\n2020-09-01,8,64\n",),
+    "acme": (_SLURM,),
     "jobs": (
         b"name,submit,start,end,devices,share,node,model\na,0,0,600,2,,n0,H100\nb,1,2.5,9,1,0.4,,A|B\n----\n"
         b"name,model,devices\nn0,H100,4\nn1,A100,2\n----\ntime,job,usage,memory\n0,a,10,2GiB\n60,a,90,NA\n",

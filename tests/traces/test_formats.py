@@ -8,6 +8,7 @@ import pytest
 from fakedev.traces.gentd26 import MEMORY, USAGE, read_gentd26
 from fakedev.traces.openb import NODES, PODS, read_openb
 from fakedev.traces.own import JOBS, SERIES, read_own
+from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, KALOS, SEREN, read_acme, read_helios
 from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
 from fakedev.traces.trace import Job, TraceNode, within
 from tests.support.trace_files import MadeFolder
@@ -130,3 +131,49 @@ def test_a_part_of_a_trace_has_the_values_until_its_end() -> None:
     part = within(read_own(MadeFolder({JOBS: "name,start,end\na,0,180\n", SERIES: series})), 30, 60)
     assert part.series["a"].seconds.tolist() == [-30, 30]
     assert part.series["a"].usage.tolist() == [1, 2]
+
+
+_LOG = "job_id,user,node_num,gpu_num,cpu_num,state,submit_time,start_time,end_time,duration,queue\n"
+
+
+def test_logs_of_slurm() -> None:
+    """Time begins with the first submission; zones count; what never ran or had no GPU is left out."""
+    log = _LOG + (
+        "1,u,1,4,16,FAILED,2023-03-01 00:00:10+08:00,2023-03-01 00:00:20+08:00,2023-03-01 00:10:00+08:00,0,0\n"
+        "2,u,1,1,1,COMPLETED,2023-02-28 16:00:00,2023-02-28 16:01:00,2023-02-28 16:02:00,0,0\n"
+        "3,u,1,0,1,COMPLETED,2023-02-28 16:00:00,2023-02-28 16:01:00,2023-02-28 16:02:00,0,0\n"
+        "4,u,1,8,1,CANCELLED,2023-02-28 16:00:00,None,2023-02-28 16:02:00,0,0\n"
+    )
+    trace = read_helios(MadeFolder({HELIOS: log, HELIOS_GPUS: "date,vc1,total\n2020-09-01,8,16\n2020-09-02,8,26\n"}))
+    assert trace.jobs == [Job("1", 10, 20, 600, 4), Job("2", 0, 60, 120)]
+    assert trace.left_out == {"jobs without GPUs": 1, "jobs that never ran": 1}
+    assert trace.nodes == [TraceNode(f"node-{number}", "", 8) for number in range(3)]
+
+
+@pytest.mark.parametrize("name", [SEREN, KALOS])
+def test_a_job_on_several_nodes(name: str) -> None:
+    """It becomes a job for each; the devices are divided evenly. Acme's boards are A100."""
+    log = _LOG + "x,u,3,20,1,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,0,0\n"
+    trace = read_acme(MadeFolder({name: log}))
+    assert trace.jobs == [
+        Job(f"x-{number}", 0, 10, 18, devices, models=("A100",)) for number, devices in enumerate((7, 7, 6))
+    ]
+    assert trace.nodes == [TraceNode(f"node-{number}", "A100", 8) for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("a,u,1,1,1,X,yesterday,None,None,0,0", "column submit_time: 'yesterday' is no time, as 2023-03-01 00:18:22"),
+        ("a,u,1,99999,1,X,2023-03-01,None,None,0,0", "column gpu_num: 99999 is more than any job has: at most 32768"),
+        ("a,u,0,1,1,X,2023-03-01,2023-03-01,2023-03-02,0,0", "column node_num: 0 is no number of nodes: 1 to 4096"),
+        ("a,u,1,1,1,X,2023-03-02,2023-03-01,2023-03-02,0,0", "column start_time: "),
+        ("a,u,1,1,1,X,2023-03-01,2023-03-03,2023-03-02,0,0", "column end_time: "),
+        ("b,u,1,1,1,X,2023-03-01,2023-03-01,2023-03-02,0,0", "column job_id: 'b' is there twice"),
+    ],
+)
+def test_lines_of_slurm_that_are_refused(line: str, problem: str) -> None:
+    """With their place."""
+    first = "b,u,1,1,1,X,2023-03-01,2023-03-01,2023-03-02,0,0\n"
+    (found,) = problems_of(read_helios, {HELIOS: f"{_LOG}{first}{line}\n"})
+    assert found.startswith(f"{HELIOS}:3: {problem}")
