@@ -10,6 +10,7 @@ from fakedev.traces.openb import read_openb
 from fakedev.traces.own import read_own
 from fakedev.traces.rules import Folder
 from fakedev.traces.slurm import ACME_MODEL, read_acme, read_helios
+from fakedev.traces.spot import read_spot
 from fakedev.traces.trace import Trace
 
 #: V100M16 and M32 are V100s with 16 and 32 GB.
@@ -31,6 +32,7 @@ class Format(NamedTuple):
 FORMATS: Final[Mapping[str, Format]] = {
     "jobs": Format(read_own, "jobs.csv, with nodes.csv and series.csv where there are any: fakedev's own"),
     "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods", _OPENB_DEVICES),
+    "spot": Format(read_spot, "Alibaba's v2026-spot-gpu: nodes, and jobs of workers"),
     "helios": Format(read_helios, "SenseTime's Helios: the log of a cluster's jobs"),
     "acme": Format(read_acme, "Shanghai AI Lab's Acme: the jobs of Seren or Kalos", {ACME_MODEL: "a100-sxm4-80gb"}),
     "gentd26": Format(read_gentd26, "Alibaba's v2026-GenAI: duty cycle and memory of each pod's GPU"),

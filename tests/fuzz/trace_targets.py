@@ -12,6 +12,8 @@ from fakedev.traces.own import JOBS, NODES, SERIES
 from fakedev.traces.placement import POLICIES
 from fakedev.traces.replay import Usage, plan_of
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, SEREN
+from fakedev.traces.spot import JOBS as SPOT_JOBS
+from fakedev.traces.spot import NODES as SPOT_NODES
 from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
 from tests.fuzz.engine import Target
 from tests.support.trace_files import MadeFolder
@@ -21,7 +23,7 @@ _BETWEEN: Final = b"----\n"
 #: The tables of a format, in the order of an input.
 _TABLES: Final = {
     "jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY),
-    "helios": (HELIOS, HELIOS_GPUS), "acme": (SEREN,),
+    "helios": (HELIOS, HELIOS_GPUS), "acme": (SEREN,), "spot": (SPOT_NODES, SPOT_JOBS),
 }  # fmt: skip
 _SLURM: Final = (
     b"job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time\n"
@@ -32,6 +34,11 @@ _SLURM: Final = (
 _SEEDS: Final = {
     "helios": (_SLURM + b"----\ndate,vc1,total\n2020-09-01,8,64\n",),
     "acme": (_SLURM,),
+    "spot": (
+        b"gpu_model,gpu_capacity_num,cpu_num,node_name\nA10,1,128,0\nH800,8,192,1\n----\n"
+        b"job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"
+        b"239255,13,A10,20,1,1,0,2764799,HP\n437260,57,H800,15,8,16,9589663,41060,Spot\n",
+    ),
     "jobs": (
         b"name,submit,start,end,devices,share,node,model\na,0,0,600,2,,n0,H100\nb,1,2.5,9,1,0.4,,A|B\n----\n"
         b"name,model,devices\nn0,H100,4\nn1,A100,2\n----\ntime,job,usage,memory\n0,a,10,2GiB\n60,a,90,NA\n",

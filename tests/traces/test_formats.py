@@ -9,6 +9,9 @@ from fakedev.traces.gentd26 import MEMORY, USAGE, read_gentd26
 from fakedev.traces.openb import NODES, PODS, read_openb
 from fakedev.traces.own import JOBS, SERIES, read_own
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, KALOS, SEREN, read_acme, read_helios
+from fakedev.traces.spot import JOBS as SPOT_JOBS
+from fakedev.traces.spot import NODES as SPOT_NODES
+from fakedev.traces.spot import read_spot
 from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
 from fakedev.traces.trace import Job, TraceNode, within
 from tests.support.trace_files import MadeFolder
@@ -177,3 +180,20 @@ def test_lines_of_slurm_that_are_refused(line: str, problem: str) -> None:
     first = "b,u,1,1,1,X,2023-03-01,2023-03-01,2023-03-02,0,0\n"
     (found,) = problems_of(read_helios, {HELIOS: f"{_LOG}{first}{line}\n"})
     assert found.startswith(f"{HELIOS}:3: {problem}")
+
+
+def test_spot() -> None:
+    """Each worker is a job, from its submission on; nodes get names from their numbers."""
+    nodes = "gpu_model,gpu_capacity_num,cpu_num,node_name\nA10,1,128,0\nH800,8,192,1\nA10,0,1,2\n"
+    jobs = "job_name,gpu_model,gpu_request,worker_num,submit_time,duration\na,A10,1,1,0,50\n"
+    jobs += "b,H800,4,2,5,10\nc,A10,0,1,0,5\n"
+    trace = read_spot(MadeFolder({SPOT_NODES: nodes, SPOT_JOBS: jobs}))
+    assert trace.nodes == [TraceNode("node-0", "A10", 1), TraceNode("node-1", "H800", 8)]
+    assert trace.jobs == [
+        Job("a", 0, 0, 50, models=("A10",)),
+        Job("b-0", 5, 5, 15, 4, models=("H800",)),
+        Job("b-1", 5, 5, 15, 4, models=("H800",)),
+    ]
+    assert trace.left_out == {"jobs without GPUs": 1}
+    (found,) = problems_of(read_spot, {SPOT_NODES: nodes, SPOT_JOBS: jobs + "d,A10,1,9999,0,5\n"})
+    assert found == f"{SPOT_JOBS}:5: column worker_num: 9999 is no number of workers: 1 to 4096"
