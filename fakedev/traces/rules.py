@@ -9,30 +9,49 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from fakedev.traces.table import Column, TableRows
-from fakedev.traces.trace import Job, TraceNode, most_devices
+from fakedev.traces.json_records import JsonRecords
+from fakedev.traces.table import PLAIN, Column, TableForm, TableRows
+from fakedev.traces.trace import Job, TraceNode, Window, most_devices
 
 #: The devices of a node that is made for jobs of which the trace names no node.
 DEVICES_PER_NODE: Final = 8
 
 
 class Folder(Protocol):
-    """Where the tables of a trace are."""
+    """Where the files of a trace are.
+
+    :ivar window: what will be replayed. Large tables are read as streams, of which formats keep no more than that.
+    """
+
+    window: Window
 
     def has(self, name: str) -> bool:
-        """Whether there is a table, packed or not."""
+        """Whether there is a file, packed or not."""
 
-    def table(self, name: str, columns: Sequence[Column]) -> TableRows:
+    def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
 
         :raises TraceProblems: when there is none.
         """
 
+    def records(self, name: str) -> JsonRecords:
+        """The records of a file with a JSON array of objects.
+
+        :raises TraceProblems: when there is none.
+        """
+
+
+class Refusing(Protocol):
+    """A file with rows or records, of which the one that was given last can be refused."""
+
+    def refuse(self, column: str, reason: str) -> None:
+        """Note that it cannot be used."""
+
 
 class Ids:
-    """Names that must be unique in a table, and times that must be in order; others are refused with their line."""
+    """Names that must be unique in a file, and times that must be in order; others are refused with their line."""
 
-    def __init__(self, rows: TableRows) -> None:
+    def __init__(self, rows: Refusing) -> None:
         self._rows = rows
         self._known: set[str] = set()
 

@@ -10,11 +10,11 @@ from fakedev.traces.openb import NODES as OPENB_NODES
 from fakedev.traces.openb import PODS
 from fakedev.traces.own import JOBS, NODES, SERIES
 from fakedev.traces.placement import POLICIES
+from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
 from fakedev.traces.replay import Usage, plan_of
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, SEREN
 from fakedev.traces.spot import JOBS as SPOT_JOBS
 from fakedev.traces.spot import NODES as SPOT_NODES
-from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
 from tests.fuzz.engine import Target
 from tests.support.trace_files import MadeFolder
 

@@ -8,12 +8,12 @@ import pytest
 from fakedev.traces.gentd26 import MEMORY, USAGE, read_gentd26
 from fakedev.traces.openb import NODES, PODS, read_openb
 from fakedev.traces.own import JOBS, SERIES, read_own
+from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, KALOS, SEREN, read_acme, read_helios
 from fakedev.traces.spot import JOBS as SPOT_JOBS
 from fakedev.traces.spot import NODES as SPOT_NODES
 from fakedev.traces.spot import read_spot
-from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
-from fakedev.traces.trace import Job, TraceNode, within
+from fakedev.traces.trace import Job, TraceNode, Window, within
 from tests.support.trace_files import MadeFolder
 
 _NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,96000,1,8,G2\nn1,96000,1,0,\n"
@@ -121,7 +121,7 @@ def test_gentd26_joins_duty_cycle_and_memory_and_begins_at_its_first_value() -> 
 def test_a_part_of_a_trace_begins_with_what_runs_then() -> None:
     """A job that has begun before starts at once, and keeps its end; others that do not touch the time are counted."""
     jobs = "name,submit,start,end\nbefore,0,0,50\nruns,10,15,150\nlater,120,120,400\nafter,300,300,400\n"
-    part = within(read_own(MadeFolder({JOBS: jobs})), 100, 100)
+    part = within(read_own(MadeFolder({JOBS: jobs})), Window(100, 200))
     found = [(job.name, job.start_seconds, job.end_seconds) for job in part.jobs]
     assert found == [("runs", 0, 50), ("later", 20, 300)]
     assert [job.start_seconds - job.submit_seconds for job in part.jobs] == [5, 0]
@@ -131,7 +131,7 @@ def test_a_part_of_a_trace_begins_with_what_runs_then() -> None:
 def test_a_part_of_a_trace_has_the_values_until_its_end() -> None:
     """Later ones are not kept: the last one holds on."""
     series = "job,time,usage\na,0,1\na,60,2\na,120,3\n"
-    part = within(read_own(MadeFolder({JOBS: "name,start,end\na,0,180\n", SERIES: series})), 30, 60)
+    part = within(read_own(MadeFolder({JOBS: "name,start,end\na,0,180\n", SERIES: series})), Window(30, 90))
     assert part.series["a"].seconds.tolist() == [-30, 30]
     assert part.series["a"].usage.tolist() == [1, 2]
 

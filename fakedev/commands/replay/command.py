@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +25,9 @@ from fakedev.spec.units import format_duration
 from fakedev.traces.compare import Comparison, compare
 from fakedev.traces.formats import FORMATS
 from fakedev.traces.measure import measure
+from fakedev.traces.problems import Lenience, TraceProblems
 from fakedev.traces.replay import Plan, plan_of, scaled, with_nodes
-from fakedev.traces.table import Lenience, TraceProblems
-from fakedev.traces.trace import within
+from fakedev.traces.trace import Window, within
 
 _PROGRAM: Final = "fakedev replay"
 #: The time over which --scale spreads the copies of a job.
@@ -85,7 +86,9 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     :raises ValueError: when it cannot be replayed.
     """
     kind = FORMATS[options.format]
-    trace = within(kind.read(TraceFolder(options.folder, lenience)), getattr(options, "from"), getattr(options, "for"))
+    begin, span = getattr(options, "from"), getattr(options, "for")
+    window = Window(begin, math.inf if span is None else begin + span)
+    trace = within(kind.read(TraceFolder(options.folder, lenience, window)), window)
     if not trace.jobs:
         raise ValueError(f"{options.folder}: no job runs in that time")
     known = {model: device for model, device in kind.devices.items() if model in trace.models}
@@ -96,7 +99,7 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     plan = plan_of(trace, options.place, options.usage)
     if not plan.placement.placed:
         raise ValueError(f"{options.folder}: no job finds a place on the nodes")
-    span = getattr(options, "for") or max(each.end_seconds for each in plan.placement.placed) + options.tick
+    span = span or max(each.end_seconds for each in plan.placement.placed) + options.tick
     return plan, devices, max(span, options.tick)
 
 

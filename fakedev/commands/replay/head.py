@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fakedev.spec.units import format_duration
+from fakedev.traces.problems import Lenience
 from fakedev.traces.replay import Plan
-from fakedev.traces.table import Lenience
 from fakedev.traces.trace import most_devices
 
 #: Jobs and lines that are named; the rest is counted.
