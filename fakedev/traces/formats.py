@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from fakedev.traces.gentd26 import read_gentd26
 from fakedev.traces.openb import read_openb
 from fakedev.traces.own import read_own
+from fakedev.traces.philly import read_philly
 from fakedev.traces.rules import Folder
 from fakedev.traces.slurm import ACME_MODEL, read_acme, read_helios
 from fakedev.traces.spot import read_spot
@@ -35,5 +36,6 @@ FORMATS: Final[Mapping[str, Format]] = {
     "spot": Format(read_spot, "Alibaba's v2026-spot-gpu: nodes, and jobs of workers"),
     "helios": Format(read_helios, "SenseTime's Helios: the log of a cluster's jobs"),
     "acme": Format(read_acme, "Shanghai AI Lab's Acme: the jobs of Seren or Kalos", {ACME_MODEL: "a100-sxm4-80gb"}),
+    "philly": Format(read_philly, "Microsoft's Philly: attempts with their machines and GPUs, usage of each GPU"),
     "gentd26": Format(read_gentd26, "Alibaba's v2026-GenAI: duty cycle and memory of each pod's GPU"),
 }

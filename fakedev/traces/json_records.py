@@ -53,15 +53,20 @@ class JsonRecords:
 
     def _records(self) -> Iterator[Mapping[str, Any]]:
         self._take("[", "an array of objects is needed, which begins with '['")
-        while self._next() != "]":
+        has_more = self._next() != "]"
+        while has_more:
             record, end = self._decoded()
             if isinstance(record, Mapping):
                 yield record
             else:
                 self.refuse("record", "is no object")
             self._pass_to(end)
-            if self._next() != "]":
+            has_more = self._next() != "]"
+            if has_more:
                 self._take(",", "a comma or ']' is needed after an object")
+        self._used += 1
+        if self._next():
+            raise json.JSONDecodeError("nothing may come after the array", self._text, self._used)
 
     def _take(self, character: str, message: str) -> None:
         if self._next() != character:
@@ -70,6 +75,7 @@ class JsonRecords:
 
     def _decoded(self) -> tuple[object, int]:
         """The value that comes next, and where it ends."""
+        self._next()
         while True:
             try:
                 return self._decoder.raw_decode(self._text, self._used)

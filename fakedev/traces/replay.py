@@ -112,7 +112,7 @@ def _occurrence(placed: Placed, trace: Trace, usage: Usage) -> Occurrence:
             asked = Activities(Activity(float(memory[value]), 0.0, seconds) for value, seconds in found)
             uses = (MetricUse("memory_used_bytes", asked),)
     workload = WorkloadSpec(
-        job.name, tuple(f"{node}/{index}" for index in placed.indices), Activities(activities), pod=job.name,
+        job.name, tuple(f"{node}/{index}" for index in placed.indices), Activities(activities), pod=job.pod or job.name,
         namespace=NAMESPACE, uses=uses,
     )  # fmt: skip
     action = Run(workload)

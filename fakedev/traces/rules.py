@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-import numpy as np
-
 from fakedev.traces.json_records import JsonRecords
 from fakedev.traces.table import PLAIN, Column, TableForm, TableRows
 from fakedev.traces.trace import Job, TraceNode, Window, most_devices
@@ -77,18 +75,18 @@ def nodes_of_jobs(jobs: Sequence[Job]) -> list[TraceNode]:
     for job in jobs:
         by_node[job.node].append(job)
     unnamed = by_node.pop("", [])
-    nodes = [TraceNode(name, _model(own), math.ceil(most_devices(own))) for name, own in sorted(by_node.items())]
+    nodes = [TraceNode(name, _model(own), _devices(own)) for name, own in sorted(by_node.items())]
     count = math.ceil(most_devices(unnamed) / DEVICES_PER_NODE)
     nodes += [TraceNode(f"node-{number}", _model(unnamed), DEVICES_PER_NODE) for number in range(count)]
     return nodes
+
+
+def _devices(jobs: Sequence[Job]) -> int:
+    """The devices that the jobs of a node need, among them those that they name."""
+    return max(math.ceil(most_devices(jobs)), *(index + 1 for job in jobs for index in job.indices), 0)
 
 
 def _model(jobs: Sequence[Job]) -> str:
     """The model that most jobs ask for; empty for none."""
     wanted = Counter(model for job in jobs for model in job.models)
     return wanted.most_common(1)[0][0] if wanted else ""
-
-
-def interval_of(seconds: Sequence[float]) -> float:
-    """The usual time between two values of a series; 60 s for one that has a single value."""
-    return float(np.median(np.diff(seconds))) if len(seconds) > 1 else 60.0

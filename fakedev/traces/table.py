@@ -179,6 +179,14 @@ def whole_number(text: str) -> int:
     return int(value)
 
 
+def percent(text: str) -> float:
+    """A number of percent, 0 to 100."""
+    value = number(text)
+    if value > 100.0:
+        raise ValueError(f"{text[:40]!r} is above 100 percent")
+    return value
+
+
 def device_count(text: str) -> int:
     """How many devices a node or a job has."""
     count = whole_number(text)

@@ -89,6 +89,10 @@ class UseSeries:
     usage: NDArray[np.float32]
     memory_bytes: NDArray[np.float64] | None = None
 
+    def later(self, seconds: float) -> UseSeries:
+        """The same values later."""
+        return replace(self, seconds=self.seconds + seconds, end_seconds=self.end_seconds + seconds)
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -179,4 +183,6 @@ def _part_of(series: UseSeries, begin: float, end: float) -> UseSeries:
     """The values before an end, at least one, which then holds on."""
     count = max(1, int(np.searchsorted(series.seconds, end, "left")))
     memory = None if series.memory_bytes is None else series.memory_bytes[:count]
-    return UseSeries(series.seconds[:count] - begin, series.end_seconds - begin, series.usage[:count], memory)
+    return replace(series, seconds=series.seconds[:count], usage=series.usage[:count], memory_bytes=memory).later(
+        -begin
+    )
