@@ -1,12 +1,12 @@
-"""A trace as a scenario: the nodes as pools of a configuration, the jobs as workloads that a timeline starts."""
+"""The jobs of a trace, with their places, as workloads that a timeline starts."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.scenario.entries import Entry, Occurrence, Run, Span, When
 from fakedev.spec.fleet import Activities, Activity, MetricUse, WorkloadSpec
@@ -101,18 +101,16 @@ def _occurrence(placed: Placed, trace: Trace, usage: Usage) -> Occurrence:
     job = placed.job
     node = trace.nodes[placed.node].name
     part = job.share / WHOLE
-    activities = [Activity(usage.percent * part, usage.fluctuation * part, job.seconds)]
+    activities = Activities([Activity(usage.percent * part, usage.fluctuation * part, job.seconds)])
     uses: tuple[MetricUse, ...] = ()
     if job.series:
         series = trace.series[job.series]
-        found = list(steps(series, job.start_seconds, job.end_seconds))
-        activities = [Activity(float(series.usage[value]), 0.0, seconds) for value, seconds in found]
+        values, seconds = steps(series, job.start_seconds, job.end_seconds)
+        activities = _activities(series.usage[values], seconds)
         if series.memory_bytes is not None:
-            memory = series.memory_bytes
-            asked = Activities(Activity(float(memory[value]), 0.0, seconds) for value, seconds in found)
-            uses = (MetricUse("memory_used_bytes", asked),)
+            uses = (MetricUse("memory_used_bytes", _activities(series.memory_bytes[values], seconds)),)
     workload = WorkloadSpec(
-        job.name, tuple(f"{node}/{index}" for index in placed.indices), Activities(activities), pod=job.pod or job.name,
+        job.name, tuple(f"{node}/{index}" for index in placed.indices), activities, pod=job.pod or job.name,
         namespace=NAMESPACE, uses=uses,
     )  # fmt: skip
     action = Run(workload)
@@ -120,33 +118,18 @@ def _occurrence(placed: Placed, trace: Trace, usage: Usage) -> Occurrence:
     return Occurrence(start, Entry(job.name, When(Span(start, start)), action), 0, action)
 
 
-def steps(series: UseSeries, begin: float, end: float) -> Iterator[tuple[int, float]]:
-    """The values of a series between two times: the place of each, and how long it holds.
+def _activities(values: NDArray[np.floating[Any]], seconds: NDArray[np.float64]) -> Activities:
+    """An activity for each value, without fluctuation."""
+    numbers = array("d")
+    numbers.frombytes(np.column_stack((values, np.zeros(len(values)), seconds)).tobytes())
+    return Activities.of_numbers(numbers)
 
-    The first value holds before it, too, and the last one to the end.
+
+def steps(series: UseSeries, begin: float, end: float) -> tuple[slice, NDArray[np.float64]]:
+    """The values of a series between two times: their places, and how long each holds, in seconds.
+
+    The first value holds before it, too, and the last one to the end. Equal values that follow each other stay apart.
     """
     first = max(0, int(np.searchsorted(series.seconds, begin, "right")) - 1)
     last = max(first + 1, int(np.searchsorted(series.seconds, end, "left")))
-    edges = [begin, *series.seconds[first + 1 : last].tolist(), end]
-    return zip(range(first, last), np.diff(edges).tolist(), strict=True)
-
-
-def configuration_of(trace: Trace, devices: Mapping[str, str], fleet: Mapping[str, object]) -> dict[str, Any]:
-    """The configuration of the nodes of a trace: a pool for each model and number of devices.
-
-    :param devices: the device type of each model.
-    :param fleet: further keys of ``fleet``.
-    """
-    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for node in trace.nodes:
-        groups[devices[node.model], node.devices].append(node.name)
-    pools = [
-        {"name": f"{device}-{count}", "nodes": names, "device": device, "devices-per-node": count}
-        for (device, count), names in groups.items()
-    ]
-    return {"fleet": {**fleet, "pools": pools}}
-
-
-def models_without_device(trace: Trace, devices: Mapping[str, str]) -> Sequence[str]:
-    """The models, of nodes that there are, that no device type is known for."""
-    return [model for model in trace.models if model not in devices]
+    return slice(first, last), np.diff(series.seconds[first + 1 : last], prepend=begin, append=end)
