@@ -83,6 +83,9 @@ class JsonRecords:
                 length = len(self._text) - self._used
                 if length > _LONGEST_RECORD or not self._read(max(length, 1)):
                     raise
+            except ValueError:
+                # Python reads no whole numbers of thousands of digits.
+                raise json.JSONDecodeError("a number has too many digits", self._text, self._used) from None
 
     def _next(self) -> str:
         """The next character that is no space; empty at the end."""

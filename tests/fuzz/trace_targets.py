@@ -9,6 +9,9 @@ from fakedev.traces.gentd26 import MEMORY, USAGE
 from fakedev.traces.openb import NODES as OPENB_NODES
 from fakedev.traces.openb import PODS
 from fakedev.traces.own import JOBS, NODES, SERIES
+from fakedev.traces.philly import JOBS as PHILLY_JOBS
+from fakedev.traces.philly import MACHINES
+from fakedev.traces.philly import USAGE as PHILLY_USAGE
 from fakedev.traces.placement import POLICIES
 from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
 from fakedev.traces.replay import Usage, plan_of
@@ -24,6 +27,7 @@ _BETWEEN: Final = b"----\n"
 _TABLES: Final = {
     "jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY),
     "helios": (HELIOS, HELIOS_GPUS), "acme": (SEREN,), "spot": (SPOT_NODES, SPOT_JOBS),
+    "philly": (PHILLY_JOBS, MACHINES, PHILLY_USAGE),
 }  # fmt: skip
 _SLURM: Final = (
     b"job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time\n"
@@ -32,6 +36,12 @@ _SLURM: Final = (
     b"3,u,1,1,1,CANCELLED,2020-06-09 18:41:01,None,2020-06-10 04:55:09\n"
 )
 _SEEDS: Final = {
+    "philly": (
+        b'[{"status": "Pass", "jobid": "a", "submitted_time": "2017-10-03 00:00:01", "attempts": [{"start_time": '
+        b'"2017-10-03 00:00:02", "end_time": null, "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]----\n'
+        b"machineId,number of GPUs,single GPU mem\nm1,2, 12GB\n----\ntime,machineId,gpu0_util,gpu1_util\n"
+        b"2017-10-03 00:00:00 PDT,m1,60.8,99.366666667,\n2017-10-03 00:01:00 PDT,m1,NA,0.0,\n",
+    ),
     "helios": (_SLURM + b"----\ndate,vc1,total\n2020-09-01,8,64\n",),
     "acme": (_SLURM,),
     "spot": (
@@ -56,6 +66,7 @@ _SEEDS: Final = {
 _WORDS: Final = (
     b",", b"\n", b"\r\n", b'"', b"----\n", b"NA", b"nan", b"inf", b"-1", b"1e308", b"1e-308", b"99999999999999999999",
     b"0.0001", b"\xff", b"\xef\xbb\xbf", b"T4|", b"1GiB", b"1e999GiB",
+    b"null", b"[", b"]", b"{", b"}", b'"detail": ', b"gpu", b"2017-10-03 00:08:00 PDT", b"9999-12-31 23:59:59",
 )  # fmt: skip
 
 

@@ -21,15 +21,13 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import Mask, Positions, Rows, column
+from fakedev.sim.entities.state import MANY_ROWS, Mask, Positions, Rows, column
 from fakedev.sim.workloads.segments import FIRST_DRAWN, Segment, Shape, segments_of, shape_integrals
 from fakedev.spec.fleet import FOREVER, Activities, Activity
 
 #: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
 #: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
 DECIMALS: Final = 6
-#: So many segments cost time to copy.
-_MANY: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ class Profiles(Rows):
         used = np.zeros(len(self.key), dtype=np.bool_)
         used[self.profile[keep]] = True
         unused = len(self.starts) - int(self.counts[used].sum())
-        if len(self.starts) > _MANY and unused < len(self.starts) // 4:
+        if len(self.starts) > MANY_ROWS and unused < len(self.starts) // 4:
             # Long profiles are copied once for many that go, not for each.
             return replace(self, profile=self.profile[keep])
         return Profiles(**self._kept(workload=keep, profile=used, segment=np.repeat(used, self.counts)))
