@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from fakedev.traces.gentd26 import read_gentd26
 from fakedev.traces.openb import read_openb
 from fakedev.traces.own import read_own
+from fakedev.traces.pai import read_pai
 from fakedev.traces.philly import read_philly
 from fakedev.traces.rules import Folder
 from fakedev.traces.slurm import ACME_MODEL, read_acme, read_helios
@@ -15,7 +16,7 @@ from fakedev.traces.spot import read_spot
 from fakedev.traces.trace import Trace
 
 #: V100M16 and M32 are V100s with 16 and 32 GB.
-_OPENB_DEVICES: Final = {"V100M16": "v100-sxm2-16gb", "V100M32": "v100-sxm2-32gb"}
+_ALIBABA_DEVICES: Final = {"V100M16": "v100-sxm2-16gb", "V100M32": "v100-sxm2-32gb"}
 
 
 class Format(NamedTuple):
@@ -32,10 +33,11 @@ class Format(NamedTuple):
 
 FORMATS: Final[Mapping[str, Format]] = {
     "jobs": Format(read_own, "jobs.csv, with nodes.csv and series.csv where there are any: fakedev's own"),
-    "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods", _OPENB_DEVICES),
+    "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods", _ALIBABA_DEVICES),
     "spot": Format(read_spot, "Alibaba's v2026-spot-gpu: nodes, and jobs of workers"),
     "helios": Format(read_helios, "SenseTime's Helios: the log of a cluster's jobs"),
     "acme": Format(read_acme, "Shanghai AI Lab's Acme: the jobs of Seren or Kalos", {ACME_MODEL: "a100-sxm4-80gb"}),
+    "pai": Format(read_pai, "Alibaba's v2020: instances with machine, GPU and mean usage", _ALIBABA_DEVICES),
     "philly": Format(read_philly, "Microsoft's Philly: attempts with their machines and GPUs, usage of each GPU"),
     "gentd26": Format(read_gentd26, "Alibaba's v2026-GenAI: duty cycle and memory of each pod's GPU"),
 }

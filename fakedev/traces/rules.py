@@ -26,6 +26,9 @@ class Folder(Protocol):
     def has(self, name: str) -> bool:
         """Whether there is a file, packed or not."""
 
+    def head(self, name: str) -> Sequence[str]:
+        """The names in the first line of a file; none where there is no such file."""
+
     def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
 

@@ -100,7 +100,8 @@ class TableRows:
         absent = {each.name: each.default for each in self._columns if each.name not in head}
         for fields in self._kept(reader, head):
             if len(fields) != len(head):
-                self._problems.note(self._line, f"has {len(fields)} values: the first line has {len(head)}")
+                what = "the number of columns is" if form.head else "the first line has"
+                self._problems.note(self._line, f"has {len(fields)} values: {what} {len(head)}")
                 continue
             row = self._row(fields, places)
             if row is not None:

@@ -46,6 +46,7 @@ ELSEWHERE: Final = {
     ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev replay openb DIR": "the trace does not come with fakedev; tests/traces reads small ones like it",
     ".venv/bin/fakedev replay gentd26 DIR": "the same",
+    ".venv/bin/fakedev replay pai DIR": "the same",
     ".venv/bin/fakedev replay philly DIR": "the same",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",

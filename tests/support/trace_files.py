@@ -22,6 +22,10 @@ class MadeFolder:
         """Whether there is a table."""
         return name in self._texts
 
+    def head(self, name: str) -> Sequence[str]:
+        """The names in the first line of a file; none where there is no such file."""
+        return self._texts[name].splitlines()[0].split(",") if name in self._texts else []
+
     def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
 

@@ -37,6 +37,18 @@ class TraceFolder:
         """Whether there is a file."""
         return self._found(name) is not None
 
+    def head(self, name: str) -> Sequence[str]:
+        """The names in the first line of a file; none where there is no such file.
+
+        :raises TraceProblems: when it cannot be read.
+        """
+        path = self._found(name)
+        try:
+            line = "" if path is None else next(_read(path, _lines), "")
+        except UnicodeDecodeError:
+            raise TraceProblems([f"{path}:1: is not UTF-8"]) from None
+        return [each.strip() for each in line.split(",")] if line.strip() else []
+
     def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
 
