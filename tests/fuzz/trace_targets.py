@@ -16,10 +16,11 @@ from fakedev.traces.philly import MACHINES
 from fakedev.traces.philly import USAGE as PHILLY_USAGE
 from fakedev.traces.placement import POLICIES
 from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
-from fakedev.traces.replay import Usage, plan_of
+from fakedev.traces.replay import plan_of
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, SEREN
 from fakedev.traces.spot import JOBS as SPOT_JOBS
 from fakedev.traces.spot import NODES as SPOT_NODES
+from fakedev.traces.usage import Usage
 from tests.fuzz.engine import Target
 from tests.support.trace_files import MadeFolder
 
@@ -77,7 +78,8 @@ _SEEDS: Final = {
 _WORDS: Final = (
     b",", b"\n", b"\r\n", b'"', b"----\n", b"NA", b"nan", b"inf", b"-1", b"1e308", b"1e-308", b"99999999999999999999",
     b"0.0001", b"\xff", b"\xef\xbb\xbf", b"T4|", b"1GiB", b"1e999GiB",
-    b"null", b"[", b"]", b"{", b"}", b'"detail": ', b"gpu", b"/dev/nvidia", b"2017-10-03 00:08:00 PDT", b"9999-12-31 23:59:59",
+    b"null", b"[", b"]", b"{", b"}", b'"detail": ', b"gpu", b"/dev/nvidia",
+    b"2017-10-03 00:08:00 PDT", b"9999-12-31 23:59:59",
 )  # fmt: skip
 
 

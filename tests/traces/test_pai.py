@@ -74,7 +74,7 @@ def test_only_what_touches_the_window_is_kept() -> None:
         (MACHINES, "m4,T4,96,512", "has 4 values: the number of columns is 5"),
         (TASKS, "l,worker,1,X,1,2,1,1,1e9,T4", "column plan_gpu: '1e9' is more than any task has: at most 100000"),
         (INSTANCES, "j,worker,i,w8,x,X,160,101,m1", "column end_time: 101 is before its start_time, 160"),
-        (SENSORS, "j,w,w1,x,m,/dev/gpu1,1,1,1,1,1,1,1,1,1,1", "column gpu_name: '/dev/gpu1' is no GPU, as /dev/nvidia0"),
+        (SENSORS, "j,w,w1,x,m,/dev/gpu1" + ",1" * 10, "column gpu_name: '/dev/gpu1' is no GPU, as /dev/nvidia0"),
     ],
 )
 def test_lines_that_are_refused(name: str, line: str, problem: str) -> None:

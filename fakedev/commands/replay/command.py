@@ -28,6 +28,7 @@ from fakedev.traces.measure import measure
 from fakedev.traces.problems import Lenience, TraceProblems
 from fakedev.traces.replay import Plan, plan_of, scaled, with_nodes
 from fakedev.traces.trace import Window, within
+from fakedev.traces.usage import Like
 
 _PROGRAM: Final = "fakedev replay"
 #: The time over which --scale spreads the copies of a job.
@@ -60,7 +61,7 @@ def replay(arguments: Sequence[str]) -> int:
     sys.stdout.flush()
     if options.check:
         return 0
-    fleet = {"tick": format_duration(options.tick), "speed": options.speed}
+    fleet = {"tick": format_duration(options.tick), "speed": options.speed, "seed": options.seed}
     made = scenario_of(plan, options.format, devices, fleet, options.set, span_seconds)
     tell_notes(made.scenario.notes)
     try:
@@ -96,7 +97,8 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     trace = scaled(trace, options.scale, _SCALE_SECONDS)
     if options.nodes is not None:
         trace = with_nodes(trace, options.nodes)
-    plan = plan_of(trace, options.place, options.usage)
+    usage = options.usage._replace(seed=options.seed) if isinstance(options.usage, Like) else options.usage
+    plan = plan_of(trace, options.place, usage)
     if not plan.placement.placed:
         raise ValueError(f"{options.folder}: no job finds a place on the nodes")
     span = span or max(each.end_seconds for each in plan.placement.placed) + options.tick

@@ -30,6 +30,8 @@ def head_lines(plan: Plan, devices: Mapping[str, str], lenience: Lenience, span_
         f"({100.0 * peak / total if total else 0.0:.0f} %)"
     )
     yield f"series: {len(trace.series):,}, of {sum(bool(job.series) for job in trace.jobs):,} jobs"
+    if plan.made_up:
+        yield f"usage made up: {plan.made_up}"
     yield from (f"left out: {count:,} {what}" for what, count in sorted(trace.left_out.items()))
     yield from _named("left out: line that cannot be used", lenience.left_out)
     delayed = [f"{each.job.name} by {format_duration(round(each.delay_seconds))}" for each in placement.delayed]

@@ -11,7 +11,7 @@ from fakedev.commands.parser import Parser
 from fakedev.spec.units import parse_duration
 from fakedev.traces.formats import FORMATS
 from fakedev.traces.placement import POLICIES
-from fakedev.traces.replay import usage_of
+from fakedev.traces.usage import DISTRIBUTIONS, LIKE, usage_of
 
 #: The options of ``fakedev serve`` that a replay has, too.
 _OF_SERVE: Final = ("set", "port", "shard", "web-config-file", "record", "ready-file")
@@ -34,7 +34,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--place", choices=POLICIES, default=POLICIES[0], help="where jobs go that the trace gives no node"
     )
-    _add(parser, "usage", "P:F", "what jobs do that the trace has no usage of: percent, plus or minus", usage_of, None)
+    like = " or ".join(f"{LIKE}{name}" for name in DISTRIBUTIONS)
+    text = f"what jobs do that the trace has no usage of: percent, plus or minus; or as another trace: {like}"
+    _add(parser, "usage", "P:F", text, usage_of, None)
+    _add(parser, "seed", "N", "of what is drawn; default 0", _number, 0)
     _add(parser, "speed", "N", "simulated seconds a second; default 1", _speed, 1.0)
     _add(parser, "tick", "TIME", f"default: what gives {_TICKS_PER_SECOND} ticks a second, 1s at least", _tick, None)
     _add(parser, "lenient", "N", "leave out up to N lines that cannot be used", _number, 0)
