@@ -24,16 +24,18 @@ class Format(NamedTuple):
 
     :ivar words: what it is, for the help.
     :ivar devices: device types of models that the catalog does not know by the trace's name.
+    :ivar read_variant: reads a variant of its files, by name; None: there are none.
     """
 
     read: Callable[[Folder], Trace]
     words: str
     devices: Mapping[str, str] = {}
+    read_variant: Callable[[Folder, str], Trace] | None = None
 
 
 FORMATS: Final[Mapping[str, Format]] = {
     "jobs": Format(read_own, "jobs.csv, with nodes.csv and series.csv where there are any: fakedev's own"),
-    "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods", _ALIBABA_DEVICES),
+    "openb": Format(read_openb, "Alibaba's gpu-v2023: nodes and pods", _ALIBABA_DEVICES, read_openb),
     "spot": Format(read_spot, "Alibaba's v2026-spot-gpu: nodes, and jobs of workers"),
     "helios": Format(read_helios, "SenseTime's Helios: the log of a cluster's jobs"),
     "acme": Format(read_acme, "Shanghai AI Lab's Acme: the jobs of Seren or Kalos", {ACME_MODEL: "a100-sxm4-80gb"}),

@@ -73,6 +73,7 @@ _INSTANCE_COLUMNS: Final = (
     Column("job_name", word, is_required=True),
     Column("task_name", word, is_required=True),
     Column("worker_name", word, is_required=True),
+    Column("status", word, default=""),
     Column("start_time", number),
     Column("end_time", number),
     Column("machine", word, default=""),
@@ -98,6 +99,7 @@ class _Instance(NamedTuple):
     end: float
     machine: str
     percent: float
+    has_failed: bool
 
 
 def read_pai(folder: Folder) -> Trace:
@@ -173,7 +175,8 @@ def _instances(folder: Folder, tasks: Mapping[str, Mapping[str, float]], left_ou
             name = row["worker_name"]
             again = f"{name}-{names[name]}" if names[name] else name
             names[name] += 1
-            found.append(_Instance(again, row["job_name"], start, end, row["machine"], percent))
+            has_failed = row["status"] == "Failed"
+            found.append(_Instance(again, row["job_name"], start, end, row["machine"], percent, has_failed))
     return found
 
 
@@ -192,8 +195,9 @@ def _job(instance: _Instance, submit: float | None, last: float) -> Job:
     start = instance.start
     end = max(last, start) if math.isinf(instance.end) else instance.end
     return Job(
-        instance.name, start if submit is None else min(submit, start), start, end, devices, share, instance.machine
-    )
+        instance.name, start if submit is None else min(submit, start), start, end, devices, share, instance.machine,
+        has_failed=instance.has_failed,
+    )  # fmt: skip
 
 
 def _sensed(folder: Folder, jobs: dict[str, Job], left_out: Counter[str]) -> dict[str, UseSeries]:

@@ -57,8 +57,9 @@ def _jobs(attempt: Attempt, last: float) -> Iterator[Job]:
         pod = f"{attempt.name}-{machine}"
         for index in indices:
             yield Job(
-                f"{pod}-{GPU}{index}", attempt.submit, attempt.start, end, node=machine, indices=(index,), pod=pod
-            )
+                f"{pod}-{GPU}{index}", attempt.submit, attempt.start, end, node=machine, indices=(index,), pod=pod,
+                has_failed=attempt.has_failed,
+            )  # fmt: skip
 
 
 def _machines(folder: Folder) -> list[TraceNode]:

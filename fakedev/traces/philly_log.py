@@ -30,6 +30,7 @@ class Attempt(NamedTuple):
     start: float
     end: float | None
     devices: Mapping[str, tuple[int, ...]]
+    has_failed: bool
 
 
 def attempts_of(records: JsonRecords, left_out: Counter[str]) -> Iterator[Attempt]:
@@ -74,7 +75,9 @@ def _of_job(record: Mapping[str, Any], left_out: Counter[str]) -> Iterator[Attem
         elif not devices:
             left_out["attempts without GPUs"] += 1
         else:
-            yield Attempt(f"{name}-{number}", submit, start, end, devices)
+            # The status is that of the job at its end; nothing says why an attempt had to be repeated.
+            has_failed = number == len(attempts) - 1 and record.get("status") == "Failed"
+            yield Attempt(f"{name}-{number}", submit, start, end, devices, has_failed)
 
 
 def _devices(attempt: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

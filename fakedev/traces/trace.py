@@ -49,6 +49,7 @@ class Job:
     :ivar models: the models that it accepts; none: any.
     :ivar series: the name of its series, of which it has the part of its own time; empty: it has none.
     :ivar pod: that it belongs to, which may have several jobs; empty: one of its own name.
+    :ivar has_failed: whether it ended badly in the trace. A replay only tells how many did.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Job:
     series: str = ""
     indices: tuple[int, ...] = ()
     pod: str = ""
+    has_failed: bool = False
 
     @property
     def seconds(self) -> float:

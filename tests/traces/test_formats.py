@@ -64,6 +64,14 @@ def test_a_line_that_cannot_be_used_is_refused_with_its_place(line: str, problem
     assert folder.lenience.left_out == [found]
 
 
+def test_a_variant_of_the_pods_of_openb_has_demands_and_phases() -> None:
+    """Models that a pod accepts are in the files gpuspec; a pod that failed is told."""
+    head = "name,num_gpu,gpu_milli,gpu_spec,pod_phase,creation_time,deletion_time,scheduled_time\n"
+    texts = {NODES: _NODES, "openb_pod_list_gpuspec33.csv": head + "a,1,1000,V100M16|V100M32,Failed,1,9,2\n"}
+    (job,) = read_openb(MadeFolder(texts), "gpuspec33").jobs
+    assert (job.models, job.has_failed) == (("V100M16", "V100M32"), True)
+
+
 def test_a_head_without_a_needed_column_and_one_that_is_there_twice_are_refused() -> None:
     """The nearest name is told."""
     found = problems_of(read_own, {JOBS: "nam,start,end,end\na,1,2,2\n"})
@@ -148,7 +156,7 @@ def test_logs_of_slurm() -> None:
         "4,u,1,8,1,CANCELLED,2023-02-28 16:00:00,None,2023-02-28 16:02:00,0,0\n"
     )
     trace = read_helios(MadeFolder({HELIOS: log, HELIOS_GPUS: "date,vc1,total\n2020-09-01,8,16\n2020-09-02,8,26\n"}))
-    assert trace.jobs == [Job("1", 10, 20, 600, 4), Job("2", 0, 60, 120)]
+    assert trace.jobs == [Job("1", 10, 20, 600, 4, has_failed=True), Job("2", 0, 60, 120)]
     assert trace.left_out == {"jobs without GPUs": 1, "jobs that never ran": 1}
     assert trace.nodes == [TraceNode(f"node-{number}", "", 8) for number in range(3)]
 
@@ -159,7 +167,8 @@ def test_a_job_on_several_nodes(name: str) -> None:
     log = _LOG + "x,u,3,20,1,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,0,0\n"
     trace = read_acme(MadeFolder({name: log}))
     assert trace.jobs == [
-        Job(f"x-{number}", 0, 10, 18, devices, models=("A100",)) for number, devices in enumerate((7, 7, 6))
+        Job(f"x-{number}", 0, 10, 18, devices, models=("A100",), has_failed=True)
+        for number, devices in enumerate((7, 7, 6))
     ]
     assert trace.nodes == [TraceNode(f"node-{number}", "A100", 8) for number in range(3)]
 

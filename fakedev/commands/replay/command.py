@@ -89,7 +89,12 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     kind = FORMATS[options.format]
     begin, span = getattr(options, "from"), getattr(options, "for")
     window = Window(begin, math.inf if span is None else begin + span)
-    trace = within(kind.read(TraceFolder(options.folder, lenience, window)), window)
+    folder = TraceFolder(options.folder, lenience, window)
+    if options.variant is not None and kind.read_variant is not None:
+        trace = kind.read_variant(folder, options.variant)
+    else:
+        trace = kind.read(folder)
+    trace = within(trace, window)
     if not trace.jobs:
         raise ValueError(f"{options.folder}: no job runs in that time")
     known = {model: device for model, device in kind.devices.items() if model in trace.models}

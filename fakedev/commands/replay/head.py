@@ -32,6 +32,9 @@ def head_lines(plan: Plan, devices: Mapping[str, str], lenience: Lenience, span_
     yield f"series: {len(trace.series):,}, of {sum(bool(job.series) for job in trace.jobs):,} jobs"
     if plan.made_up:
         yield f"usage made up: {plan.made_up}"
+    failed = sum(job.has_failed for job in trace.jobs)
+    if failed:
+        yield f"failed in the trace, end well here: {failed:,} jobs"
     yield from (f"left out: {count:,} {what}" for what, count in sorted(trace.left_out.items()))
     yield from _named("left out: line that cannot be used", lenience.left_out)
     delayed = [f"{each.job.name} by {format_duration(round(each.delay_seconds))}" for each in placement.delayed]

@@ -27,6 +27,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("folder", metavar="DIR", help="the folder with the files of the trace")
     _add(parser, "map", "MODEL=DEVICE,...", "the device types of models", _mapping, {})
     parser.add_argument("--device", metavar="DEVICE", help="the device type of all models that --map does not name")
+    parser.add_argument("--variant", metavar="NAME", help="of openb's list of pods, as gpuspec33; default: default")
     _add(parser, "from", "TIME", "begin at this time of the trace, as 117d", parse_duration, 0.0)
     _add(parser, "for", "TIME", "replay so much of it; default: to the end", parse_duration, None)
     _add(parser, "scale", "N", "have each job so many times, evenly over an hour", _count, 1)
@@ -48,6 +49,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--output", metavar="FILE.yaml", help="write the replay as a scenario")
     add_options(parser, [option for option in SERVE if option.name in _OF_SERVE])
     options: argparse.Namespace = parser.parse_args(list(arguments))
+    if options.variant is not None and FORMATS[options.format].read_variant is None:
+        parser.error(f"--variant: the files of {options.format} have no variants")
     if options.tick is None:
         options.tick = max(1.0, options.speed / _TICKS_PER_SECOND)
     return options
