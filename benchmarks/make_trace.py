@@ -20,7 +20,8 @@ _DAY = 86_400.0
 _OPENB_NODES = (("G2", 549, 8), ("T4", 34, 8), ("T4", 370, 2), ("G3", 39, 8), ("P100", 134, 2), ("V100M16", 55, 4))
 _OPENB_PODS, _GENTD26_PODS, _GENTD26_INSTANTS, _GENTD26_SECONDS = 7_064, 114, 1_441, 57.0
 
-#: GPUs of each machine: 321 machines with 2 and 231 with 8 have 2,490 (Jeon et al., ATC 2019).
+_JOBS, _NODES = 100_000, 1_213
+#: GPUs of each machine: 552 machines have 2,490.
 _PHILLY_MACHINES = (*[8] * 231, *[2] * 321)
 
 
@@ -63,6 +64,17 @@ def _openb(folder: Path, random: np.random.Generator) -> None:
         "scheduled_time",
     )  # fmt: skip
     _write(folder / "openb_pod_list_default.csv", columns, pods)
+
+
+def _jobs(folder: Path, random: np.random.Generator) -> None:
+    """A hundred thousand jobs in our own format, which fill half of 1,213 nodes of eight."""
+    nodes = [(f"node-{number}", "H100", 8) for number in range(_NODES)]
+    _write(folder / "nodes.csv", ("name", "model", "devices"), nodes)
+    starts = np.sort(random.uniform(0, 10 * _DAY, _JOBS)).round()
+    ends = starts + random.lognormal(np.log(6_000), 1.5, _JOBS).round() + 1
+    devices = random.choice([1, 2, 4, 8], _JOBS, p=[0.7, 0.1, 0.1, 0.1])
+    rows = [(f"job-{number}", *map(int, each)) for number, each in enumerate(zip(starts, ends, devices, strict=True))]
+    _write(folder / "jobs.csv", ("name", "start", "end", "devices"), rows)
 
 
 def _gentd26(folder: Path, random: np.random.Generator) -> None:
@@ -130,7 +142,7 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]])
         writer.writerows(rows)
 
 
-_MAKERS: Final = {"openb": _openb, "gentd26": _gentd26, "philly": _philly}
+_MAKERS: Final = {"openb": _openb, "jobs": _jobs, "gentd26": _gentd26, "philly": _philly}
 
 if __name__ == "__main__":
     main()
