@@ -83,6 +83,12 @@ _WORDS: Final = (
 )  # fmt: skip
 
 
+def small_trace(name: str) -> dict[str, str]:
+    """The files of a small trace of a format, by their names."""
+    (data,) = _SEEDS[name]
+    return {file: part.decode() for file, part in zip(_TABLES[name], data.split(_BETWEEN), strict=True)}
+
+
 class Traces:
     """The tables of a format, and the placement of its jobs.
 
