@@ -13,18 +13,15 @@ from typing import Final
 
 from fakedev.traces.philly_log import GPU, Attempt, attempts_of, clock_seconds
 from fakedev.traces.rules import Folder, Ids, nodes_of_jobs
-from fakedev.traces.series import Values
+from fakedev.traces.series import Times, Values
 from fakedev.traces.table import Column, TableForm, device_count, percent, word
-from fakedev.traces.trace import Job, Trace, TraceNode, UseSeries, Window, moved
+from fakedev.traces.trace import Job, Trace, TraceNode, UseSeries, moved
 
 JOBS: Final = "cluster_job_log"
 MACHINES: Final = "cluster_machine_list"
 USAGE: Final = "cluster_gpu_util"
 #: As many as a row of the usage has.
 _GPUS: Final = 8
-_MINUTE: Final = 60.0
-#: The times that are known at once: more than the trace has minutes.
-_MOST_TIMES: Final = 250_000
 _MACHINE_COLUMNS: Final = (
     Column("machineId", word, is_required=True),
     Column("number of GPUs", device_count, is_required=True),
@@ -72,41 +69,9 @@ def _machines(folder: Folder) -> list[TraceNode]:
     ]
 
 
-class _Times:
-    """The times of the rows of the usage, of which many have the same.
-
-    :param first: the beginning of the trace, on the wall clock.
-    """
-
-    def __init__(self, first: float, window: Window) -> None:
-        self._first = first
-        self._window = window
-        self._known: dict[str, float] = {}
-
-    def seconds(self, text: str) -> float:
-        """Seconds since the beginning of the trace; before it they are negative.
-
-        :raises ValueError: for a text that is no time.
-        """
-        found = self._known.get(text)
-        if found is None:
-            if len(self._known) >= _MOST_TIMES:
-                self._known.clear()
-            found = self._known[text] = clock_seconds(text) - self._first
-        return found
-
-    def is_inside(self, text: str) -> bool:
-        """Whether a row is kept: its value may hold in the window, or it is to be refused."""
-        try:
-            seconds = self.seconds(text)
-        except ValueError:
-            return True
-        return self._window.begin_seconds - _MINUTE <= seconds < self._window.end_seconds
-
-
 def _series(folder: Folder, first: float, left_out: Counter[str]) -> dict[str, UseSeries]:
     """The usage of each GPU in the window, and in the minute before it; where there is no value the last one holds."""
-    times = _Times(first, folder.window)
+    times = Times(clock_seconds, folder.window, first)
     columns = (
         Column("time", times.seconds, is_required=True),
         Column("machineId", word, is_required=True),

@@ -1,19 +1,61 @@
-"""Series as they are read: the values of each name, in any order, up to a bound."""
+"""Series as they are read: the times of rows, and the values of each name, in any order, up to a bound."""
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from fakedev.traces.problems import TraceProblems
-from fakedev.traces.trace import UseSeries
+from fakedev.traces.trace import UseSeries, Window
 
 #: The values that are kept, of 24 bytes each: five days of a cluster of 2,500 GPUs with a value a minute.
 MOST_VALUES: Final = 20_000_000
+
+
+#: The times of rows that are known at once: more than half a year has minutes.
+_MOST_TIMES: Final = 300_000
+#: A value may hold for so long: what is so much older than a window is not kept.
+_BEFORE_SECONDS: Final = 60.0
+
+
+class Times:
+    """The times of the rows of a large table, of which many have the same.
+
+    :param read: seconds of a text, since any time; raises ValueError.
+    :param first: the beginning of the trace, as ``read`` gives it; None: the time of the first row.
+    """
+
+    def __init__(self, read: Callable[[str], float], window: Window, first: float | None = None) -> None:
+        self._read = read
+        self._window = window
+        self._first = first
+        self._known: dict[str, float] = {}
+
+    def seconds(self, text: str) -> float:
+        """Seconds since the beginning of the trace; before it they are negative.
+
+        :raises ValueError: for a text that is no time.
+        """
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= _MOST_TIMES:
+                self._known.clear()
+            seconds = self._read(text)
+            self._first = seconds if self._first is None else self._first
+            found = self._known[text] = seconds - self._first
+        return found
+
+    def is_inside(self, text: str) -> bool:
+        """Whether a row is kept: its value may hold in the window, or it is to be refused."""
+        try:
+            seconds = self.seconds(text)
+        except ValueError:
+            return True
+        return self._window.begin_seconds - _BEFORE_SECONDS <= seconds < self._window.end_seconds
 
 
 class Values:

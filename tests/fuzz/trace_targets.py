@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from fakedev.traces.acme_use import MEMORY as ACME_MEMORY
+from fakedev.traces.acme_use import USAGE as ACME_USAGE
 from fakedev.traces.formats import FORMATS
 from fakedev.traces.gentd26 import MEMORY, USAGE
 from fakedev.traces.openb import NODES as OPENB_NODES
@@ -30,6 +32,7 @@ _BETWEEN: Final = b"----\n"
 _TABLES: Final = {
     "jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY),
     "helios": (HELIOS, HELIOS_GPUS), "acme": (SEREN,), "spot": (SPOT_NODES, SPOT_JOBS),
+    "acme-use": (ACME_USAGE, ACME_MEMORY),
     "pai": (PAI_MACHINES, TASKS, INSTANCES, SENSORS),
     "philly": (PHILLY_JOBS, MACHINES, PHILLY_USAGE),
 }  # fmt: skip
@@ -40,6 +43,10 @@ _SLURM: Final = (
     b"3,u,1,1,1,CANCELLED,2020-06-09 18:41:01,None,2020-06-10 04:55:09\n"
 )
 _SEEDS: Final = {
+    "acme-use": (
+        b"Time,172.31.15.112-6,172.31.15.113-0\n2023-07-01 08:00:00+08:00,50,\n2023-07-01 08:00:15+08:00,99.5,0\n"
+        b"----\nTime,172.31.15.112-6\n2023-07-01 08:00:00+08:00,1024\n2023-07-01 08:00:15+08:00,81559.0\n",
+    ),
     "pai": (
         b"m1,T4,96,512,2\nm2,MISC,96,512,8\nm3,CPU,64,512,0\n----\n"
         b"j,worker,1.0,Terminated,100.0,160.0,600.0,29.3,50.0,T4\n"
@@ -49,8 +56,9 @@ _SEEDS: Final = {
         b"k,worker,w2,x,m2,/dev/nvidia0,1,300.5,1,2,1,2,2,1,1,1\n",
     ),
     "philly": (
-        b'[{"status": "Pass", "jobid": "a", "submitted_time": "2017-10-03 00:00:01", "attempts": [{"start_time": '
-        b'"2017-10-03 00:00:02", "end_time": null, "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]----\n'
+        b'[{"status": "Pass", "jobid": "a", "submitted_time": "2017-10-03 00:00:01", "attempts": ['
+        b'{"start_time": "2017-10-03 00:00:02", "end_time": "2017-10-03 00:09:02", '
+        b'"detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]----\n'
         b"machineId,number of GPUs,single GPU mem\nm1,2, 12GB\n----\ntime,machineId,gpu0_util,gpu1_util\n"
         b"2017-10-03 00:00:00 PDT,m1,60.8,99.366666667,\n2017-10-03 00:01:00 PDT,m1,NA,0.0,\n",
     ),
