@@ -60,6 +60,7 @@ from fakedev.net.web.own_metrics import (
     reload_metrics,
     scrape_metrics,
     stall_metrics,
+    state_metrics,
     tick_metrics,
     workload_metrics,
 )
@@ -73,6 +74,7 @@ from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.app.kubernetes import ClusterParts
+    from fakedev.net.fleet.state_folder import StateFolder
     from fakedev.net.nvml.writer import NvmlMap
 
 
@@ -114,11 +116,11 @@ def make_application(
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
     journal = _journal(configuration.journal, reactor) if configuration.journal else None
-    fleet = make_fleet(configuration, run.head, recorder, journal)
+    state, fleet, run = _fleet(configuration, run, recorder, journal, reactor)
     fair_share = FairShare(reactor)
-    hub = WorkloadHub(fleet, fair_share, "the scenario" if run.scenario else "")
+    hub = _hub(fleet, fair_share, run, state)
     nvml = _nvml(configuration, hub, reactor)
-    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "nvml": nvml}
+    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "state": state, "nvml": nvml}
 
     def file_problems() -> dict[str, str]:
         return {name: file.problem for name, file in files.items() if file is not None}
@@ -135,7 +137,7 @@ def make_application(
         views.ticked(reloader.configuration)
 
     ticker = Ticker(
-        fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying,
+        fleet, configuration.speed, reactor, hub.notify_listeners, _kept(state, hub, ticked), lambda: hub.is_notifying,
         lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
     )  # fmt: skip
 
@@ -151,7 +153,8 @@ def make_application(
     by_port |= queues.closed if queues is not None else {}
     stalls = StallWatch(reactor)
     own = _own_metrics(
-        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls, file_problems
+        fleet, state, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls,
+        file_problems,
     )
 
     topology = OperatorTopology(fleet)
@@ -190,6 +193,7 @@ def make_application(
             ticker,
             live,
             journal,
+            state,
             listeners,
             queue_history,
             queues.log_service if queues else None,
@@ -210,6 +214,42 @@ def make_application(
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
     )
+
+
+def _fleet(
+    configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None, reactor: Any
+) -> tuple[StateFolder | None, Fleet, Run]:
+    """The fleet, what keeps its state, and the run with the epoch of the fleet.
+
+    :raises SystemExit: 1, with a line of explanation, when its state cannot be used.
+    """
+    if configuration.state is None:
+        return None, make_fleet(configuration, run.head, recorder, journal), run
+    # Only with such a folder.
+    from fakedev.app.saved_fleet import saved_fleet  # noqa: PLC0415
+
+    if recorder is not None or run.scenario is not None:
+        what = "a record" if recorder is not None else "a scenario"
+        sys.stderr.write(f"fakedev: {what} begins with its fleet, which state: lets go on: leave one of the two out\n")
+        raise SystemExit(2)
+    return saved_fleet(configuration.state, configuration, run, journal, reactor)
+
+
+def _hub(fleet: Fleet, fair_share: FairShare, run: Run, state: StateFolder | None) -> WorkloadHub:
+    master = "the scenario" if run.scenario else ""
+    return WorkloadHub(fleet, fair_share, master, state.note_connected if state else no_op)
+
+
+def _kept(state: StateFolder | None, hub: WorkloadHub, ticked: Callable[[], None]) -> Callable[[], None]:
+    """What follows a tick: first of all its state is kept."""
+    if state is None:
+        return ticked
+
+    def kept() -> None:
+        state.ticked(hub.connected())
+        ticked()
+
+    return kept
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
@@ -284,6 +324,7 @@ def _drain(ticker: Ticker, queues: WorkQueues | None, tester: LoadTester | None)
 
 def _own_metrics(
     fleet: Fleet,
+    state: StateFolder | None,
     ticker: Ticker,
     scrapes: ScrapeStatistics,
     workloads: Ports[WorkloadListen],
@@ -317,6 +358,8 @@ def _own_metrics(
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))
     own.add("files", partial(file_metrics, file_problems))
+    if state is not None:
+        own.add("state", lambda: state_metrics(state.snapshots, state.saved_at))
     return own
 
 

@@ -132,8 +132,8 @@ def _serve(asked: Mapping[str, Any]) -> None:
 def on_free_ports(configuration: Configuration) -> Configuration:
     """A configuration with free ports of this machine in place of its addresses, and an HTTP address for the test.
 
-    The last HTTP address is that of the test. Addresses of nodes (``per-node``) stay. Files of the journal and of
-    reports are not written: two tests could not write them at the same time.
+    The last HTTP address is that of the test. Addresses of nodes (``per-node``) stay. Files of the journal, of
+    the state and of reports are not written: two tests could not write them at the same time.
     """
     free = parse_listen("127.0.0.1:0")
     web = [each if each.per_node else replace(each, listen=free) for each in configuration.web]
@@ -149,6 +149,7 @@ def on_free_ports(configuration: Configuration) -> Configuration:
         ),
         kubernetes=cluster and replace(cluster, listen=tuple(replace(each, listen=free) for each in cluster.listen)),
         journal=None,
+        state=None,
         reports=(),
     )  # fmt: skip
 
