@@ -22,7 +22,7 @@ from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment
 pytest_plugins = ["pytester"]
 
 #: Without plugins of this environment that others may not have; ours is no:fakedev where it is installed.
-ARGUMENTS = ("-p", "no:twisted", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin")
+ARGUMENTS = ("-p", "no:twisted", "-p", "no:schemathesis", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin")
 
 CONFIG = """
 version: 1
