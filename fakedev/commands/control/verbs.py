@@ -28,6 +28,7 @@ VERBS: Final = {
     "journal": "journal",
     "advance": "advance",
     "speed": "speed",
+    "reset": "reset",
 }
 
 

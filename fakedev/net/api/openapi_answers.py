@@ -47,6 +47,7 @@ _NAMED: Final[Mapping[str, Schema]] = {
     }),
     "Stopped": _open({"stopped": _TEXTS}),
     "Cleared": _open({"cleared": _TEXTS}),
+    "Reset": _open({"tick": _WHOLE}),
     "Found": _open({"devices": _TEXTS, "total": _WHOLE}),
 }  # fmt: skip
 #: The answers of operations that are no collections, by method and path.
@@ -61,6 +62,7 @@ _ANSWERS: Final[Mapping[tuple[str, WebPath], str]] = {
     ("GET", web_paths.FAULT): "FaultState",
     ("DELETE", web_paths.FAULT): "Cleared",
     ("DELETE", web_paths.FAULTS): "Cleared",
+    ("POST", web_paths.RESET): "Reset",
     ("GET", web_paths.FIND): "Found",
 }
 #: The items of collections; others have none that every item has.
