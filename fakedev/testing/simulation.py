@@ -16,7 +16,8 @@ from twisted.internet.task import Clock as ReactorClock
 from fakedev.app.run import record_head
 from fakedev.app.scenario import setups_of
 from fakedev.client import Clock, NoAnswer, RequestRefused, Samples
-from fakedev.client.fleet import Description, by_protocol, id_of
+from fakedev.client.calls import by_protocol, id_of
+from fakedev.client.requests import Description
 from fakedev.client.samples import read_samples
 from fakedev.client.waiting import Duration, seconds_of, wait_until
 from fakedev.config.configuration import Configuration
