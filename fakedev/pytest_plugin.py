@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import pytest
 
 if TYPE_CHECKING:
+    from fakedev.testing.in_reactor import ReactorFleet
     from fakedev.testing.order import Order
     from fakedev.testing.service import ServedFleet, Starter
     from fakedev.testing.simulation import Simulation
 
-    T = TypeVar("T", ServedFleet, Simulation)
+    T = TypeVar("T", ServedFleet, Simulation, ReactorFleet)
 
 #: The fleets that a test uses.
-_FLEETS: pytest.StashKey[list[ServedFleet | Simulation]] = pytest.StashKey()
+_FLEETS: pytest.StashKey[list[ServedFleet | Simulation | ReactorFleet]] = pytest.StashKey()
 #: Starts the services of this run; there once a test has asked for one.
 _STARTER: pytest.StashKey[Starter] = pytest.StashKey()
 #: The services that tests share, by what they are, each with its folder; and the folders of failed tests.
@@ -129,6 +130,30 @@ def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         yield start(**_marked(request))
 
 
+@pytest.fixture
+def fakedev_twisted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReactorFleet]:
+    """The same service in the reactor of the test, for projects with pytest-twisted; its methods are coroutines."""
+    try:
+        request.getfixturevalue("twisted_greenlet")
+    except pytest.FixtureLookupError:
+        _fail(request, "fakedev_twisted needs the plugin pytest-twisted: pip install pytest-twisted")
+    import pytest_twisted  # type: ignore[import-untyped]  # noqa: PLC0415 - it has no types
+
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.in_reactor import ReactorFleet  # noqa: PLC0415
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+
+    timeout_seconds = request.config.getoption("--fakedev-timeout")
+
+    def make(order: Order, folder: Path) -> ReactorFleet:
+        return ReactorFleet(order.with_file(folder), folder, timeout_seconds, pytest_twisted.blockon)
+
+    for start in _factory(request, tmp_path_factory, make, CannotStart, ConfigurationError):
+        yield start(**_marked(request))
+
+
 def _served(config: pytest.Config, order: Order, folder: Path) -> ServedFleet:
     """A service of its own.
 
@@ -161,12 +186,13 @@ def _order(request: pytest.FixtureRequest, given: dict[str, Any]) -> Order:
 
 def _factory(
     request: pytest.FixtureRequest, folders: pytest.TempPathFactory, make: Callable[[Order, Path], T],
-    trouble: type[Exception],
+    *trouble: type[Exception],
 ) -> Iterator[Callable[..., T]]:
     """A function that makes fleets, each with a folder; afterwards they are closed and their folders removed.
 
-    :param make: raises ``trouble``, whose text says why a fleet cannot be made.
+    :param make: raises one of ``trouble``, whose text says why a fleet cannot be made.
     """  # fmt: skip
+    refused: tuple[type[Exception], ...] = (ValueError, *trouble)
     fleets = request.node.stash.setdefault(_FLEETS, [])
     used: list[tuple[T | None, Path]] = []
 
@@ -179,7 +205,7 @@ def _factory(
                 fleet = make(order, folder)
             finally:
                 used.append((fleet, folder))
-        except (ValueError, trouble) as error:
+        except refused as error:
             problem = str(error)
         else:
             fleets.append(fleet)

@@ -108,8 +108,8 @@ def make_application(
 
     :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
-    raise_descriptor_limit()
-    keep_freed_memory()
+    if run.owns_process:
+        _prepare_process()
 
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
@@ -175,7 +175,7 @@ def make_application(
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
-    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes)) if run.owns_process else None
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed, notifier)
 
     # All services, in the order in which they start.
@@ -195,7 +195,7 @@ def make_application(
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
-            HangupService(reactor, reloader.again),
+            HangupService(reactor, reloader.again) if run.owns_process else None,
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             web_configs,
             stalls,
@@ -209,7 +209,13 @@ def make_application(
         observer=observer,
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
+        owns_process=run.owns_process,
     )
+
+
+def _prepare_process() -> None:
+    raise_descriptor_limit()
+    keep_freed_memory()
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:

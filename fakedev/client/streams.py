@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import io
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from fakedev.client.connection import HttpConnection, Reply, address_of, no_answer, read_reply
+from fakedev.client.connection import Exchange, Reply, address_of, no_answer
 
 _AT_ONCE: Final = 1 << 16
 
@@ -47,11 +46,7 @@ class AsyncServiceAddress:
         still: Callable[[], Awaitable[object]] | None,
     ) -> Reply:
         """See :class:`AsyncRequester`."""  # fmt: skip
-        # The connection writes the request and reads the answer as that of the other client does, without a socket.
-        connection = HttpConnection(self._address, self._timeout_seconds)
-        exchange: Any = _Exchange()
-        connection.sock = exchange
-        connection.request(method, path, body, {**headers, "Connection": "close"})
+        exchange = Exchange(self._address, method, path, body, headers)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 reader, writer = await self._connect()
@@ -59,10 +54,9 @@ class AsyncServiceAddress:
                 writer.write(exchange.sent)
                 async with asyncio.timeout(self._timeout_seconds):
                     await writer.drain()
-                exchange.received = await self._read(reader, still)
+                return exchange.reply(await self._read(reader, still))
             finally:
                 writer.transport.abort()
-            return read_reply(connection.getresponse())
         except (OSError, http.client.HTTPException) as error:
             raise no_answer(method, path, self._address, error) from None
 
@@ -91,26 +85,3 @@ class AsyncServiceAddress:
             if not part:
                 return b"".join(parts)
             parts.append(part)
-
-
-class _Exchange:
-    """What an HTTP connection sends and reads in place of a socket.
-
-    :ivar sent: the request.
-    :ivar received: the answer.
-    """
-
-    def __init__(self) -> None:
-        self.sent = b""
-        self.received = b""
-
-    def sendall(self, data: bytes) -> None:
-        """Note a part of the request (called by the connection)."""
-        self.sent += data
-
-    def makefile(self, _: str) -> io.BytesIO:
-        """The answer as a file (called by the connection)."""
-        return io.BytesIO(self.received)
-
-    def close(self) -> None:
-        """The connection does not need it any more (called by the connection)."""

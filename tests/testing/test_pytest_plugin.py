@@ -180,7 +180,7 @@ def test_the_examples_of_the_document(pytester: pytest.Pytester) -> None:
     for number, test in enumerate(tests):
         Path(pytester.path, f"test_{number}.py").write_text(test)
     pytester.makefile(".yaml", **{"four-nodes": CONFIG.replace("[a, b]", "[a, b, c, d]")})
-    run(pytester).assert_outcomes(passed=len(examples))
+    run(pytester, "-p", "twisted").assert_outcomes(passed=len(examples))
 
 
 @pytest.mark.real
