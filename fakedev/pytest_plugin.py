@@ -32,8 +32,8 @@ _KEPT: pytest.StashKey[set[Path]] = pytest.StashKey()
 #: Whether a test has failed.
 _FAILED = pytest.StashKey[bool]()
 _MARKER = (
-    "fakedev(config=None, identity=None, set=[], scenario=None): the fleet of fakedev_fleet: the file or the text of a "
-    "configuration, the identity of all its pools, values as of --set, and a scenario that is played"
+    "fakedev(config=None, identity=None, set=[], scenario=None, replay=[]): the fleet of fakedev_fleet: the file or "
+    "the text of a configuration, the identity of all its pools, values as of --set, and what is played"
 )
 
 
@@ -126,7 +126,10 @@ def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
     from fakedev.testing.simulation import Simulation  # noqa: PLC0415
 
-    for start in _factory(request, tmp_path_factory, Simulation, ConfigurationError):
+    def make(order: Order, folder: Path) -> Simulation:
+        return Simulation(_replayed(order, folder), folder)
+
+    for start in _factory(request, tmp_path_factory, make, ConfigurationError):
         yield start(**_marked(request))
 
 
@@ -148,7 +151,7 @@ def fakedev_twisted(
     timeout_seconds = request.config.getoption("--fakedev-timeout")
 
     def make(order: Order, folder: Path) -> ReactorFleet:
-        return ReactorFleet(order.with_file(folder), folder, timeout_seconds, pytest_twisted.blockon)
+        return ReactorFleet(_written(order, folder), folder, timeout_seconds, pytest_twisted.blockon)
 
     for start in _factory(request, tmp_path_factory, make, CannotStart, ConfigurationError):
         yield start(**_marked(request))
@@ -164,7 +167,27 @@ def _served(config: pytest.Config, order: Order, folder: Path) -> ServedFleet:
     starter = config.stash.get(_STARTER, None)
     if starter is None or not starter.is_running:
         starter = config.stash[_STARTER] = Starter()
-    return ServedFleet(order.with_file(folder), folder, config.getoption("--fakedev-timeout"), starter)
+    return ServedFleet(_written(order, folder), folder, config.getoption("--fakedev-timeout"), starter)
+
+
+def _written(order: Order, folder: Path) -> Order:
+    """An order whose configuration is a file.
+
+    :raises ValueError: when it is a trace that cannot be replayed.
+    """
+    return _replayed(order, folder).with_file(folder)
+
+
+def _replayed(order: Order, folder: Path) -> Order:
+    if not order.replay:
+        return order
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.replay import with_scenario  # noqa: PLC0415
+
+    try:
+        return with_scenario(order, folder)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
 
 
 def _end_shared(config: pytest.Config, fleet: ServedFleet, folder: Path) -> None:

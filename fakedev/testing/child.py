@@ -17,16 +17,19 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any, Final, NoReturn
 
 from fakedev.app.early_signals import EarlySignals
 from fakedev.app.options import order_of
 from fakedev.app.service import run_program
+from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.sim.fleet import Fleet
-from fakedev.testing.free_ports import again_on_free_ports, on_free_ports, scenario_on_free_ports
+from fakedev.spec.record_head import RecordHead
+from fakedev.testing.free_ports import on_free_ports, scenario_on_free_ports
 from fakedev.testing.order import DEFAULT, Order
 
 #: How often a process looks whether the test's process is still there: a copy of that may have the other end.
@@ -118,13 +121,17 @@ def _serve(asked: Mapping[str, Any]) -> None:
     order = order_of(given | {"set": fleet.overrides_of(0)})
     if fleet.identity:
         order = order_of(given | {"set": fleet.overrides_of(len(order.configuration.fleet.pools))})
-    run, again = order.run, order.run.read_again
+    folder, run, again = Path(asked["log"]).parent, order.run, order.run.read_again
     if again is not None:
         read = again
-        run = replace(run, read_again=lambda: again_on_free_ports(*read()))
+        run = replace(run, read_again=lambda: _moved(folder, *read()))
     if run.scenario is not None:
-        run = replace(run, scenario=scenario_on_free_ports(run.scenario))
-    run_program(on_free_ports(order.configuration), run)
+        run = replace(run, scenario=scenario_on_free_ports(run.scenario, folder))
+    run_program(on_free_ports(order.configuration, folder), run)
+
+
+def _moved(folder: Path, configuration: Configuration, head: RecordHead) -> tuple[Configuration, RecordHead]:
+    return on_free_ports(configuration, folder), head
 
 
 def _end_with(starter: int) -> None:

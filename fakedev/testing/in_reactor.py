@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stderr
+from functools import partial
 from http.client import HTTPException
 from io import StringIO
 from pathlib import Path
@@ -21,8 +22,11 @@ from fakedev.app.run import Run
 from fakedev.app.service import make_application
 from fakedev.client import aio
 from fakedev.client.connection import Exchange, Reply, no_answer
+from fakedev.config.configuration import Configuration
 from fakedev.config.peer_address import parse_address
-from fakedev.testing.free_ports import again_on_free_ports, on_free_ports, scenario_on_free_ports
+from fakedev.spec.record_head import RecordHead
+from fakedev.testing.free_ports import on_free_ports, scenario_on_free_ports
+from fakedev.testing.nvml import ShowsBoards
 from fakedev.testing.order import Order, journal_lines, run_again
 from fakedev.testing.reading import read_order
 from fakedev.testing.service import CannotStart
@@ -30,7 +34,7 @@ from fakedev.testing.service import CannotStart
 _JOURNAL_ENTRIES: Final = 50
 
 
-class ReactorFleet(aio.Fleet):
+class ReactorFleet(aio.Fleet, ShowsBoards):
     """A client of a service in the same reactor; its methods are those of fakedev.client.aio.Fleet.
 
     Await them in a coroutine that Twisted runs (``Deferred.fromCoroutine``).
@@ -40,6 +44,7 @@ class ReactorFleet(aio.Fleet):
     :param timeout_seconds: how long an answer may take, but that of an advance.
     :param wait: waits for a Deferred while the reactor runs, as ``pytest_twisted.blockon``.
     :ivar addresses: as of fakedev.testing.service.ServedFleet.
+    :ivar folder: of its files.
     :ivar record: the path of its record.
     :raises ConfigurationError: when the configuration or the scenario cannot be used.
     :raises CannotStart: when it cannot serve it.
@@ -49,6 +54,7 @@ class ReactorFleet(aio.Fleet):
         self, order: Order, folder: Path, timeout_seconds: float, wait: Callable[[Deferred[Any]], Any]
     ) -> None:
         self.order = order
+        self.folder = folder
         self.record = str(folder / "record.jsonl")
         self._wait = wait
         reading, ready = read_order(order), folder / "ready.json"
@@ -56,12 +62,12 @@ class ReactorFleet(aio.Fleet):
             reading.head,
             self.record,
             str(ready),
-            lambda: _read_again(order),
-            scenario=reading.scenario and scenario_on_free_ports(reading.scenario),
+            partial(_read_again, order, folder),
+            scenario=reading.scenario and scenario_on_free_ports(reading.scenario, folder),
             owns_process=False,
         )
         with _refused_start():
-            self._application = make_application(on_free_ports(reading.configuration), run, reactor)
+            self._application = make_application(on_free_ports(reading.configuration, folder), run, reactor)
         try:
             with _refused_start():
                 self._application.privilegedStartService()
@@ -149,9 +155,9 @@ class _Peer(Protocol):
             self.received.callback(b"".join(self._parts))
 
 
-def _read_again(order: Order) -> Any:
+def _read_again(order: Order, folder: Path) -> tuple[Configuration, RecordHead]:
     reading = read_order(order)
-    return again_on_free_ports(reading.configuration, reading.head)
+    return on_free_ports(reading.configuration, folder), reading.head
 
 
 @contextmanager

@@ -170,6 +170,55 @@ def test_simulations(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.real
 @pytest.mark.slow
+def test_programs_that_ask_for_boards(pytester: pytest.Pytester) -> None:
+    """Each fleet has a file of its own; what is missing is said; a trace is played by a service, too."""
+    pytester.makepyfile(f"""
+        import os, subprocess
+        import pytest
+
+        TRACE = ["jobs", {str(ROOT / "etc" / "traces" / "small")!r}, "--usage", "60:20"]
+        NVML = ["nvml={{}}", "fleet.pools.0.nodes=2"]
+
+        @pytest.mark.fakedev(set=NVML)
+        def test_nodes(fakedev_fleet, fakedev_fleet_factory):
+            other = fakedev_fleet_factory(set=["nvml={{}}"])
+            fakedev_fleet.run("train", devices="dgx-1/0", profile="95:0:0")
+            fakedev_fleet.advance("1m")
+            environments = [
+                *(fakedev_fleet.nvml_env(node, with_library=False) for node in ("dgx-0", "dgx-1")),
+                other.nvml_env(with_library=False),
+            ]
+            command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader", "-i", "0"]
+            shown = [subprocess.check_output(command, env=each, text=True) for each in environments]
+            assert [each.strip() for each in shown] == ["0 %", "95 %", "0 %"]
+            assert "LD_LIBRARY_PATH" not in set(environments[0]) - set(os.environ)
+
+        def test_none(fakedev_fleet):
+            fakedev_fleet.nvml_env()
+
+        @pytest.mark.fakedev(set=NVML)
+        def test_which(fakedev_fleet):
+            fakedev_fleet.nvml_env()
+
+        @pytest.mark.fakedev(replay=TRACE)
+        def test_trace(fakedev_fleet):
+            fakedev_fleet.advance("5m")
+            assert len(fakedev_fleet.workloads()) > 2
+
+        @pytest.mark.fakedev(replay=[*TRACE, "--set", "flet=1"])
+        def test_wrong_trace(fakedev_fleet): ...
+    """)
+    result = run(pytester)
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    result.stdout.fnmatch_lines([
+        "*fakedev: --set flet: unknown key 'flet'; did you mean 'fleet'?",
+        'E * there is no file *: a service writes it with nvml: {} *; for a test, set=*',
+        "E * the file has 2 nodes: choose one with nvml_env(NODE): dgx-0, dgx-1",
+    ])  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.slow
 def test_the_examples_of_the_document(pytester: pytest.Pytester) -> None:
     """Each runs as it is written; that of the client with the address of a fleet."""
     text = (ROOT / "doc" / "testing.md").read_text(encoding="utf-8")
