@@ -14,12 +14,13 @@ _TEXT: Final[Schema] = {"type": "string"}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 _WHOLE: Final[Schema] = {"type": "integer", "minimum": 0}
 _NUMBER: Final[Schema] = {"type": "number"}
+_ANY: Final[Schema] = {"type": "object", "additionalProperties": True}
 _TOTAL: Final[Schema] = {**_WHOLE, "description": "how many there are, or how many the search found"}
 
 
 def _open(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    """An object with these keys, and perhaps others."""
-    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
+    """An object with these keys, and perhaps others: generators of clients must be told, or nobody can read those."""
+    return {**_ANY, "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
 _ADVANCE: Final = _open({"first-tick": _WHOLE, "target-tick": _WHOLE, "percent": _NUMBER})
@@ -91,7 +92,7 @@ def answer_of(method: str, path: WebPath) -> dict[str, Any]:
     if path is STREAM:
         return {"description": "events fleet and tick", "content": {"text/event-stream": {"schema": _TEXT}}}
     name = _ANSWERS.get((method, path))
-    schema: Schema = {"type": "object"}
+    schema: Schema = _ANY
     if name is not None:
         schema = named_schema(name)
     elif method == "GET" and path in COLLECTIONS:
@@ -114,4 +115,4 @@ def refusals_of(path: WebPath) -> dict[str, dict[str, Any]]:
 def _item(path: WebPath) -> Schema:
     """What the items of a collection are: as the answer to one of them, where that has a name."""
     states = {web_paths.WORKLOADS: "WorkloadState", web_paths.FAULTS: "FaultState"}
-    return named_schema(states[path]) if path in states else _ITEMS.get(path, {"type": "object"})
+    return named_schema(states[path]) if path in states else _ITEMS.get(path, _ANY)
