@@ -34,6 +34,8 @@ class Run:
     :param read_again: None: there is no file to read again.
     :param option_of: the options that give addresses; see Remedies.
     :param scenario: played from the start on; None for none.
+    :param owns_process: False: the process is that of somebody else, as of a test; its signals, its limits and its
+        garbage collector stay as they are, and no manager of services is told.
     """
 
     head: RecordHead
@@ -42,6 +44,7 @@ class Run:
     read_again: ReadAgain | None = None
     option_of: Mapping[str, str] = field(default_factory=dict)
     scenario: LoadedScenario | None = None
+    owns_process: bool = True
 
 
 def record_head(

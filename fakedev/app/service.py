@@ -15,21 +15,21 @@ from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
+from fakedev.app.fleet import fleet_of, hub_of, journal_file, kept_after
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
-from fakedev.app.run import Run, make_fleet
+from fakedev.app.run import Run
 from fakedev.app.runner import Application, run_application
 from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.web_config import WebConfigs
 from fakedev.app.workload_ports import connection_count, make_workload_ports
-from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
-from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
@@ -110,15 +110,15 @@ def make_application(
 
     :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
-    raise_descriptor_limit()
-    keep_freed_memory()
+    if run.owns_process:
+        _prepare_process()
 
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
-    journal = _journal(configuration.journal, reactor) if configuration.journal else None
-    state, fleet, run = _fleet(configuration, run, recorder, journal, reactor)
+    journal = journal_file(configuration.journal, reactor) if configuration.journal else None
+    state, fleet, run = fleet_of(configuration, run, recorder, journal, reactor)
     fair_share = FairShare(reactor)
-    hub = _hub(fleet, fair_share, run, state)
+    hub = hub_of(fleet, fair_share, run, state)
     nvml = _nvml(configuration, hub, reactor)
     files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "state": state, "nvml": nvml}
 
@@ -137,8 +137,8 @@ def make_application(
         views.ticked(reloader.configuration)
 
     ticker = Ticker(
-        fleet, configuration.speed, reactor, hub.notify_listeners, _kept(state, hub, ticked), lambda: hub.is_notifying,
-        lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
+        fleet, configuration.speed, reactor, hub.notify_listeners, kept_after(state, hub, ticked),
+        lambda: hub.is_notifying, lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
     )  # fmt: skip
 
     # The ports.
@@ -178,7 +178,7 @@ def make_application(
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
-    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes)) if run.owns_process else None
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed, notifier)
 
     # All services, in the order in which they start.
@@ -199,7 +199,7 @@ def make_application(
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
-            HangupService(reactor, reloader.again),
+            HangupService(reactor, reloader.again) if run.owns_process else None,
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             web_configs,
             stalls,
@@ -213,43 +213,13 @@ def make_application(
         observer=observer,
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
+        owns_process=run.owns_process,
     )
 
 
-def _fleet(
-    configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None, reactor: Any
-) -> tuple[StateFolder | None, Fleet, Run]:
-    """The fleet, what keeps its state, and the run with the epoch of the fleet.
-
-    :raises SystemExit: 1, with a line of explanation, when its state cannot be used.
-    """
-    if configuration.state is None:
-        return None, make_fleet(configuration, run.head, recorder, journal), run
-    # Only with such a folder.
-    from fakedev.app.saved_fleet import saved_fleet  # noqa: PLC0415
-
-    if recorder is not None or run.scenario is not None:
-        what = "a record" if recorder is not None else "a scenario"
-        sys.stderr.write(f"fakedev: {what} begins with its fleet, which state: lets go on: leave one of the two out\n")
-        raise SystemExit(2)
-    return saved_fleet(configuration.state, configuration, run, journal, reactor)
-
-
-def _hub(fleet: Fleet, fair_share: FairShare, run: Run, state: StateFolder | None) -> WorkloadHub:
-    master = "the scenario" if run.scenario else ""
-    return WorkloadHub(fleet, fair_share, master, state.note_connected if state else no_op)
-
-
-def _kept(state: StateFolder | None, hub: WorkloadHub, ticked: Callable[[], None]) -> Callable[[], None]:
-    """What follows a tick: first of all its state is kept."""
-    if state is None:
-        return ticked
-
-    def kept() -> None:
-        state.ticked(hub.connected())
-        ticked()
-
-    return kept
+def _prepare_process() -> None:
+    raise_descriptor_limit()
+    keep_freed_memory()
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
@@ -387,11 +357,3 @@ def _nvml(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> NvmlM
         factory = SettingFactory(hub.fleet, users, reactor)
         written.ports.append((ListeningService(address, factory, reactor), None))
     return written
-
-
-def _journal(journal: Journal, reactor: Any) -> JournalFile:
-    try:
-        return JournalFile(journal.file, journal.max_bytes, journal.keep, reactor)
-    except CannotWrite as reason:
-        sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
-        raise SystemExit(1) from None
