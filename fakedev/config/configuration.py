@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fas
     from ipaddress import IPv4Network
 
     from fakedev.config.schema.schema import Values
+    from fakedev.config.web_config import WebConfigSource
     from fakedev.exposition.identity import Identity
     from fakedev.kube.topology import Topology
     from fakedev.spec.fleet import FleetSpec
@@ -48,7 +49,7 @@ class WebEndpoint:
     :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
     :param per_node: a network in which each node has an address, in the order of the configuration.
-    :param web_config: the path of a web configuration file: TLS, passwords; empty for none.
+    :param web_config: where its web configuration is: TLS, passwords; None for none.
     """
 
     listen: ListenAddress
@@ -61,7 +62,7 @@ class WebEndpoint:
     hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
     per_node: IPv4Network | None = None
-    web_config: str = ""
+    web_config: WebConfigSource | None = None
 
 
 @dataclass(frozen=True)

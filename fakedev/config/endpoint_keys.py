@@ -5,6 +5,7 @@ from __future__ import annotations
 from fakedev.config.names import host_name, token_text
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Mode, Text
+from fakedev.config.web_config import WEB_CONFIG_TYPE
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
@@ -101,8 +102,9 @@ WEB = Section(
         ),
         Key(
             "web-config",
-            Text("path"),
-            "A web configuration file, as exporters of Prometheus take it: TLS, passwords, headers (security.md).",
+            WEB_CONFIG_TYPE,
+            "A web configuration file, as exporters of Prometheus take it, or its keys: TLS, passwords, headers "
+            "(security.md).",
             default_words="web-config of the top; none for a UNIX socket",
         ),
         Key("hosts", ListOf(Text("host name", host_name)), "The name of `names` in 0.1.", default=()),

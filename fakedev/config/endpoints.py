@@ -11,9 +11,9 @@ from fakedev.config.configuration import QueueListen, WebEndpoint, WebPage, Work
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import parse_listen, parse_per_node, same_address
 from fakedev.config.models import LoadedPool
-from fakedev.config.schema.files import absolute
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
+from fakedev.config.web_config import WebConfigSource, web_config_source
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.listen_address import ListenAddress
@@ -27,7 +27,7 @@ class Endpoints:
     """Builds the endpoints of all ports; problems are reported.
 
     :param folder: where relative socket paths begin.
-    :param web_config: the web configuration file of addresses of TCP without one of their own; empty for none.
+    :param web_config: the web configuration of addresses of TCP without one of their own: a path, or its keys.
     :param runtime_folder: finds the default socket folder; raises ValueError when there is none.
     """
 
@@ -36,7 +36,7 @@ class Endpoints:
         catalog: Catalog,
         pools: list[LoadedPool],
         folder: str,
-        web_config: str,
+        web_config: str | Values | None,
         runtime_folder: Callable[[], str],
         report: Report,
     ) -> None:
@@ -45,7 +45,7 @@ class Endpoints:
         for pool in pools:
             self._pools.setdefault(pool.spec.name, []).append(pool)
         self._folder = folder
-        self._web_config = web_config
+        self._web_config = web_config_source(web_config, folder)
         self._runtime_folder = runtime_folder
         self._report = report
         self._taken: list[tuple[ListenAddress, Place]] = []
@@ -101,10 +101,10 @@ class Endpoints:
             web_config=self._web_config_of(values, listen),
         )  # fmt: skip
 
-    def _web_config_of(self, values: Values, listen: ListenAddress) -> str:
-        """The web configuration file of an address; modes of files guard UNIX sockets, so they need their own."""
-        path: str = values["web-config"] or ("" if listen.path else self._web_config)
-        return path and absolute(path, self._folder)
+    def _web_config_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
+        """The web configuration of an address; modes of files guard UNIX sockets, so they need their own."""
+        own = web_config_source(values["web-config"], self._folder)
+        return own or (None if listen.path else self._web_config)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
         place = values.place_of("per-node")

@@ -12,6 +12,7 @@ from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
+from fakedev.config.web_config import WEB_CONFIG_TYPE
 from fakedev.config.workloads import BASE
 from fakedev.spec.limits import Limits
 
@@ -114,8 +115,9 @@ CONFIGURATION = Section(
         ),
         Key(
             "web-config",
-            Text("path"),
-            "The web configuration file of all HTTP addresses but UNIX sockets: TLS, passwords, headers (security.md).",
+            WEB_CONFIG_TYPE,
+            "The web configuration of all HTTP addresses but UNIX sockets, a file or its keys: TLS, passwords, headers "
+            "(security.md).",
             default_words="none",
         ),
         Key("workloads", WORKLOADS, "Work for the devices."),

@@ -93,3 +93,18 @@ def test_addresses(tmp_path: Path) -> None:
     with application(with_file(one).replace('web: ["127.0.0.1:9400"]', web)) as app:
         found = [app.get("/metrics", place=place).headers.get("x-frame-options") for place in range(3)]
         assert found == ["deny", "sameorigin", None]
+
+
+def test_keys_in_the_configuration(tmp_path: Path, changed: Callable[[], None]) -> None:
+    """The mapping itself may stand in place of the path; a reload changes it, and a mistake in it changes nothing."""
+    keys = "web-config: {{http_server_config: {{headers: {{X-Frame-Options: {}}}}}}}\n"
+    with application(SMALL + keys.format("deny")) as app:
+        assert framed(app) == "deny"
+        assert reload(app, SMALL + keys.format("sameorigin")).status == 200
+        assert framed(app) == "sameorigin"
+        app.text = SMALL + keys.format("allow")
+        answer = app.ask("POST", "/-/reload", b"")
+        assert answer.status == 400
+        line = SMALL.count("\n") + 1
+        assert b"%d: X-Frame-Options: 'allow' is not deny or sameorigin" % line in answer.body
+        assert framed(app) == "sameorigin"
