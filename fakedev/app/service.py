@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,7 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
-from fakedev.app.ports import Ports, Remedies
+from fakedev.app.ports import Ports, Remedies, TlsOf
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
@@ -144,8 +144,17 @@ def make_application(
     closed: Counter[str] = Counter()
     by_port: dict[str, Mapping[str, int]] = {"workloads": closed}
     remedies = Remedies(run.option_of)
-    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, closed, remedies)
-    queues = WorkQueues(configuration.queues, fair_share, reactor, remedies) if configuration.queues else None
+    web_configs = WebConfigs(
+        configuration, reactor,
+        lambda: _refresh(reloader, (web, workloads, queues, cluster.ports if cluster else None)),
+    )  # fmt: skip
+    workloads = make_workload_ports(
+        configuration, hub, ticker, fair_share, reactor, closed, remedies, web_configs.tls_of
+    )
+    queues = (
+        WorkQueues(configuration.queues, fair_share, reactor, remedies, web_configs.tls_of)
+        if configuration.queues else None
+    )
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port |= queues.closed if queues is not None else {}
@@ -156,7 +165,7 @@ def make_application(
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
-    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, topology)
+    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, topology, web_configs.tls_of)
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
@@ -168,7 +177,6 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
         figures, queue_history, tester, scenario,
     )  # fmt: skip
-    web_configs = WebConfigs(configuration, reactor, lambda: web.refresh(reloader.configuration))
     web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
 
     # What a reload changes.
@@ -212,6 +220,13 @@ def make_application(
     )
 
 
+def _refresh(reloader: Reloader, parts: Iterable[Ports[Any] | WorkQueues | None]) -> None:
+    """Give all addresses their entries again, because a web configuration or a certificate has changed."""
+    for part in parts:
+        if part is not None:
+            part.refresh(reloader.configuration)
+
+
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
     """The service in a line."""
     return f"{fleet.roster.summary}, tick {fleet.state.tick}, {scrapes.total} scrapes"
@@ -238,6 +253,7 @@ def _cluster(
     own: OwnMetrics,
     remedies: Remedies,
     topology: OperatorTopology,
+    tls_of: TlsOf,
 ) -> ClusterParts | None:
     """The parts that follow a cluster, with their metrics; None without a cluster."""
     if configuration.kubernetes is None:
@@ -248,7 +264,9 @@ def _cluster(
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
-    cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
+    cluster = make_kubernetes(
+        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology, tls_of
+    )
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
 

@@ -1,8 +1,8 @@
-"""The web configurations of the HTTP addresses: read at the start, by a reload, and when one of them changes."""
+"""Web configurations of HTTP addresses, and TLS of line ports: read at the start, by reloads, and when they change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -14,8 +14,8 @@ from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.config.web_config import WebConfigSource
 from fakedev.net.http.admission import check_passwords_can_be_used
-from fakedev.net.http.tls import CannotUseTls, tls_context
 from fakedev.net.system.listening import Listeners
+from fakedev.net.system.tls_context import CannotUseTls, tls_context
 from fakedev.net.system.watch import FileFollower
 from fakedev.spec.web_config import WebConfig
 
@@ -23,16 +23,26 @@ _PLAIN = WebConfig()
 
 
 def read_web_configs(configuration: Configuration) -> dict[WebConfigSource, WebConfig]:
-    """The web configurations of all addresses, by their sources; each can be used.
+    """The web configurations of all addresses, and TLS of line ports, by their sources; each can be used.
 
     :raises ConfigurationError: for the first that cannot be used, with every problem of it.
     """
     found: dict[WebConfigSource, WebConfig] = {}
-    for endpoint in configuration.web:
-        source = endpoint.web_config
-        if source is not None and source not in found:
+    for source in sources_of(configuration):
+        if source not in found:
             found[source] = _usable(source)
     return found
+
+
+def sources_of(configuration: Configuration) -> Iterator[WebConfigSource]:
+    """Where the web configurations of all addresses are, and TLS of line ports."""
+    queues, kubernetes = configuration.queues, configuration.kubernetes
+    lines = (
+        configuration.workloads.listen, queues.clients if queues else (), queues.backends if queues else (),
+        kubernetes.listen if kubernetes else (),
+    )  # fmt: skip
+    sources = [each.web_config for each in configuration.web] + [each.tls for every in lines for each in every]
+    return (source for source in sources if source is not None)
 
 
 def _usable(source: WebConfigSource) -> WebConfig:
@@ -70,6 +80,14 @@ class WebConfigs(MultiService, Reloadable):
     def of(self, endpoint: WebEndpoint) -> WebConfig:
         """The web configuration of an address."""
         return _PLAIN if endpoint.web_config is None else self._by_source[endpoint.web_config]
+
+    def tls_of(self, source: WebConfigSource | None) -> Any:
+        """TLS of a line port, for its factory; None for plain text. A reload opens new addresses before it ends."""
+        if source is None:
+            return None
+        coming = self._next[1] if self._next is not None else {}
+        tls = (coming.get(source) or self._by_source[source]).tls
+        return None if tls is None else tls_context(tls)
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
         self._next = configuration, read_web_configs(configuration)

@@ -72,6 +72,7 @@ class WorkloadListen:
     :param allow: what its clients may change: ``workloads``, ``faults``, ``clock``.
     :param node: node of the device names without one (``card0``); empty for none.
     :param tokens: its clients must give one of them; empty: they need none.
+    :param tls: where its side of TLS is; None: plain text.
     """
 
     listen: ListenAddress
@@ -79,6 +80,7 @@ class WorkloadListen:
     node: str = ""
     tokens: tuple[str, ...] = ()
     open: bool = False
+    tls: WebConfigSource | None = None
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,13 @@ class QueueListen:
     """An address of a port of the queues.
 
     :param tokens: its peers must give one of them; empty: they need none.
+    :param tls: where its side of TLS is; None: plain text.
     """
 
     listen: ListenAddress
     tokens: tuple[str, ...] = ()
     open: bool = False
+    tls: WebConfigSource | None = None
 
 
 @dataclass(frozen=True)

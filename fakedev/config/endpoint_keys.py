@@ -5,6 +5,7 @@ from __future__ import annotations
 from fakedev.config.names import host_name, token_text
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Mode, Text
+from fakedev.config.tls_server import TLS_SERVER
 from fakedev.config.web_config import WEB_CONFIG_TYPE
 
 LISTEN_DOC = (
@@ -38,12 +39,22 @@ LINE_TOKENS = Key(
     secret=True,
 )
 
+LINE_TLS = Key(
+    "tls_server_config",
+    TLS_SERVER,
+    "TLS, by the keys of a web configuration ([security.md](security.md#tls-of-line-ports)). Not for UNIX sockets.",
+    default_words="none: plain text",
+    optional=True,
+    field="tls",
+)
+
 #: The keys of an address of a line port without settings of its own.
 LINE_LISTEN = (
     Key("listen", Text("address"), LISTEN_DOC, required=True),
     MODE,
     GROUP,
     LINE_TOKENS,
+    LINE_TLS,
     Key("open", Boolean(), "Allows other machines to connect.", default=False),
 )
 
@@ -127,6 +138,7 @@ WORKLOAD_LISTEN = Section(
         ),
         Key("node", Text(), "Node of the device words that name none (card0)."),
         LINE_TOKENS,
+        LINE_TLS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports for workloads. An address alone is enough.",

@@ -73,7 +73,7 @@ class Endpoints:
             listen = self._listen(values)
             if listen is None:
                 continue
-            found.append(values.build(QueueListen, listen=listen))
+            found.append(values.build(QueueListen, listen=listen, tls=self._tls_of(values, listen)))
             self._check_open(values, listen, what)
         return tuple(found)
 
@@ -202,7 +202,22 @@ class Endpoints:
         self._check_open(values, listen, "run workloads")
         allow = values["allow"]
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
-        return values.build(WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default)
+        return values.build(
+            WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default,
+            tls=self._tls_of(values, listen),
+        )  # fmt: skip
+
+    def _tls_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
+        """The TLS of a line port. A port without a certificate is refused: it would be plain text unnoticed."""
+        tls: Values | None = values["tls_server_config"]
+        if tls is None:
+            return None
+        if listen.path:
+            self._report.problem(tls.place, f"tls_server_config: {listen.display} is a UNIX socket, which has no TLS")
+        for name in ("cert", "key"):
+            if not tls.given(name) and not tls.given(f"{name}_file"):
+                self._report.problem(tls.place, f"tls_server_config: missing one of {name} or {name}_file")
+        return web_config_source(tls, self._folder)
 
     def _check_open(self, values: Values, listen: ListenAddress, what: str) -> None:
         """Report a line port that other machines can use without a token, unless that is allowed.

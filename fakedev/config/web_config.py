@@ -97,7 +97,7 @@ class WebConfigSource:
     It is read later than our configuration, and more often: certificates change, and must not get into a record.
 
     :param file: the absolute path of the file; empty for keys.
-    :param values: the keys, which are known to be right one by one.
+    :param values: the keys, which are known to be right one by one; of a line port only ``tls_server_config``.
     :param folder: where relative paths of the keys begin.
     """
 
@@ -114,6 +114,11 @@ class WebConfigSource:
         """What it says now; see :func:`read_web_config`."""
         if self.values is None:
             return read_web_config(self.file, read)
+        if self.values.section is TLS_SERVER:
+            report, files = Report(), list[str]()
+            tls = read_tls_server(self.values, self.folder, read, report, files)
+            report.raise_if_any()
+            return WebConfig(tls, files=tuple(files))
         return _read_values(self.values, self.folder, [], read)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from fakedev.app import web_config
+from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.system.watch import FileFollower
 from tests.support.application import SMALL, application
 from tests.support.reloads import reload
+from tests.support.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
 
 HEADER = "http_server_config: {{headers: {{X-Frame-Options: {}}}}}\n"
 
@@ -108,3 +110,26 @@ def test_keys_in_the_configuration(tmp_path: Path, changed: Callable[[], None]) 
         line = SMALL.count("\n") + 1
         assert b"%d: X-Frame-Options: 'allow' is not deny or sameorigin" % line in answer.body
         assert framed(app) == "sameorigin"
+
+
+def test_tls_of_a_line_port(tmp_path: Path, changed: Callable[[], None]) -> None:
+    """A reload gives it TLS, with an address that is new; a certificate that changes is used without one."""
+    (tmp_path / "cert.pem").write_text(CERTIFICATE)
+    (tmp_path / "key.pem").write_text(KEY)
+    keys = f"{{cert_file: {tmp_path}/cert.pem, key_file: {tmp_path}/key.pem}}"
+    text = SMALL.replace("127.0.0.1:9500\"", f"127.0.0.1:9501\", tls_server_config: {keys}")
+    with application() as app:
+        assert reload(app, text).status == 200
+        (port,) = app.factories(WorkloadPortFactory)
+        assert port.is_tls
+        assert Client(port, app.reactor).ask(b"list\n").startswith(b"ok")
+        other = AUTHORITY.sign("other", "localhost")
+        for name, new in zip(("cert.pem", "key.pem"), other, strict=True):
+            (tmp_path / name).write_text(new)
+        changed()
+        app.reactor.advance(1)
+        client = Client(port, app.reactor)
+        assert client.ask(b"list\n").startswith(b"ok")
+        assert "other" in str(client.tls.getpeercert())
+        assert reload(app, text.replace(f", tls_server_config: {keys}", "")).status == 200
+        assert not port.is_tls
