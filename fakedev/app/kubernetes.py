@@ -13,7 +13,7 @@ from socket import gethostname
 from typing import Any, NoReturn, cast
 
 from fakedev.app.api_server import api_server
-from fakedev.app.ports import Ports, Remedies, TlsOf
+from fakedev.app.ports import Ports, Remedies
 from fakedev.config.configuration import Configuration, Kubernetes, QueueListen
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.kube.cluster import Cluster
@@ -31,10 +31,10 @@ from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.node_slots import NodeSlots
 from fakedev.net.kube.pod_work import PodWork
 from fakedev.net.kube.slice_writer import SliceWriter
-from fakedev.net.kube.tls import CannotConnect
 from fakedev.net.kube.writer import ClusterWriter
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
+from fakedev.net.system.tls_client import CannotConnect
 from fakedev.spec.kubernetes import KubernetesSettings, Resources
 from fakedev.spec.shards import Shard
 
@@ -78,13 +78,11 @@ def make_kubernetes(
     closed: Counter[str],
     remedies: Remedies,
     topology: OperatorTopology,
-    tls_of: TlsOf,
 ) -> ClusterParts:
     """The parts that follow the cluster of a configuration.
 
     :param closed: counts the connections that the node ports close, by reason.
     :param topology: of fake-gpu-operator; its ConfigMaps are written if the settings say so.
-    :param tls_of: the TLS of a node port's address.
     :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
     """
     fleet, settings = hub.fleet, kubernetes.settings
@@ -108,7 +106,7 @@ def make_kubernetes(
     lease = partial(_lease, client, shard, reactor)
     follower = ClusterFollower(client, controller, lease, slices)
     return ClusterParts(
-        controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies, tls_of)
+        controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies)
     )
 
 
@@ -140,7 +138,6 @@ def _node_ports(
     fair_share: FairShare,
     closed: Counter[str],
     remedies: Remedies,
-    tls_of: TlsOf,
 ) -> Ports[QueueListen]:
     def entries(configuration: Configuration) -> tuple[QueueListen, ...]:
         return configuration.kubernetes.listen if configuration.kubernetes is not None else ()
@@ -155,13 +152,10 @@ def _node_ports(
             fair_share=fair_share,
             closed=closed,
         )
-        factory.use_tls(tls_of(entry.tls))
         return ListeningService(entry.listen, factory, reactor, make_folder=True)
 
     def change(service: ListeningService, entry: QueueListen, configuration: Configuration) -> None:
-        factory = cast(NodePortFactory, service.factory)
-        factory.gate.change(entry.tokens)
-        factory.use_tls(tls_of(entry.tls))
+        cast(NodePortFactory, service.factory).gate.change(entry.tokens)
 
     return Ports(
         kubernetes.listen, entries, lambda entry: entry.listen, listen, change, "kubernetes.listen", remedies

@@ -17,7 +17,7 @@ from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
-from fakedev.app.ports import Ports, Remedies, TlsOf
+from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
@@ -146,7 +146,7 @@ def make_application(
     remedies = Remedies(run.option_of)
     web_configs = WebConfigs(
         configuration, reactor,
-        lambda: _refresh(reloader, (web, workloads, queues, cluster.ports if cluster else None)),
+        lambda: _refresh(reloader, (web, workloads, queues)),
     )  # fmt: skip
     workloads = make_workload_ports(
         configuration, hub, ticker, fair_share, reactor, closed, remedies, web_configs.tls_of
@@ -165,7 +165,7 @@ def make_application(
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
-    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, topology, web_configs.tls_of)
+    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, topology)
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
@@ -253,7 +253,6 @@ def _cluster(
     own: OwnMetrics,
     remedies: Remedies,
     topology: OperatorTopology,
-    tls_of: TlsOf,
 ) -> ClusterParts | None:
     """The parts that follow a cluster, with their metrics; None without a cluster."""
     if configuration.kubernetes is None:
@@ -264,9 +263,7 @@ def _cluster(
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
-    cluster = make_kubernetes(
-        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology, tls_of
-    )
+    cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
 

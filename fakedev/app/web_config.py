@@ -36,10 +36,9 @@ def read_web_configs(configuration: Configuration) -> dict[WebConfigSource, WebC
 
 def sources_of(configuration: Configuration) -> Iterator[WebConfigSource]:
     """Where the web configurations of all addresses are, and TLS of line ports."""
-    queues, kubernetes = configuration.queues, configuration.kubernetes
+    queues = configuration.queues
     lines = (
         configuration.workloads.listen, queues.clients if queues else (), queues.backends if queues else (),
-        kubernetes.listen if kubernetes else (),
     )  # fmt: skip
     sources = [each.web_config for each in configuration.web] + [each.tls for every in lines for each in every]
     return (source for source in sources if source is not None)

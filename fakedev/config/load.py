@@ -144,7 +144,7 @@ def _built(
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
-    frontend = own_frontend(entry.listen for entry in (queues.clients if queues else ()))
+    frontend = own_frontend(queues.clients if queues else ())
     plans = tester_plans(values["tester"], folder, files, report, frontend)
     reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}

@@ -169,6 +169,20 @@ def read_token(path: str) -> str:
         raise ValueError(f"{path}: {error}") from None
 
 
+def read_password(path: str) -> str:
+    """The password in a file: its first line, which may have any printable characters; it is not remembered.
+
+    :raises ValueError: with the reason, which does not have the text of the file.
+    """
+    try:
+        lines = _decoded(_bytes(path)).splitlines()
+    except Unreadable as error:
+        raise ValueError(f"{path}: {error}") from None
+    if len(lines) != 1 or not lines[0].isprintable() or not lines[0]:
+        raise ValueError(f"{path}: must have one line, the password")
+    return lines[0]
+
+
 def read_file(path: str) -> str:
     """The text of a file that is no part of the configuration, as one with secrets; it is not remembered.
 
