@@ -39,6 +39,13 @@ LINE_TOKENS = Key(
     secret=True,
 )
 
+LINE_TOKEN_FILES = Key(
+    "token-files",
+    ListOf(Text("path"), words="list of paths"),
+    "Files with one token each, beside `tokens`, as ${CREDENTIALS_DIRECTORY}/token. Read at the start and by reloads; "
+    "never in a record.",
+    default=(),
+)
 LINE_TLS = Key(
     "tls_server_config",
     TLS_SERVER,
@@ -54,6 +61,7 @@ LINE_LISTEN = (
     MODE,
     GROUP,
     LINE_TOKENS,
+    LINE_TOKEN_FILES,
     LINE_TLS,
     Key("open", Boolean(), "Allows other machines to connect.", default=False),
 )
@@ -104,6 +112,13 @@ WEB = Section(
         _HOLD,
         Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
         Key("token", _TOKEN, "The token of requests that change something.", secret=True),
+        Key(
+            "token-file",
+            Text("path"),
+            "A file with the token, in place of `token`, as ${CREDENTIALS_DIRECTORY}/token. Read at the start and by "
+            "reloads; never in a record.",
+            default_words="none",
+        ),
         Key("open", Boolean(), "Allows other machines to change things without a token.", default=False),
         Key(
             "names",
@@ -138,6 +153,7 @@ WORKLOAD_LISTEN = Section(
         ),
         Key("node", Text(), "Node of the device words that name none (card0)."),
         LINE_TOKENS,
+        LINE_TOKEN_FILES,
         LINE_TLS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),

@@ -11,6 +11,7 @@ from fakedev.config.configuration import QueueListen, WebEndpoint, WebPage, Work
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import parse_listen, parse_per_node, same_address
 from fakedev.config.models import LoadedPool
+from fakedev.config.schema.files import absolute
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.config.web_config import WebConfigSource, web_config_source
@@ -29,6 +30,7 @@ class Endpoints:
     :param folder: where relative socket paths begin.
     :param web_config: the web configuration of addresses of TCP without one of their own: a path, or its keys.
     :param runtime_folder: finds the default socket folder; raises ValueError when there is none.
+    :param read_token: gives the token in a file; raises ValueError.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Endpoints:
         folder: str,
         web_config: str | Values | None,
         runtime_folder: Callable[[], str],
+        read_token: Callable[[str], str],
         report: Report,
     ) -> None:
         self._catalog = catalog
@@ -47,6 +50,7 @@ class Endpoints:
         self._folder = folder
         self._web_config = web_config_source(web_config, folder)
         self._runtime_folder = runtime_folder
+        self._read_token = read_token
         self._report = report
         self._taken: list[tuple[ListenAddress, Place]] = []
 
@@ -73,7 +77,8 @@ class Endpoints:
             listen = self._listen(values)
             if listen is None:
                 continue
-            found.append(values.build(QueueListen, listen=listen, tls=self._tls_of(values, listen)))
+            tokens = self._tokens(values)
+            found.append(values.build(QueueListen, listen=listen, tokens=tokens, tls=self._tls_of(values, listen)))
             self._check_open(values, listen, what)
         return tuple(found)
 
@@ -82,7 +87,9 @@ class Endpoints:
             return self._per_node(values, complete)
         listen = self._listen(values)
         identity = self._identity_of(values, complete)
-        token = values["token"]
+        token = values["token"] or self._token("token-file", values["token-file"], values.place_of("token-file"))
+        if values["token"] is not None and values.given("token-file"):
+            self._report.problem(values.place_of("token-file"), "token-file: give this or token:, not both")
         if values["listen"] is None:
             self._report.problem(values.place, "web: an address needs listen: or per-node:")
         if listen is None:
@@ -97,7 +104,7 @@ class Endpoints:
             self._report.note(values.place_of("hosts"), "hosts: is called names: now; a later version refuses hosts:")
         names, pages = frozenset((*values["names"], *values["hosts"])), self._pages(values, complete)
         return values.build(
-            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None,
+            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None, token=token,
             web_config=self._web_config_of(values, listen),
         )  # fmt: skip
 
@@ -108,7 +115,7 @@ class Endpoints:
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
         place = values.place_of("per-node")
-        for key in ("listen", "serve", "pages", "token", "open", "names", "hosts", "mode", "group"):
+        for key in ("listen", "serve", "pages", "token", "token-file", "open", "names", "hosts", "mode", "group"):
             if values.given(key):
                 self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
         identity = self._identity_of(values, complete, is_one_page=False)
@@ -203,9 +210,21 @@ class Endpoints:
         allow = values["allow"]
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
         return values.build(
-            WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default,
+            WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default, tokens=self._tokens(values),
             tls=self._tls_of(values, listen),
         )  # fmt: skip
+
+    def _tokens(self, values: Values) -> tuple[str, ...]:
+        """The tokens of a line port, also those in files."""
+        files = zip(values["token-files"], values.items_of("token-files"), strict=False)
+        found = (self._token("token-files", path, node.place) for path, node in files)
+        return (*values["tokens"], *(token for token in found if token is not None))
+
+    def _token(self, key: str, path: str | None, place: Place) -> str | None:
+        """The token in a file; None without a file, and for one that cannot be used, which is reported."""
+        if path is None:
+            return None
+        return self._report.tried(place, f"{key}: ", self._read_token, absolute(path, self._folder))
 
     def _tls_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
         """The TLS of a line port. A port without a certificate is refused: it would be plain text unnoticed."""
@@ -224,7 +243,7 @@ class Endpoints:
 
         :param what: what they could do.
         """
-        if listen.local or values["open"] or values["tokens"]:
+        if listen.local or values["open"] or values["tokens"] or values["token-files"]:
             return
         self._report.problem(
             values.place_of("listen"),

@@ -139,7 +139,7 @@ def _built(
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
     runtime = partial(runtime_folder, files.variable)
-    endpoints = Endpoints(catalog, pools, folder, values["web-config"], runtime, report)
+    endpoints = Endpoints(catalog, pools, folder, values["web-config"], runtime, files.read_token, report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)

@@ -18,6 +18,8 @@ from fakedev.spec.os_errors import plain_reason
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
 _CATALOG: Final = "catalog:"
+#: A recorded run has no addresses, so nobody can use it.
+_TOKEN_OF_A_RECORD: Final = "not-in-the-record"
 #: The name of the built-in configuration among the texts that were read.
 DEMO_FILE: Final = "demo:demo.yaml"
 
@@ -67,6 +69,10 @@ class Files:
             raise Unreadable("is not in the record")
         self.texts[path] = text
         return text
+
+    def read_token(self, path: str) -> str:
+        """The token in a file; see :func:`read_token`. It is never in a record, so a recorded run gets another one."""
+        return read_token(path) if self._recorded is None else _TOKEN_OF_A_RECORD
 
     @property
     def has_own_catalog(self) -> bool:
