@@ -70,7 +70,12 @@ LOG = Section(
             "The least important messages that are logged.",
             default="info",
         ),
-        Key("format", Choice(("text", "json")), "Lines of text, or JSON objects; for systemd's journal its fields.", default="text"),
+        Key(
+            "format",
+            Choice(("text", "json")),
+            "Lines of text, or JSON objects; for systemd's journal its fields.",
+            default="text",
+        ),
     ),
     doc="Logging, to standard error.",
 )
