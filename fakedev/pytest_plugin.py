@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _FLEETS: pytest.StashKey[list[ServedFleet | Simulation]] = pytest.StashKey()
 #: Starts the services of this run; there once a test has asked for one.
 _STARTER: pytest.StashKey[Starter] = pytest.StashKey()
+#: The services that tests share, by what they are, each with its folder; and the folders of failed tests.
+_SHARED: pytest.StashKey[dict[Order, tuple[ServedFleet, Path]]] = pytest.StashKey()
+_KEPT: pytest.StashKey[set[Path]] = pytest.StashKey()
 #: Whether a test has failed.
 _FAILED = pytest.StashKey[bool]()
 _MARKER = (
@@ -51,7 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what starts services."""
+    """End the services that tests have shared, and what starts services."""
+    for fleet, folder in config.stash.get(_SHARED, {}).values():
+        _end_shared(config, fleet, folder)
     starter = config.stash.get(_STARTER, None)
     if starter is not None:
         starter.close()
@@ -73,23 +79,44 @@ def fakedev_fleet_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., ServedFleet]]:
     """A function that starts a fleet; it takes what the marker takes. All fleets end with the test."""
-    from fakedev.testing.service import CannotStart, ServedFleet, Starter  # noqa: PLC0415 - only if a test asks for it
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415 - only if a test asks for it
 
-    starter = request.config.stash.get(_STARTER, None)
-    if starter is None or not starter.is_running:
-        starter = request.config.stash[_STARTER] = Starter()
-    timeout_seconds = request.config.getoption("--fakedev-timeout")
-
-    def make(order: Order, folder: Path) -> ServedFleet:
-        return ServedFleet(order.with_file(folder), folder, timeout_seconds, starter)
-
-    yield from _factory(request, tmp_path_factory, make, CannotStart)
+    yield from _factory(request, tmp_path_factory, partial(_served, request.config), CannotStart)
 
 
 @pytest.fixture
 def fakedev_fleet(request: pytest.FixtureRequest, fakedev_fleet_factory: Callable[..., ServedFleet]) -> ServedFleet:
     """A service in a process of its own: a node of eight H100 whose clock stands, or what the marker asks for."""
     return fakedev_fleet_factory(**_marked(request))
+
+
+@pytest.fixture
+def fakedev_fleet_session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServedFleet]:
+    """As fakedev_fleet, but all tests that ask for the same fleet share a service, which is reset before each."""
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+
+    shared = request.config.stash.setdefault(_SHARED, {})
+    try:
+        order = _order(request, _marked(request))
+        fleet, folder = shared.get(order, (None, None))
+        if fleet is None or folder is None or not fleet.begin_again():
+            if fleet is not None and folder is not None:
+                _end_shared(request.config, fleet, folder)
+            folder = tmp_path_factory.mktemp("fakedev")
+            fleet = _served(request.config, order, folder)
+            shared[order] = fleet, folder
+            fleet.begin_again()
+    except (ValueError, CannotStart) as error:
+        problem = str(error)
+    else:
+        request.node.stash.setdefault(_FLEETS, []).append(fleet)
+        yield fleet
+        if request.node.stash.get(_FAILED, False):
+            request.config.stash.setdefault(_KEPT, set()).add(folder)
+        return
+    _fail(request, problem)
 
 
 @pytest.fixture
@@ -102,6 +129,36 @@ def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         yield start(**_marked(request))
 
 
+def _served(config: pytest.Config, order: Order, folder: Path) -> ServedFleet:
+    """A service of its own.
+
+    :raises CannotStart: when it does not come up.
+    """
+    from fakedev.testing.service import ServedFleet, Starter  # noqa: PLC0415
+
+    starter = config.stash.get(_STARTER, None)
+    if starter is None or not starter.is_running:
+        starter = config.stash[_STARTER] = Starter()
+    return ServedFleet(order.with_file(folder), folder, config.getoption("--fakedev-timeout"), starter)
+
+
+def _end_shared(config: pytest.Config, fleet: ServedFleet, folder: Path) -> None:
+    """End a service that tests have shared; its folder stays when one of them has failed."""
+    fleet.close()
+    if not config.getoption("--fakedev-keep") and folder not in config.stash.get(_KEPT, set()):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _order(request: pytest.FixtureRequest, given: dict[str, Any]) -> Order:
+    """What a test asks for.
+
+    :raises ValueError: for arguments that are none.
+    """
+    from fakedev.testing.order import Order  # noqa: PLC0415
+
+    return Order.of(given, [request.path.parent, request.config.rootpath])
+
+
 def _factory(
     request: pytest.FixtureRequest, folders: pytest.TempPathFactory, make: Callable[[Order, Path], T],
     trouble: type[Exception],
@@ -110,15 +167,13 @@ def _factory(
 
     :param make: raises ``trouble``, whose text says why a fleet cannot be made.
     """  # fmt: skip
-    from fakedev.testing import order as orders  # noqa: PLC0415
-
     fleets = request.node.stash.setdefault(_FLEETS, [])
     used: list[tuple[T | None, Path]] = []
 
     def start(**given: Any) -> T:
         fleet = None
         try:
-            order = orders.Order.of(given, [request.path.parent, request.config.rootpath])
+            order = _order(request, given)
             folder = folders.mktemp("fakedev")
             try:
                 fleet = make(order, folder)

@@ -116,7 +116,7 @@ def make_application(
     journal = _journal(configuration.journal, reactor) if configuration.journal else None
     fleet = make_fleet(configuration, run.head, recorder, journal)
     fair_share = FairShare(reactor)
-    hub = WorkloadHub(fleet, fair_share)
+    hub = WorkloadHub(fleet, fair_share, "the scenario" if run.scenario else "")
     nvml = _nvml(configuration, hub, reactor)
     files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "nvml": nvml}
 
@@ -263,6 +263,7 @@ def _cluster(
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
+    hub.master = "the cluster"
     cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster

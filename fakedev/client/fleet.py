@@ -157,6 +157,14 @@ class Fleet:
         """
         return wait_until(predicate, self.advance, advance, at_most)
 
+    def reset(self) -> int:
+        """Let the fleet begin again with its configuration: no workloads, no faults, cold devices. The clock goes on.
+
+        :returns: the tick from which on it is so; with a clock that stands, advance it by a tick.
+        """
+        tick: int = self._json("POST", web_paths.RESET.at())["tick"]
+        return tick
+
     # -- pages -------------------------------------------------------------------------------------
 
     def page(self, node: str = "", path: str = web_paths.METRICS.template) -> str:

@@ -68,7 +68,7 @@ class Simulation:
         self._setups, scenario = _loaded(order)
         self._record: list[bytes] = [head_line(self._setups[0].source)]
         self.fleet = Fleet(self._setups[0].fleet, self._note, 0.0)
-        self._workloads = WorkloadHub(self.fleet, FairShare(ReactorClock()))
+        self._workloads = WorkloadHub(self.fleet, FairShare(ReactorClock()), "the scenario" if scenario else "")
         self._faults = FaultHub(self.fleet)
         self._player = Player(self.fleet, scenario.scenario.occurrences, self) if scenario else None
         self._held = HeldStates(lambda: self.fleet.shown)
@@ -118,6 +118,11 @@ class Simulation:
     def faults(self) -> list[Description]:
         """The waiting and active faults, oldest first."""
         return [describe_fault(self.fleet, each) for each in self.fleet.faults.by_id.values()]
+
+    def reset(self) -> int:
+        """Let the fleet begin again; see fakedev.client.Fleet.reset."""
+        with _refusals():
+            return self._workloads.reset()
 
     # -- the clock ---------------------------------------------------------------------------------
 

@@ -92,6 +92,56 @@ def test_fleets(pytester: pytest.Pytester) -> None:
     assert list(Path(pytester.path, folder).glob("fakedev[0-9]*")) == []
 
 
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_shared_fleet(pytester: pytest.Pytester) -> None:
+    """Tests that ask for the same fleet share a service, and find it as new; nothing is left but of a failed test."""
+    pytester.makefile(".yaml", fleet=CONFIG)
+    pytester.makepyfile("""
+        import os
+        import signal
+        import pytest
+
+        pids = []
+
+        def test_uses_it(fakedev_fleet_session):
+            fleet = fakedev_fleet_session
+            pids.append(fleet.pid)
+            fleet.run("train", devices="dgx-0/0", profile="95:2:0")
+            fleet.fault("fan", devices="dgx-0/0")
+            fleet.advance("10m")
+            fleet.speed(2)
+
+        def test_finds_it_as_new(fakedev_fleet_session):
+            fleet = fakedev_fleet_session
+            assert fleet.pid == pids[0]
+            assert (fleet.workloads(), fleet.faults(), fleet.clock().speed) == ([], [], 0)
+            assert fleet.device("dgx-0/0")["quantities"]["temperature_celsius"] < 45
+
+        @pytest.mark.fakedev(config="fleet.yaml")
+        def test_another(fakedev_fleet_session):
+            assert fakedev_fleet_session.pid != pids[0]
+            assert len(fakedev_fleet_session.nodes()) == 2
+
+        def test_kills_it(fakedev_fleet_session):
+            assert fakedev_fleet_session.pid == pids[0]
+            os.kill(fakedev_fleet_session.pid, signal.SIGKILL)
+
+        def test_gets_a_new_one(fakedev_fleet_session):
+            assert fakedev_fleet_session.pid != pids[0]
+            fakedev_fleet_session.run("mine", devices="dgx-0/0", profile="95:2:0")
+            assert False
+
+        @pytest.mark.fakedev(cnfig="fleet.yaml")
+        def test_wrong(fakedev_fleet_session): ...
+    """)
+    result = run(pytester, "--basetemp=kept")
+    result.assert_outcomes(passed=4, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*cnfig: is nothing*", "tick * mine on dgx-0/0", "Run it again: fakedev render *"])
+    assert "train" not in result.stdout.str().partition("fakedev journal")[2].partition("fakedev record")[0]
+    assert len(list(Path(pytester.path, "kept").glob("fakedev[0-9]*/record.jsonl"))) == 1
+
+
 @pytest.mark.slow
 def test_simulations(pytester: pytest.Pytester) -> None:
     """Without a service: what the marker asks for, the words for a wrong one, the report of a failed test."""

@@ -35,6 +35,7 @@ VERBS: Final = {
     "journal": "journal",
     "advance": "advance",
     "speed": "speed",
+    "reset": "reset",
 }
 
 

@@ -10,7 +10,7 @@ from twisted.logger import Logger, LogLevel
 
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.sim.door import workload_id_of
-from fakedev.sim.events import DropWorkload, DropWorkloads, StartWorkload, StopWorkload, StopWorkloads
+from fakedev.sim.events import DropWorkload, DropWorkloads, Reset, StartWorkload, StopWorkload, StopWorkloads
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict, is_churn
 from fakedev.spec.errors import Refused
@@ -26,12 +26,14 @@ class WorkloadHub:
     """The workloads of a fleet, with the listeners that wait for their ends.
 
     :param fair_share: shares the reactor between the connections and the verdicts of a tick in which many end.
+    :param master: what else decides what runs, as ``the scenario``: then the fleet cannot be reset. Empty: nothing.
     """
 
     log = Logger()
 
-    def __init__(self, fleet: Fleet, fair_share: FairShare) -> None:
+    def __init__(self, fleet: Fleet, fair_share: FairShare, master: str = "") -> None:
         self.fleet = fleet
+        self.master = master
         self._fair_share = fair_share
         self._listeners: dict[str, Listener] = {}
         self._verdicts: deque[Verdict] = deque()
@@ -90,6 +92,15 @@ class WorkloadHub:
         found = self.fleet.intake.not_ending([each for each in workload_ids if each in by_id])
         if found:
             self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
+
+    def reset(self) -> int:
+        """Let the fleet begin again with its configuration; the tick from which on it does.
+
+        :raises Refused: when something else decides what runs.
+        """
+        if self.master:
+            raise Refused("limit", f"{self.master} decides what runs: start fakedev again instead of a reset")
+        return self.fleet.apply(Reset()).tick + 1
 
     def notify_listeners(self, verdicts: list[Verdict]) -> None:
         """Log the verdicts of a tick and pass each to its listener, in order; many take several turns."""
