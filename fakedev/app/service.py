@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -146,8 +146,17 @@ def make_application(
     closed: Counter[str] = Counter()
     by_port: dict[str, Mapping[str, int]] = {"workloads": closed}
     remedies = Remedies(run.option_of)
-    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, closed, remedies)
-    queues = WorkQueues(configuration.queues, fair_share, reactor, remedies) if configuration.queues else None
+    web_configs = WebConfigs(
+        configuration, reactor,
+        lambda: _refresh(reloader, (web, workloads, queues)),
+    )  # fmt: skip
+    workloads = make_workload_ports(
+        configuration, hub, ticker, fair_share, reactor, closed, remedies, web_configs.tls_of
+    )
+    queues = (
+        WorkQueues(configuration.queues, fair_share, reactor, remedies, web_configs.tls_of)
+        if configuration.queues else None
+    )
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port |= queues.closed if queues is not None else {}
@@ -171,7 +180,6 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
         figures, queue_history, tester, scenario,
     )  # fmt: skip
-    web_configs = WebConfigs(configuration, reactor, lambda: web.refresh(reloader.configuration))
     web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
 
     # What a reload changes.
@@ -220,6 +228,13 @@ def make_application(
 def _prepare_process() -> None:
     raise_descriptor_limit()
     keep_freed_memory()
+
+
+def _refresh(reloader: Reloader, parts: Iterable[Ports[Any] | WorkQueues | None]) -> None:
+    """Give all addresses their entries again, because a web configuration or a certificate has changed."""
+    for part in parts:
+        if part is not None:
+            part.refresh(reloader.configuration)
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:

@@ -12,6 +12,7 @@ from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
+from fakedev.config.web_config import WEB_CONFIG_TYPE
 from fakedev.config.workloads import BASE
 from fakedev.spec.limits import Limits
 
@@ -69,7 +70,12 @@ LOG = Section(
             "The least important messages that are logged.",
             default="info",
         ),
-        Key("format", Choice(("text", "json")), "Lines of text, or JSON objects.", default="text"),
+        Key(
+            "format",
+            Choice(("text", "json")),
+            "Lines of text, or JSON objects; for systemd's journal its fields.",
+            default="text",
+        ),
     ),
     doc="Logging, to standard error.",
 )
@@ -114,8 +120,9 @@ CONFIGURATION = Section(
         ),
         Key(
             "web-config",
-            Text("path"),
-            "The web configuration file of all HTTP addresses but UNIX sockets: TLS, passwords, headers (security.md).",
+            WEB_CONFIG_TYPE,
+            "The web configuration of all HTTP addresses but UNIX sockets, a file or its keys: TLS, passwords, headers "
+            "(security.md).",
             default_words="none",
         ),
         Key("workloads", WORKLOADS, "Work for the devices."),

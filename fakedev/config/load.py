@@ -139,12 +139,12 @@ def _built(
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
     runtime = partial(runtime_folder, files.variable)
-    endpoints = Endpoints(catalog, pools, folder, values["web-config"] or "", runtime, report)
+    endpoints = Endpoints(catalog, pools, folder, values["web-config"], runtime, files.read_token, report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
-    frontend = own_frontend(entry.listen for entry in (queues.clients if queues else ()))
+    frontend = own_frontend(queues.clients if queues else ())
     plans = tester_plans(values["tester"], folder, files, report, frontend)
     reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}

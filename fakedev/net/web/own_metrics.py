@@ -163,7 +163,10 @@ def port_metrics(closed: Mapping[str, Mapping[str, int]], postponed: Callable[[]
     :param closed: their numbers by reason, by port.
     :param postponed: returns how often a port did not accept for lack of descriptors.
     """
-    text = "Connections that a line port closed; silent: for a new one; full: new ones without room; else the error."
+    text = (
+        "Connections that a line port closed; silent: for a new one; full: new ones without room; plain: no TLS; "
+        "handshake: one of TLS failed or took too long; else the error."
+    )
     family = CounterMetricFamily("fakedev_line_connections_closed", text, labels=["port", "reason"])
     for port, by_reason in closed.items():
         for reason in sorted({"denied", "full", "silent", *by_reason}):
