@@ -1,8 +1,8 @@
 """Usage and memory of the GPUs of Shanghai AI Lab's Acme: wide tables, a column for each GPU, a line every 15 s.
 
 Tables: https://github.com/InternLM/AcmeTrace, in the folders ``kalos`` and ``seren`` of ``utilization`` of its full
-data set. ``GPU_UTIL`` is in percent, ``FB_USED`` in MiB; a column is named by the address of a server and the place of a GPU
-on it, as ``172.31.15.112-6``. The log of the jobs names no servers, so that each GPU is a job of its own.
+data set. ``GPU_UTIL`` is in percent, ``FB_USED`` in MiB; a column is named by the address of a server and the place
+of a GPU on it, as ``172.31.15.112-6``. The log of the jobs names no servers, so that each GPU is a job of its own.
 """
 
 from __future__ import annotations
