@@ -11,7 +11,7 @@ from fakedev.spec.units import parse_size
 from fakedev.traces.rules import Folder, Ids, nodes_of_jobs
 from fakedev.traces.series import Values
 from fakedev.traces.table import Column, device_count, number, percent, word
-from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode, UseSeries
+from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
 
 JOBS: Final = "jobs.csv"
 SERIES: Final = "series.csv"
@@ -59,11 +59,13 @@ def read_own(folder: Folder) -> Trace:
 
     :raises TraceProblems: when it cannot be used.
     """
-    series = _series(folder) if folder.has(SERIES) else {}
+    values = _values(folder) if folder.has(SERIES) else Values()
+    last = values.latest_seconds
+    series = values.series()
     jobs = []
     rows = folder.table(JOBS, JOB_COLUMNS)
     ids = Ids(rows)
-    last = max((each.end_seconds for each in series.values()), default=0.0)
+    last = max(last, *(each.end_seconds for each in series.values()), 0.0)
     never = 0
     for row in rows:
         start, end = row["start"], np.inf if row["end"] is None else row["end"]
@@ -102,9 +104,9 @@ def _nodes(folder: Folder) -> list[TraceNode]:
     ]
 
 
-def _series(folder: Folder) -> dict[str, UseSeries]:
+def _values(folder: Folder) -> Values:
     """The series of all jobs; a time that is there twice for a job counts once, with its last value."""
-    values = Values()
+    values = Values(folder.window)
     for row in folder.table(SERIES, SERIES_COLUMNS):
         values.add(row["job"], row["time"], row["usage"], np.nan if row["memory"] is None else row["memory"])
-    return values.series()
+    return values

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.traces.problems import TraceProblems
-from fakedev.traces.trace import UseSeries, Window
+from fakedev.traces.trace import WHOLE_TRACE, UseSeries, Window
 
 #: The values that are kept, of 24 bytes each: five days of a cluster of 2,500 GPUs with a value a minute.
 MOST_VALUES: Final = 20_000_000
@@ -59,21 +59,36 @@ class Times:
 
 
 class Values:
-    """The values of some series.
+    """The values of some series, as far as they may hold in a window: of those before and after it, only the nearest.
 
     :param most: how many are kept.
+    :ivar latest_seconds: the time of the last value of all, kept or not.
     """
 
-    def __init__(self, most: int = MOST_VALUES) -> None:
+    def __init__(self, window: Window = WHOLE_TRACE, most: int = MOST_VALUES) -> None:
+        self._window = window
+        self._before: dict[str, tuple[float, float, float]] = {}
+        self._after: dict[str, tuple[float, float, float]] = {}
         self._values: dict[str, array[float]] = defaultdict(lambda: array("d"))
         self._most = most
         self._left = most
+        self.latest_seconds = 0.0
 
     def add(self, name: str, seconds: float, usage: float, memory_bytes: float = np.nan) -> None:
         """One more value; NaN for unknown memory.
 
         :raises TraceProblems: when there are too many.
         """
+        self.latest_seconds = max(self.latest_seconds, seconds)
+        if seconds < self._window.begin_seconds:
+            if name not in self._before or self._before[name][0] <= seconds:
+                self._before[name] = (seconds, usage, memory_bytes)
+            return
+        if seconds >= self._window.end_seconds:
+            # The first value of a series holds before it, too.
+            if name not in self._after or self._after[name][0] > seconds:
+                self._after[name] = (seconds, usage, memory_bytes)
+            return
         if not self._left:
             text = f"the series have more than {self._most:,} values in that time: give a shorter --for"
             raise TraceProblems([text])
@@ -82,6 +97,11 @@ class Values:
 
     def series(self) -> dict[str, UseSeries]:
         """The series, in the order of their names; the values are not kept."""
+        for name, value in {**self._after, **self._before}.items():
+            if name in self._before or name not in self._values:
+                self._values[name].extend(value)
+        self._before.clear()
+        self._after.clear()
         return {name: _series_of(self._values.pop(name)) for name in sorted(self._values)}
 
 

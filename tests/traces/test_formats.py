@@ -144,6 +144,17 @@ def test_a_part_of_a_trace_has_the_values_until_its_end() -> None:
     assert part.series["a"].usage.tolist() == [1, 2]
 
 
+def test_of_our_own_series_only_what_holds_in_the_window_is_kept() -> None:
+    """Of each job also the last value before it, or the first after it; a job that ends with the files still does."""
+    series = "job,time,usage\na,60,2\na,0,1\na,100,3\na,199,4\na,200,5\na,300,6\nb,500,9\nb,400,8\n"
+    files = {JOBS: "name,start,end\na,0,\nb,0,300\n", SERIES: series}
+    whole, part = (read_own(MadeFolder(files, window=window)) for window in (Window(), Window(90, 200)))
+    assert whole.series["a"].usage.tolist() == [1, 2, 3, 4, 5, 6]
+    assert part.series["a"].usage.tolist() == [2, 3, 4]
+    assert part.series["b"].usage.tolist() == [8]
+    assert part.jobs[0].end_seconds >= 500
+
+
 _LOG = "job_id,user,node_num,gpu_num,cpu_num,state,submit_time,start_time,end_time,duration,queue\n"
 
 
