@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fakedev.config.scenarios import LoadedScenario
     from fakedev.net.fleet.journal import JournalFile
     from fakedev.net.fleet.recorder import Recorder
+    from fakedev.net.fleet.state_folder import StateFolder
 
 #: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.
 ReadAgain = Callable[[], tuple[Configuration, RecordHead]]
@@ -70,10 +71,22 @@ def read_again(
 
 
 def make_fleet(
-    configuration: Configuration, head: RecordHead, recorder: Recorder | None, journal: JournalFile | None = None
+    configuration: Configuration,
+    head: RecordHead,
+    recorder: Recorder | StateFolder | None,
+    journal: JournalFile | None = None,
 ) -> Fleet:
     """The fleet of a configuration, at the time of the record's head; it writes its record and its journal."""
     spec = replace(configuration.fleet, epoch_seconds=head.epoch_seconds)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     record = recorder.record if recorder else discard_record
     return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
+
+
+def read_source(source: RecordHead) -> Configuration:
+    """The configuration that a reload or a start has read.
+
+    :raises ConfigurationError: when it cannot be used here.
+    """
+    configuration = load(source.config, Files(source.files, source.environment), source.overrides, source.text)
+    return replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=source.epoch_seconds))

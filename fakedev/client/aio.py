@@ -11,6 +11,7 @@ from fakedev.client.connection import authorization
 from fakedev.client.requests import Call, CallUnderWay, declared_by
 from fakedev.client.streams import AsyncRequester, AsyncServiceAddress
 from fakedev.client.waiting import Duration, Wait
+from fakedev.spec.client_tls import ClientTls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,20 +32,28 @@ class Fleet:
     It keeps nothing open between two calls, so it needs no end, and tasks and event loops may share it. A call that is
     cancelled closes its connection; with an advance, the clock stops then.
 
-    :param url: an HTTP address with ``serve: all``: ``http://HOST:PORT``, ``HOST:PORT``, or the path of a UNIX socket.
-    :param token: of the address, if it asks for one.
-    :param timeout_seconds: how long the service may be silent.
-    :param requester: sends the requests; by default over a socket.
+    :param url: see :class:`fakedev.client.Fleet`, also for the others.
     :ivar url: as given, without a slash at its end.
     :raises ValueError: for a URL that is no address.
     """
 
     def __init__(
-        self, url: str, token: str = "", timeout_seconds: float = 30.0, requester: AsyncRequester | None = None
+        self,
+        url: str,
+        token: str = "",
+        timeout_seconds: float = 30.0,
+        requester: AsyncRequester | None = None,
+        *,
+        ca_file: str = "",
+        cert_file: str = "",
+        key_file: str = "",
+        user: str = "",
+        password: str = "",
     ) -> None:
         self.url = url.rstrip("/")
-        self._requester = requester or AsyncServiceAddress(url, timeout_seconds)
-        self._headers = authorization(token)
+        tls = ClientTls(ca_file, cert_file, key_file)
+        self._requester = requester or AsyncServiceAddress(url, timeout_seconds, tls)
+        self._headers = authorization(token, user, password)
 
     run = _awaits(calls.run)
     stop = _awaits(calls.stop)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import http.client
 import select
 import socket
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, NamedTuple, Protocol
 
 from fakedev.client.errors import NoAnswer
-from fakedev.config.peer_address import Address, parse_address
-from fakedev.spec.os_errors import plain_reason
+from fakedev.client.tls import client_context, connection_reason
+from fakedev.config.peer_address import Address, parse_address, with_tls
+from fakedev.spec.client_tls import NO_FILES, TLS_SCHEME, ClientTls
 
 
 class Reply(NamedTuple):
@@ -37,33 +40,48 @@ class Requester(Protocol):
         ...
 
 
+def authorization(token: str, user: str = "", password: str = "") -> dict[str, str]:
+    """The header of requests with a token or, without one, with a password (RFC 7617)."""
+    if token:
+        return {"Authorization": f"Bearer {token}"}
+    encoded = b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {encoded}"} if user else {}
+
+
 class HttpConnection(http.client.HTTPConnection):
-    """A connection over TCP or a UNIX socket; a name that begins with ``@`` is that of an abstract socket."""
+    """A connection over TCP, with TLS or without, or a UNIX socket.
+
+    A name that begins with ``@`` is that of an abstract socket.
+    """
 
     def __init__(self, address: Address, timeout_seconds: float) -> None:
         super().__init__(address.host or "localhost", address.port or 80, timeout=timeout_seconds)
+        self._tls = address.tls
         self._path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
 
     def connect(self) -> None:
         """Connect."""
         if not self._path:
-            return super().connect()
+            super().connect()
+            if self._tls is not None:
+                self.sock = client_context(self._tls).wrap_socket(self.sock, server_hostname=self.host)
+            return
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
-        return None
 
 
 class ServiceAddress:
     """An HTTP address of fakedev; each request has a connection of its own, so threads may share it.
 
-    :param url: ``http://HOST:PORT``, ``HOST:PORT``, the path of a UNIX socket, or ``unix:`` and the path.
+    :param url: see :func:`http_address`.
     :param timeout_seconds: how long the service may be silent.
-    :raises ValueError: for a text that is no address.
+    :param tls: files for a ``https:`` address.
+    :raises ValueError: for a text that is no address, or files without TLS.
     """
 
-    def __init__(self, url: str, timeout_seconds: float) -> None:
-        self._address = address_of(url)
+    def __init__(self, url: str, timeout_seconds: float, tls: ClientTls = NO_FILES) -> None:
+        self._address = with_tls(http_address(url), tls)
         self._timeout_seconds = timeout_seconds
 
     def ask(
@@ -121,27 +139,25 @@ class Exchange:
         """The connection does not need it any more (called by the connection)."""
 
 
-def address_of(url: str) -> Address:
-    """The address of a service.
+def http_address(url: str) -> Address:
+    """The address of a URL without a path, or of a UNIX socket.
 
-    :param url: see :class:`ServiceAddress`.
+    :param url: ``http://HOST:PORT``, ``https://HOST:PORT``, ``HOST:PORT``, the path of a UNIX socket, or ``unix:`` and
+        the path.
     :raises ValueError: for a text that is no address.
     """
-    whole = url.rstrip("/")
-    bare = whole.removeprefix("http://")
-    if "://" in bare or (bare != whole and "/" in bare):
-        raise ValueError(f"{whole!r} is no address of fakedev: give http://HOST:PORT, or the path of a UNIX socket")
+    url = url.rstrip("/")
+    bare = url.removeprefix("http://").removeprefix("https://")
+    if "://" in bare or (bare != url and "/" in bare):
+        raise ValueError(f"{url!r} is no address of fakedev: give http://HOST:PORT, or the path of a UNIX socket")
+    if url.startswith("https://"):
+        return replace(parse_address(f"{TLS_SCHEME}{bare}"), shown=url)
     return parse_address(bare.removeprefix("unix:"))
-
-
-def authorization(token: str) -> dict[str, str]:
-    """The headers that send a token; none for an empty one."""
-    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def no_answer(method: str, path: str, address: Address, error: OSError | http.client.HTTPException) -> NoAnswer:
     """The error of a request that had no answer."""
-    reason = "it closed the connection" if isinstance(error, http.client.HTTPException) else plain_reason(error)
+    reason = "it closed the connection" if isinstance(error, http.client.HTTPException) else connection_reason(error)
     return NoAnswer(f"no answer to {method} {path} from {address}: {reason}: does fakedev still run there?")
 
 

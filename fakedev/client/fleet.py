@@ -9,6 +9,7 @@ from fakedev.client import calls
 from fakedev.client.connection import Requester, ServiceAddress, authorization
 from fakedev.client.requests import Call, CallUnderWay, declared_by
 from fakedev.client.waiting import Duration, wait_until
+from fakedev.spec.client_tls import ClientTls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,10 +29,14 @@ class Fleet:
 
     Names of fields are those of doc/protocol-workload.txt, with ``_`` in place of ``-``.
 
-    :param url: an HTTP address with ``serve: all``: ``http://HOST:PORT``, ``HOST:PORT``, or the path of a UNIX socket.
+    :param url: an HTTP address with ``serve: all``: ``http://HOST:PORT``, ``HOST:PORT``, ``https://HOST:PORT``, or the
+        path of a UNIX socket.
     :param token: of the address, if it asks for one.
     :param timeout_seconds: how long the service may be silent.
     :param requester: sends the requests; by default over a socket.
+    :param ca_file, cert_file, key_file: for ``https:``: what signs the server's certificate (by default what the system
+        trusts), and our own certificate with its key, if the server asks for one; all in PEM.
+    :param user, password: if the address has passwords, and you no token.
     :ivar url: as given, without a slash at its end.
     :raises ValueError: for a URL that is no address.
 
@@ -39,11 +44,21 @@ class Fleet:
     """
 
     def __init__(
-        self, url: str, token: str = "", timeout_seconds: float = 30.0, requester: Requester | None = None
+        self,
+        url: str,
+        token: str = "",
+        timeout_seconds: float = 30.0,
+        requester: Requester | None = None,
+        *,
+        ca_file: str = "",
+        cert_file: str = "",
+        key_file: str = "",
+        user: str = "",
+        password: str = "",
     ) -> None:
         self.url = url.rstrip("/")
-        self._requester = requester or ServiceAddress(url, timeout_seconds)
-        self._headers = authorization(token)
+        self._requester = requester or ServiceAddress(url, timeout_seconds, ClientTls(ca_file, cert_file, key_file))
+        self._headers = authorization(token, user, password)
 
     run = _waits(calls.run)
     stop = _waits(calls.stop)

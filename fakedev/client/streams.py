@@ -7,7 +7,10 @@ import http.client
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from fakedev.client.connection import Exchange, Reply, address_of, no_answer
+from fakedev.client.connection import Exchange, Reply, http_address, no_answer
+from fakedev.client.tls import client_context
+from fakedev.config.peer_address import with_tls
+from fakedev.spec.client_tls import NO_FILES, ClientTls
 
 _AT_ONCE: Final = 1 << 16
 
@@ -37,8 +40,8 @@ class AsyncServiceAddress:
     :raises ValueError: for a text that is no address.
     """
 
-    def __init__(self, url: str, timeout_seconds: float) -> None:
-        self._address = address_of(url)
+    def __init__(self, url: str, timeout_seconds: float, tls: ClientTls = NO_FILES) -> None:
+        self._address = with_tls(http_address(url), tls)
         self._timeout_seconds = timeout_seconds
 
     async def ask(
@@ -63,7 +66,8 @@ class AsyncServiceAddress:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = self._address
         if not address.path:
-            return await asyncio.open_connection(address.host, address.port)
+            context = None if address.tls is None else client_context(address.tls)
+            return await asyncio.open_connection(address.host, address.port, ssl=context)
         path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
         return await asyncio.open_unix_connection(path)
 
