@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from fakedev.client import calls
-from fakedev.client.connection import authorization
+from fakedev.client.connection import Access, with_access
 from fakedev.client.requests import Call, CallUnderWay, declared_by
 from fakedev.client.streams import AsyncRequester, AsyncServiceAddress
 from fakedev.client.waiting import Duration, Wait
-from fakedev.spec.client_tls import ClientTls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,22 +37,12 @@ class Fleet:
     """
 
     def __init__(
-        self,
-        url: str,
-        token: str = "",
-        timeout_seconds: float = 30.0,
-        requester: AsyncRequester | None = None,
-        *,
-        ca_file: str = "",
-        cert_file: str = "",
-        key_file: str = "",
-        user: str = "",
-        password: str = "",
-    ) -> None:
+        self, url: str, token: str = "", timeout_seconds: float = 30.0, requester: AsyncRequester | None = None,
+        **access: Unpack[Access],
+    ) -> None:  # fmt: skip
         self.url = url.rstrip("/")
-        tls = ClientTls(ca_file, cert_file, key_file)
+        tls, self._headers = with_access(token, access)
         self._requester = requester or AsyncServiceAddress(url, timeout_seconds, tls)
-        self._headers = authorization(token, user, password)
 
     run = _awaits(calls.run)
     stop = _awaits(calls.stop)

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from io import BytesIO
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from fakedev.client.errors import NoAnswer
 from fakedev.client.tls import client_context, connection_reason
@@ -46,6 +46,27 @@ def authorization(token: str, user: str = "", password: str = "") -> dict[str, s
         return {"Authorization": f"Bearer {token}"}
     encoded = b64encode(f"{user}:{password}".encode()).decode()
     return {"Authorization": f"Basic {encoded}"} if user else {}
+
+
+class Access(TypedDict, total=False):
+    """How an address with TLS or passwords is used.
+
+    :ivar ca_file, cert_file, key_file: for ``https:``: what signs the server's certificate (by default what the system
+        trusts), and our own certificate with its key, if the server asks for one; all in PEM.
+    :ivar user, password: if the address has passwords, and you no token.
+    """
+
+    ca_file: str
+    cert_file: str
+    key_file: str
+    user: str
+    password: str
+
+
+def with_access(token: str, access: Access) -> tuple[ClientTls, dict[str, str]]:
+    """The files for TLS, and the headers of requests."""
+    files = ClientTls(access.get("ca_file", ""), access.get("cert_file", ""), access.get("key_file", ""))
+    return files, authorization(token, access.get("user", ""), access.get("password", ""))
 
 
 class HttpConnection(http.client.HTTPConnection):
