@@ -15,21 +15,21 @@ from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
+from fakedev.app.fleet import fleet_of, hub_of, journal_file, kept_after
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
-from fakedev.app.run import Run, make_fleet
+from fakedev.app.run import Run
 from fakedev.app.runner import Application, run_application
 from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.web_config import WebConfigs
 from fakedev.app.workload_ports import connection_count, make_workload_ports
-from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
-from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
@@ -60,6 +60,7 @@ from fakedev.net.web.own_metrics import (
     reload_metrics,
     scrape_metrics,
     stall_metrics,
+    state_metrics,
     tick_metrics,
     workload_metrics,
 )
@@ -73,6 +74,7 @@ from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.app.kubernetes import ClusterParts
+    from fakedev.net.fleet.state_folder import StateFolder
     from fakedev.net.nvml.writer import NvmlMap
 
 
@@ -108,17 +110,17 @@ def make_application(
 
     :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
-    raise_descriptor_limit()
-    keep_freed_memory()
+    if run.owns_process:
+        _prepare_process()
 
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
-    journal = _journal(configuration.journal, reactor) if configuration.journal else None
-    fleet = make_fleet(configuration, run.head, recorder, journal)
+    journal = journal_file(configuration.journal, reactor) if configuration.journal else None
+    state, fleet, run = fleet_of(configuration, run, recorder, journal, reactor)
     fair_share = FairShare(reactor)
-    hub = WorkloadHub(fleet, fair_share, "the scenario" if run.scenario else "")
+    hub = hub_of(fleet, fair_share, run, state)
     nvml = _nvml(configuration, hub, reactor)
-    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "nvml": nvml}
+    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "state": state, "nvml": nvml}
 
     def file_problems() -> dict[str, str]:
         return {name: file.problem for name, file in files.items() if file is not None}
@@ -135,8 +137,8 @@ def make_application(
         views.ticked(reloader.configuration)
 
     ticker = Ticker(
-        fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying,
-        lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
+        fleet, configuration.speed, reactor, hub.notify_listeners, kept_after(state, hub, ticked),
+        lambda: hub.is_notifying, lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
     )  # fmt: skip
 
     # The ports.
@@ -160,7 +162,8 @@ def make_application(
     by_port |= queues.closed if queues is not None else {}
     stalls = StallWatch(reactor)
     own = _own_metrics(
-        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls, file_problems
+        fleet, state, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls,
+        file_problems,
     )
 
     topology = OperatorTopology(fleet)
@@ -183,7 +186,7 @@ def make_application(
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
-    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes)) if run.owns_process else None
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed, notifier)
 
     # All services, in the order in which they start.
@@ -198,12 +201,13 @@ def make_application(
             ticker,
             live,
             journal,
+            state,
             listeners,
             queue_history,
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
-            HangupService(reactor, reloader.again),
+            HangupService(reactor, reloader.again) if run.owns_process else None,
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             web_configs,
             stalls,
@@ -217,6 +221,7 @@ def make_application(
         observer=observer,
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
+        owns_process=run.owns_process,
     )
 
 
@@ -225,6 +230,11 @@ def _refresh(reloader: Reloader, parts: Iterable[Ports[Any] | WorkQueues | None]
     for part in parts:
         if part is not None:
             part.refresh(reloader.configuration)
+
+
+def _prepare_process() -> None:
+    raise_descriptor_limit()
+    keep_freed_memory()
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
@@ -299,6 +309,7 @@ def _drain(ticker: Ticker, queues: WorkQueues | None, tester: LoadTester | None)
 
 def _own_metrics(
     fleet: Fleet,
+    state: StateFolder | None,
     ticker: Ticker,
     scrapes: ScrapeStatistics,
     workloads: Ports[WorkloadListen],
@@ -332,6 +343,8 @@ def _own_metrics(
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))
     own.add("files", partial(file_metrics, file_problems))
+    if state is not None:
+        own.add("state", lambda: state_metrics(state.snapshots, state.saved_at))
     return own
 
 
@@ -359,11 +372,3 @@ def _nvml(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> NvmlM
         factory = SettingFactory(hub.fleet, users, reactor)
         written.ports.append((ListeningService(address, factory, reactor), None))
     return written
-
-
-def _journal(journal: Journal, reactor: Any) -> JournalFile:
-    try:
-        return JournalFile(journal.file, journal.max_bytes, journal.keep, reactor)
-    except CannotWrite as reason:
-        sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
-        raise SystemExit(1) from None

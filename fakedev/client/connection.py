@@ -8,7 +8,8 @@ import socket
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from io import BytesIO
+from typing import Any, NamedTuple, Protocol
 
 from fakedev.client.errors import NoAnswer
 from fakedev.client.tls import client_context, connection_reason
@@ -73,14 +74,14 @@ class HttpConnection(http.client.HTTPConnection):
 class ServiceAddress:
     """An HTTP address of fakedev; each request has a connection of its own, so threads may share it.
 
-    :param url: see :func:`http_address`.
+    :param url: see :func:`address_of`.
     :param timeout_seconds: how long the service may be silent.
     :param tls: files for a ``https:`` address.
     :raises ValueError: for a text that is no address, or files without TLS.
     """
 
     def __init__(self, url: str, timeout_seconds: float, tls: ClientTls = NO_FILES) -> None:
-        self._address = with_tls(http_address(url), tls)
+        self._address = with_tls(address_of(url), tls)
         self._timeout_seconds = timeout_seconds
 
     def ask(
@@ -92,19 +93,53 @@ class ServiceAddress:
             connection.request(method, path, body, dict(headers))
             while still is not None and not select.select([connection.sock], [], [], self._timeout_seconds)[0]:
                 still()
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Reply(response.status, found, response.read())
+            return _reply(connection.getresponse())
         except (OSError, http.client.HTTPException) as error:
-            is_closed = isinstance(error, http.client.HTTPException)
-            reason = "it closed the connection" if is_closed else connection_reason(error)
-            text = f"no answer to {method} {path} from {self._address}: {reason}: does fakedev still run there?"
-            raise NoAnswer(text) from None
+            raise no_answer(method, path, self._address, error) from None
         finally:
             connection.close()
 
 
-def http_address(url: str) -> Address:
+class Exchange:
+    """A request and its answer, as bytes that somebody else carries; the connection is closed after the answer.
+
+    :ivar sent: the request.
+    """
+
+    def __init__(
+        self, address: Address, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> None:
+        self.sent = b""
+        self._received = b""
+        self._connection = HttpConnection(address, 0.0)
+        this: Any = self
+        self._connection.sock = this
+        self._connection.request(method, path, body, {**headers, "Connection": "close"})
+
+    def reply(self, received: bytes) -> Reply:
+        """The answer.
+
+        :param received: all that came until the connection was closed.
+        :raises HTTPException, OSError: when it ends early.
+        """
+        self._received = received
+        return _reply(self._connection.getresponse())
+
+    # What the connection needs of a socket.
+
+    def sendall(self, data: bytes) -> None:
+        """Note a part of the request (called by the connection)."""
+        self.sent += data
+
+    def makefile(self, _: str) -> BytesIO:
+        """The answer as a file (called by the connection)."""
+        return BytesIO(self._received)
+
+    def close(self) -> None:
+        """The connection does not need it any more (called by the connection)."""
+
+
+def address_of(url: str) -> Address:
     """The address of a URL without a path, or of a UNIX socket.
 
     :param url: ``http://HOST:PORT``, ``https://HOST:PORT``, ``HOST:PORT``, the path of a UNIX socket, or ``unix:`` and
@@ -118,3 +153,15 @@ def http_address(url: str) -> Address:
     if url.startswith("https://"):
         return replace(parse_address(f"{TLS_SCHEME}{bare}"), shown=url)
     return parse_address(bare.removeprefix("unix:"))
+
+
+def no_answer(method: str, path: str, address: Address, error: OSError | http.client.HTTPException) -> NoAnswer:
+    """The error of a request that had no answer."""
+    is_closed = isinstance(error, http.client.HTTPException)
+    reason = "it closed the connection" if is_closed else connection_reason(error)
+    return NoAnswer(f"no answer to {method} {path} from {address}: {reason}: does fakedev still run there?")
+
+
+def _reply(response: http.client.HTTPResponse) -> Reply:
+    found = {name.lower(): value for name, value in response.getheaders()}
+    return Reply(response.status, found, response.read())

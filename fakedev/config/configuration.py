@@ -196,6 +196,7 @@ class Configuration:
     :param plans: the tester's loads on queues.
     :param reports: files that the tester writes its results to at the end.
     :param journal: None for no file.
+    :param state: the folder in which the fleet is kept over restarts; None: it is not.
     :param kubernetes: None: there is no cluster.
     :param hpc_jobs: None: jobs are in no folder.
     :param nvml: None: there is no file for NVML.
@@ -216,6 +217,7 @@ class Configuration:
     reports: tuple[str, ...]
     logging: Logging
     journal: Journal | None
+    state: str | None
     watch: bool
     kubernetes: Kubernetes | None
     notes: tuple[str, ...]

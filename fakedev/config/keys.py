@@ -134,6 +134,12 @@ CONFIGURATION = Section(
         ),
         Key("limits", LIMITS, "How much workloads and faults may take."),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
+        Key(
+            "state",
+            Text("path", longest=4096),
+            "A folder in which the fleet is kept: it goes on after a restart, also after kill -9 (restarts.md).",
+            default_words="none",
+        ),
         Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
         Key("nvml", NVML, "A file for the NVML library.", default_words="none", optional=True),
         Key("log", LOG, "Logging, to standard error."),

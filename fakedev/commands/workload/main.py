@@ -54,7 +54,8 @@ def run(order: Order, stop: StopSignals) -> int:
     try:
         connection = connect(order.address, stop)
     except OSError as error:
-        log(f"ERROR: cannot connect to {order.address}: {_reason(order.address, error)}{_running_service(order.address)}")
+        reason = _reason(order.address, error)
+        log(f"ERROR: cannot connect to {order.address}: {reason}{_running_service(order.address)}")
         return 1
     with connection:
         verdict = converse(connection, order.message, stop, log, token)

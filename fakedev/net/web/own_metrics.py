@@ -130,6 +130,19 @@ def file_metrics(problems: Callable[[], Mapping[str, str]]) -> Iterable[Metric]:
     yield labelled(GaugeMetricFamily, "fakedev_file_failed", text, "file", failed)
 
 
+def state_metrics(snapshots: Mapping[bool, int], began_seconds: float) -> Iterable[Metric]:
+    """The folder of the fleet's state.
+
+    :param snapshots: how many have ended, by whether they are complete.
+    :param began_seconds: when the last one was begun, in seconds since 1970.
+    """
+    counts = {"complete": snapshots[True], "failed": snapshots[False]}
+    text = "Snapshots of the fleet's state, beside that of the start."
+    yield labelled(CounterMetricFamily, "fakedev_state_snapshots", text, "result", counts)
+    text = "When the last snapshot of the state was begun."
+    yield GaugeMetricFamily("fakedev_state_snapshot_timestamp_seconds", text, began_seconds)
+
+
 def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> Iterable[Metric]:
     """The limits of workloads and faults.
 
