@@ -225,16 +225,16 @@ def make_application(
     )
 
 
+def _prepare_process() -> None:
+    raise_descriptor_limit()
+    keep_freed_memory()
+
+
 def _refresh(reloader: Reloader, parts: Iterable[Ports[Any] | WorkQueues | None]) -> None:
     """Give all addresses their entries again, because a web configuration or a certificate has changed."""
     for part in parts:
         if part is not None:
             part.refresh(reloader.configuration)
-
-
-def _prepare_process() -> None:
-    raise_descriptor_limit()
-    keep_freed_memory()
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:

@@ -7,6 +7,5 @@ from fakedev.client.calls import Clock
 from fakedev.client.errors import FleetError, NeverTrue, NoAnswer, RequestRefused
 from fakedev.client.fleet import Fleet
 from fakedev.client.samples import Sample, Samples
-from fakedev.spec.client_tls import ClientTls
 
-__all__ = ["ClientTls", "Clock", "Fleet", "FleetError", "NeverTrue", "NoAnswer", "RequestRefused", "Sample", "Samples"]
+__all__ = ["Clock", "Fleet", "FleetError", "NeverTrue", "NoAnswer", "RequestRefused", "Sample", "Samples"]

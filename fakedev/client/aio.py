@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from fakedev.client import calls
-from fakedev.client.connection import authorization
+from fakedev.client.connection import Access, with_access
 from fakedev.client.requests import Call, CallUnderWay, declared_by
 from fakedev.client.streams import AsyncRequester, AsyncServiceAddress
 from fakedev.client.waiting import Duration, Wait
-from fakedev.spec.client_tls import NO_FILES, ClientTls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,31 +31,18 @@ class Fleet:
     It keeps nothing open between two calls, so it needs no end, and tasks and event loops may share it. A call that is
     cancelled closes its connection; with an advance, the clock stops then.
 
-    :param url: an HTTP address with ``serve: all``: ``http://HOST:PORT``, ``HOST:PORT``, ``https://HOST:PORT``, or the
-        path of a UNIX socket.
-    :param token: of the address, if it asks for one.
-    :param timeout_seconds: how long the service may be silent.
-    :param requester: sends the requests; by default over a socket.
-    :param tls: files for ``https:``, as ``ClientTls(ca_file="ca.pem")``; by default what the system trusts.
-    :param user, password: if the address has passwords, and you no token.
+    :param url: see :class:`fakedev.client.Fleet`, also for the others.
     :ivar url: as given, without a slash at its end.
     :raises ValueError: for a URL that is no address.
     """
 
     def __init__(
-        self,
-        url: str,
-        token: str = "",
-        timeout_seconds: float = 30.0,
-        requester: AsyncRequester | None = None,
-        *,
-        tls: ClientTls = NO_FILES,
-        user: str = "",
-        password: str = "",
-    ) -> None:
+        self, url: str, token: str = "", timeout_seconds: float = 30.0, requester: AsyncRequester | None = None,
+        **access: Unpack[Access],
+    ) -> None:  # fmt: skip
         self.url = url.rstrip("/")
+        tls, self._headers = with_access(token, access)
         self._requester = requester or AsyncServiceAddress(url, timeout_seconds, tls)
-        self._headers = authorization(token, user, password)
 
     run = _awaits(calls.run)
     stop = _awaits(calls.stop)

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from io import BytesIO
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from fakedev.client.errors import NoAnswer
 from fakedev.client.tls import client_context, connection_reason
@@ -48,6 +48,27 @@ def authorization(token: str, user: str = "", password: str = "") -> dict[str, s
     return {"Authorization": f"Basic {encoded}"} if user else {}
 
 
+class Access(TypedDict, total=False):
+    """How an address with TLS or passwords is used.
+
+    :ivar ca_file, cert_file, key_file: for ``https:``: what signs the server's certificate (by default what the system
+        trusts), and our own certificate with its key, if the server asks for one; all in PEM.
+    :ivar user, password: if the address has passwords, and you no token.
+    """
+
+    ca_file: str
+    cert_file: str
+    key_file: str
+    user: str
+    password: str
+
+
+def with_access(token: str, access: Access) -> tuple[ClientTls, dict[str, str]]:
+    """The files for TLS, and the headers of requests."""
+    files = ClientTls(access.get("ca_file", ""), access.get("cert_file", ""), access.get("key_file", ""))
+    return files, authorization(token, access.get("user", ""), access.get("password", ""))
+
+
 class HttpConnection(http.client.HTTPConnection):
     """A connection over TCP, with TLS or without, or a UNIX socket.
 
@@ -74,14 +95,14 @@ class HttpConnection(http.client.HTTPConnection):
 class ServiceAddress:
     """An HTTP address of fakedev; each request has a connection of its own, so threads may share it.
 
-    :param url: see :func:`address_of`.
+    :param url: see :func:`http_address`.
     :param timeout_seconds: how long the service may be silent.
     :param tls: files for a ``https:`` address.
     :raises ValueError: for a text that is no address, or files without TLS.
     """
 
     def __init__(self, url: str, timeout_seconds: float, tls: ClientTls = NO_FILES) -> None:
-        self._address = with_tls(address_of(url), tls)
+        self._address = with_tls(http_address(url), tls)
         self._timeout_seconds = timeout_seconds
 
     def ask(
@@ -139,7 +160,7 @@ class Exchange:
         """The connection does not need it any more (called by the connection)."""
 
 
-def address_of(url: str) -> Address:
+def http_address(url: str) -> Address:
     """The address of a URL without a path, or of a UNIX socket.
 
     :param url: ``http://HOST:PORT``, ``https://HOST:PORT``, ``HOST:PORT``, the path of a UNIX socket, or ``unix:`` and
@@ -157,8 +178,7 @@ def address_of(url: str) -> Address:
 
 def no_answer(method: str, path: str, address: Address, error: OSError | http.client.HTTPException) -> NoAnswer:
     """The error of a request that had no answer."""
-    is_closed = isinstance(error, http.client.HTTPException)
-    reason = "it closed the connection" if is_closed else connection_reason(error)
+    reason = "it closed the connection" if isinstance(error, http.client.HTTPException) else connection_reason(error)
     return NoAnswer(f"no answer to {method} {path} from {address}: {reason}: does fakedev still run there?")
 
 

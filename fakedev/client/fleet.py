@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, Unpack
 
 from fakedev.client import calls
-from fakedev.client.connection import Requester, ServiceAddress, authorization
+from fakedev.client.connection import Access, Requester, ServiceAddress, with_access
 from fakedev.client.requests import Call, CallUnderWay, declared_by
 from fakedev.client.waiting import Duration, wait_until
-from fakedev.spec.client_tls import NO_FILES, ClientTls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,8 +33,7 @@ class Fleet:
     :param token: of the address, if it asks for one.
     :param timeout_seconds: how long the service may be silent.
     :param requester: sends the requests; by default over a socket.
-    :param tls: files for ``https:``, as ``ClientTls(ca_file="ca.pem")``; by default what the system trusts.
-    :param user, password: if the address has passwords, and you no token.
+    :param access: how an address with TLS or passwords is used.
     :ivar url: as given, without a slash at its end.
     :raises ValueError: for a URL that is no address.
 
@@ -43,19 +41,12 @@ class Fleet:
     """
 
     def __init__(
-        self,
-        url: str,
-        token: str = "",
-        timeout_seconds: float = 30.0,
-        requester: Requester | None = None,
-        *,
-        tls: ClientTls = NO_FILES,
-        user: str = "",
-        password: str = "",
-    ) -> None:
+        self, url: str, token: str = "", timeout_seconds: float = 30.0, requester: Requester | None = None,
+        **access: Unpack[Access],
+    ) -> None:  # fmt: skip
         self.url = url.rstrip("/")
+        tls, self._headers = with_access(token, access)
         self._requester = requester or ServiceAddress(url, timeout_seconds, tls)
-        self._headers = authorization(token, user, password)
 
     run = _waits(calls.run)
     stop = _waits(calls.stop)

@@ -7,7 +7,7 @@ import http.client
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from fakedev.client.connection import Exchange, Reply, address_of, no_answer
+from fakedev.client.connection import Exchange, Reply, http_address, no_answer
 from fakedev.client.tls import client_context
 from fakedev.config.peer_address import with_tls
 from fakedev.spec.client_tls import NO_FILES, ClientTls
@@ -41,7 +41,7 @@ class AsyncServiceAddress:
     """
 
     def __init__(self, url: str, timeout_seconds: float, tls: ClientTls = NO_FILES) -> None:
-        self._address = with_tls(address_of(url), tls)
+        self._address = with_tls(http_address(url), tls)
         self._timeout_seconds = timeout_seconds
 
     async def ask(
@@ -66,7 +66,7 @@ class AsyncServiceAddress:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = self._address
         if not address.path:
-            context = client_context(address.tls) if address.tls is not None else None
+            context = None if address.tls is None else client_context(address.tls)
             return await asyncio.open_connection(address.host, address.port, ssl=context)
         path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
         return await asyncio.open_unix_connection(path)

@@ -14,8 +14,8 @@ from fakedev.testing.nvml import nvml_file
 def on_free_ports(configuration: Configuration, folder: Path) -> Configuration:
     """A configuration with free ports of this machine in place of its addresses, and an HTTP address for the test.
 
-    The last HTTP address is that of the test. Addresses of nodes (``per-node``) stay. Files of the journal and of
-    reports are not written: two tests could not write them at the same time. That for NVML is in the folder.
+    The last HTTP address is that of the test. Addresses of nodes (``per-node``) stay. Files of the journal, the state
+    and reports are not written: two tests could not write them at the same time. That for NVML is in the folder.
     """
     free = parse_listen("127.0.0.1:0")
     web = [each if each.per_node else replace(each, listen=free) for each in configuration.web]

@@ -180,7 +180,7 @@ def test_nobody_listens(short_folder: Path) -> None:
     with pytest.raises(NoAnswer, match=r"no answer to GET /api/v1/clock from .*: does fakedev still run there"):
         asyncio.run(aio.Fleet(f"{short_folder}/none.sock").clock())
     with pytest.raises(ValueError, match="is no address of fakedev"):
-        aio.Fleet("https://a:1/x")
+        aio.Fleet("ftp://a:1")
 
 
 def test_a_cancelled_call_leaves_nothing() -> None:

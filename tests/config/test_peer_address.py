@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.client.connection import address_of
+from fakedev.client.connection import http_address
 from fakedev.client.tls import CannotUseTls, client_context
 from fakedev.config.peer_address import Address, parse_address, with_tls
 from fakedev.config.schema.files import read_password
@@ -29,11 +29,11 @@ def test_no_line_port(text: str) -> None:
 
 def test_a_url() -> None:
     """https: is TLS; messages show the URL as it was given."""
-    found = address_of("https://a.example:9400/")
+    found = http_address("https://a.example:9400/")
     assert (str(found), found.host, found.port, found.tls) == ("https://a.example:9400", "a.example", 9400, ClientTls())
-    assert address_of("http://a.example:9400").tls is None
+    assert http_address("http://a.example:9400").tls is None
     with pytest.raises(ValueError, match="is no address of fakedev"):
-        address_of("https://a.example:9400/metrics")
+        http_address("https://a.example:9400/metrics")
 
 
 def test_files() -> None:

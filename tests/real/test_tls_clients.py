@@ -12,7 +12,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
-from fakedev.client import ClientTls, Fleet, aio
+from fakedev.client import Fleet, aio
 from tests.support.kube.certificates import Authority
 from tests.support.programs.asynchronous import ready
 from tests.support.programs.processes import StartAsync, console, run
@@ -94,10 +94,10 @@ async def test_commands(start_async: StartAsync, tmp_path: Path) -> None:
     assert (code, "simulated" in text) == (0, True)
     code, text = await fakedev("status", *http, "--password-file", service.file("token"))
     assert (code, "Unauthorized" in text, TOKEN in text) == (1, True, False)
-    access = {"tls": ClientTls(service.file("ca.pem")), "user": "alice", "password": PASSWORD}
-    fleet, other = Fleet(f"https://{web}", **access), aio.Fleet(f"https://{web}", **access)
+    access = {"ca_file": service.file("ca.pem"), "user": "alice", "password": PASSWORD}
+    fleet, of_asyncio = Fleet(f"https://{web}", **access), aio.Fleet(f"https://{web}", **access)
     assert (await deferToThread(fleet.clock)).tick >= 3
-    assert (await deferToThread(lambda: asyncio.run(other.clock()))).tick >= 3
+    assert (await deferToThread(lambda: asyncio.run(of_asyncio.clock()))).tick >= 3
 
 
 @pytest_twisted.ensureDeferred

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from fakedev.client.connection import HttpConnection, address_of, authorization
+from fakedev.client.connection import HttpConnection, authorization, http_address
 from fakedev.client.tls import CannotUseTls, connection_reason
 from fakedev.commands.console import write_text
 from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
@@ -136,7 +136,7 @@ def service_address(
 
 def _parsed(text: str, bare: str, name: str) -> Address:
     if name == HTTP_SOCKET:
-        return address_of(text)
+        return http_address(text)
     return parse_address(text if text.startswith(TLS_SCHEME) else bare)
 
 

@@ -24,7 +24,23 @@ MAX_CONNECTIONS: Final = 10_000
 MESSAGE_SECONDS: Final = 10.0
 
 
-class LineServerFactory(Factory):
+class _WithTls(Factory):
+    """Makes connections with TLS, or without."""
+
+    noisy = False
+    _tls: LineTls
+
+    def use_tls(self, context: Any) -> None:
+        """See :meth:`LineTls.use`."""
+        self._tls.use(context)
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether new connections speak TLS."""
+        return self._tls.is_used
+
+
+class LineServerFactory(_WithTls):
     """Serves a line port.
 
     :param make_session: makes the port's behaviour for a new connection.
@@ -42,8 +58,6 @@ class LineServerFactory(Factory):
     :ivar gate: the tokens of peers that connect by this factory.
     :ivar accepted: how many connections were taken.
     """
-
-    noisy = False
 
     def __init__(
         self,
@@ -76,15 +90,6 @@ class LineServerFactory(Factory):
         self.closed: Counter[str] = Counter() if closed is None else closed
         self._tls = LineTls(self, clock, self.closed)
 
-    def use_tls(self, context: Any) -> None:
-        """See :meth:`LineTls.use`."""
-        self._tls.use(context)
-
-    @property
-    def is_tls(self) -> bool:
-        """Whether new connections speak TLS."""
-        return self._tls.is_used
-
     def buildProtocol(self, addr: IAddress | None) -> IProtocol:  # type: ignore[override]  # also one of TLS
         """Make the connection of a new peer."""
         return self._tls.wrap(self.connection())
@@ -112,24 +117,13 @@ class LineServerFactory(Factory):
         return True
 
 
-class LineAddress(Factory):
+class LineAddress(_WithTls):
     """One of several addresses of a line port, with its tokens and its TLS."""
-
-    noisy = False
 
     def __init__(self, port: LineServerFactory, tokens: Iterable[str] = ()) -> None:
         self.port = port
         self.gate = TokenGate(port.clock, tokens)
         self._tls = LineTls(self, port.clock, port.closed)
-
-    def use_tls(self, context: Any) -> None:
-        """See :meth:`LineTls.use`."""
-        self._tls.use(context)
-
-    @property
-    def is_tls(self) -> bool:
-        """Whether new connections speak TLS."""
-        return self._tls.is_used
 
     def buildProtocol(self, addr: IAddress | None) -> IProtocol:  # type: ignore[override]  # also one of TLS
         return self._tls.wrap(self.port.connection(self.gate))
