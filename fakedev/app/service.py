@@ -43,7 +43,7 @@ from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
-from fakedev.net.system.stalls import StallWatch
+from fakedev.net.system.stalls import CollectorPauses, StallWatch
 from fakedev.net.system.timing import no_op
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
@@ -52,6 +52,7 @@ from fakedev.net.web.frames import FrameSource
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
+    collector_metrics,
     fault_metrics,
     file_metrics,
     limit_metrics,
@@ -149,10 +150,11 @@ def make_application(
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port |= queues.closed if queues is not None else {}
-    stalls = StallWatch(reactor)
+    stalls, pauses, http_dropped = StallWatch(reactor), CollectorPauses(), Counter[str]()
     own = _own_metrics(
-        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls, file_problems
-    )
+        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, http_dropped, listeners.shortage, stalls,
+        pauses, file_problems, journal,
+    )  # fmt: skip
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
@@ -169,7 +171,7 @@ def make_application(
         figures, queue_history, tester, scenario,
     )  # fmt: skip
     web_configs = WebConfigs(configuration, reactor, lambda: web.refresh(reloader.configuration))
-    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
+    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of, http_dropped)
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
@@ -199,6 +201,7 @@ def make_application(
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             web_configs,
             stalls,
+            pauses,
             cluster.follower if cluster else None,
             nvml,
             _hpc_jobs(configuration, hub, reactor),
@@ -291,10 +294,16 @@ def _own_metrics(
     tester: LoadTester | None,
     reloader: Reloader,
     closed: Mapping[str, Mapping[str, int]],
+    http_dropped: Mapping[str, int],
     shortage: DescriptorShortage,
     stalls: StallWatch,
+    pauses: CollectorPauses,
     file_problems: Callable[[], Mapping[str, str]],
+    journal: JournalFile | None,
 ) -> OwnMetrics:
+    def journal_waiting() -> int:
+        return journal.waiting_count if journal else 0
+
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
         return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
@@ -305,18 +314,19 @@ def _own_metrics(
     own = OwnMetrics({
         "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
         "stalls": partial(stall_metrics, stalls.delays),
+        "collector": partial(collector_metrics, pauses.by_generation),
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
         "limits": partial(limit_metrics, fleet.limits),
-        "ports": partial(port_metrics, closed, lambda: shortage.postponed),
+        "ports": partial(port_metrics, closed, http_dropped, lambda: shortage.postponed),
     })  # fmt: skip
     if figures is not None:
         own.add("queues", partial(queue_totals, figures))
     if tester is not None:
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))
-    own.add("files", partial(file_metrics, file_problems))
+    own.add("files", partial(file_metrics, file_problems, journal_waiting))
     return own
 
 
