@@ -16,7 +16,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-_SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
+#: A service, as the text of a Python program.
+SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
 #: The file of long steps.
 STEPS = "steps"
 _WORKLOAD = "from fakedev.commands.workload.main import main; raise SystemExit(main())"
@@ -108,7 +109,7 @@ def fakedev(configuration: str, count: int = 1, *, watched: bool = False) -> Ite
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fakedev-bench-")))
             config = folder / "config.yaml"
             config.write_text(configuration.replace("{folder}", str(folder)))
-            start = [str(HERE / "watched_serve.py"), str(folder / STEPS)] if watched else ["-c", _SERVE]
+            start = [str(HERE / "watched_serve.py"), str(folder / STEPS)] if watched else ["-c", SERVE]
             arguments = [*start, "serve", "--config", str(config), "--ready-file", str(folder / "ready.json")]
             program = Program(arguments, folder)
             stack.callback(program.end)
