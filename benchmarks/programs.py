@@ -44,8 +44,9 @@ class Program:
             sleep(0.002)
         self.start_seconds = perf_counter() - began
         self.ready: Mapping[str, Any] = json.loads(ready.read_text())
-        # What it logs goes nowhere from now on, and never makes it wait.
-        self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=subprocess.DEVNULL)
+        # What it logs from now on goes to a file, and never makes it wait.
+        with open(folder / "log", "ab") as log:
+            self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=log)
 
     @property
     def web(self) -> str:
@@ -78,6 +79,10 @@ class Program:
         """Its memory that is really there."""
         return _resident_bytes(self._process.pid)
 
+    def log(self) -> str:
+        """What it has logged since it was ready."""
+        return (self.folder / "log").read_text()
+
     def end(self) -> None:
         """End it."""
         self._process.terminate()
@@ -98,10 +103,14 @@ def _resident_bytes(pid: int) -> int:
 
 
 @contextmanager
-def fakedev(configuration: str, count: int = 1, *, watched: bool = False) -> Iterator[list[Program]]:
+def fakedev(
+    configuration: str, count: int = 1, *, watched: bool = False, script: str = "", flags: Sequence[str] = ()
+) -> Iterator[list[Program]]:
     """Some ``fakedev serve`` of one configuration; {folder} in it is a folder of each.
 
     :param watched: the file STEPS of its folder gets the long steps of its reactor (benchmarks/watched_serve.py).
+    :param script: a program beside this one that starts the service instead, with its arguments.
+    :param flags: further flags of the service; {folder} in them is its folder.
     """
     with ExitStack() as stack:
         programs = []
@@ -110,7 +119,9 @@ def fakedev(configuration: str, count: int = 1, *, watched: bool = False) -> Ite
             config = folder / "config.yaml"
             config.write_text(configuration.replace("{folder}", str(folder)))
             start = [str(HERE / "watched_serve.py"), str(folder / STEPS)] if watched else ["-c", SERVE]
+            start = [str(HERE / script)] if script else start
             arguments = [*start, "serve", "--config", str(config), "--ready-file", str(folder / "ready.json")]
+            arguments += [flag.replace("{folder}", str(folder)) for flag in flags]
             program = Program(arguments, folder)
             stack.callback(program.end)
             programs.append(program)

@@ -37,8 +37,8 @@ closed connect again after some 20 s. Beside them one client requests a node's p
 second and waits for their ends, each every {_INTERVAL * 1000:.0f} ms. Two services of 64 H100s run; in each round
 of {seconds:.0f} s (rounds: {rounds}) the clients are measured while the hostile peers are at the other service, and
 then at theirs. So the use of the cores is the same, and only what peers do to their service differs. A round begins
-{_SETTLE_SECONDS:.0f} s after all have connected. p99 is the median of the rounds; *worst* that of all. A short run judges
-no times: in one round other programs decide them.
+{_SETTLE_SECONDS:.0f} s after all have connected. p99 is the median of the rounds; *worst* that of all. A short run
+judges no times: in one round other programs decide them.
 """,
         ["without", "with", "worst with", "requests"],
     )

@@ -44,6 +44,7 @@ from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import CollectorPauses, StallWatch
+from fakedev.net.system.steady_clock import clock_shift, use_steady_clock
 from fakedev.net.system.timing import no_op
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
@@ -52,6 +53,7 @@ from fakedev.net.web.frames import FrameSource
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
+    clock_metrics,
     collector_metrics,
     fault_metrics,
     file_metrics,
@@ -88,6 +90,8 @@ def makeService(options: Options, reactor: Any = None) -> Application:
     """The service of ``twistd fakedev`` (called by twistd)."""
     if reactor is None:
         from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+        use_steady_clock(reactor)
     logging = options.configuration.logging
     twistd_options = getattr(options, "parent", None)
     observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None
@@ -153,7 +157,7 @@ def make_application(
     stalls, pauses, http_dropped = StallWatch(reactor), CollectorPauses(), Counter[str]()
     own = _own_metrics(
         fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, http_dropped, listeners.shortage, stalls,
-        pauses, file_problems, journal,
+        pauses, partial(clock_shift, reactor), file_problems, journal,
     )  # fmt: skip
 
     topology = OperatorTopology(fleet)
@@ -298,6 +302,7 @@ def _own_metrics(
     shortage: DescriptorShortage,
     stalls: StallWatch,
     pauses: CollectorPauses,
+    shift_seconds: Callable[[], float],
     file_problems: Callable[[], Mapping[str, str]],
     journal: JournalFile | None,
 ) -> OwnMetrics:
@@ -314,6 +319,7 @@ def _own_metrics(
     own = OwnMetrics({
         "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
         "stalls": partial(stall_metrics, stalls.delays),
+        "clock": partial(clock_metrics, shift_seconds),
         "collector": partial(collector_metrics, pauses.by_generation),
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),

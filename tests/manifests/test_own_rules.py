@@ -17,6 +17,7 @@ FIRES = {
     "FakedevDown": {'up{job="fakedev"}': "0x19"},
     "FakedevTicksFail": {"fakedev_tick_failures_total": "0+1x19"},
     "FakedevTicksMissed": {"fakedev_ticks_missed_total": "0+10x19"},
+    "FakedevClockSet": {"fakedev_clock_shift_seconds": "-3600x19"},
     "FakedevReactorHeld": {
         'fakedev_reactor_delay_seconds_bucket{le="0.1"}': "0x19",
         'fakedev_reactor_delay_seconds_bucket{le="0.25"}': "0+600x19",

@@ -88,6 +88,15 @@ def stall_metrics(delays: Histogram) -> Iterable[Metric]:
     yield family
 
 
+def clock_metrics(shift_seconds: Callable[[], float]) -> Iterable[Metric]:
+    """The clock that nobody can set, against the system's.
+
+    :param shift_seconds: returns how far the system's time of day is ahead.
+    """
+    text = "How far the system's time of day is ahead of fakedev's clock: it was set, and fakedev's was not."
+    yield GaugeMetricFamily("fakedev_clock_shift_seconds", text, shift_seconds())
+
+
 def collector_metrics(by_generation: Sequence[Histogram]) -> Iterable[Metric]:
     """How long the garbage collector held the process."""
     text = "How long collections of garbage held the whole process; generation 2: full collections."
