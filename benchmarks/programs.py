@@ -60,8 +60,12 @@ class Program:
 
     def get(self, path: str = "/metrics") -> bytes:
         """What it answers at a path."""
-        with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
+        with self.open(path) as answer:
             return bytes(answer.read())
+
+    def open(self, path: str) -> Any:
+        """Its answer at a path, to be read and closed."""
+        return urllib.request.urlopen(f"http://{self.web}{path}", timeout=60)
 
     def post(self, path: str, content: Mapping[str, object] | None = None) -> bytes:
         """What it answers to some JSON, or to nothing."""

@@ -1,4 +1,4 @@
-"""The figures of reliability: ``make reliability``. Writes doc/reliability.md.
+"""The figures of reliability: ``make reliability``. Writes their sections into doc/reliability.md.
 
 ``python benchmarks/run_reliability.py --short --only NAME`` prints the section of one figure, measured for a short
 time. Its exit code is 1 when a goal was missed.
@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Final
 
 from pages import machine, verdict, with_sections
-from reliability import hostile, kills
+from reliability import full_load, hostile, kills, surroundings
 from results import Section
 
 #: Each takes whether it is to be short, and makes its section of the page.
 FIGURES: Final[dict[str, Callable[[bool], Section]]] = {
     "hostile": hostile.hostile,
     "kills": kills.kills,
+    "surroundings": surroundings.surroundings,
+    "load": full_load.full_load,
 }
 PAGE = Path(__file__).resolve().parent.parent / "doc" / "reliability.md"
 
@@ -30,8 +32,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="three minutes for all, instead of an hour")
     parser.add_argument("--only", action="append", choices=FIGURES, help="this figure; may be given several times")
-    parser.add_argument("--write", action="store_true", help="write the sections into doc/reliability.md")
+    parser.add_argument("--write", action="store_true", help="write also the sections of these into doc/reliability.md")
     options = parser.parse_args()
+    is_written = options.write or not (options.short or options.only)
     sections = []
     for name in options.only or FIGURES:
         print(f"{name} ...", file=sys.stderr, flush=True)
@@ -39,7 +42,7 @@ def main() -> int:
         section.text = f"{section.text.strip()}\n\n{_run_of(name, options.short)}"
         print(section.markdown(), flush=True)
         sections.append(section)
-    if options.write:
+    if is_written:
         PAGE.write_text(with_sections(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
         print(f"{PAGE} has {len(sections)} new sections", file=sys.stderr)
     said = verdict([section.markdown() for section in sections])
