@@ -88,6 +88,19 @@ dist: $(VENV)/installed-for-tests
 	  venv/bin/fakedev serve --check; \
 	  venv/bin/twistd --help > help.txt; \
 	  grep -w fakedev help.txt || { echo "twistd does not list fakedev" >&2; exit 1; }
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && set -e; \
+	  echo "trying pipx and uv with the wheel"; \
+	  $(BIN)/python -m venv "$$fresh/tools"; \
+	  "$$fresh/tools/bin/python" -m pip install --quiet --disable-pip-version-check pipx uv; \
+	  wheel=$$(echo "$$PWD"/dist/*.whl); cd "$$fresh"; \
+	  PIPX_HOME="$$fresh/pipx" PIPX_BIN_DIR="$$fresh/by-pipx" tools/bin/pipx install --quiet "$$wheel[tls]" \
+	    --python "$$fresh/tools/bin/python"; \
+	  UV_TOOL_DIR="$$fresh/uv" UV_TOOL_BIN_DIR="$$fresh/by-uv" tools/bin/uv tool install --quiet --no-cache \
+	    --python "$$fresh/tools/bin/python" "fakedev[tls] @ file://$$wheel"; \
+	  for folder in by-pipx by-uv; do \
+	    for program in $$folder/fakedev*; do "$$program" --help > help.txt 2>&1 || { cat help.txt; exit 1; }; done; \
+	    $$folder/fakedev serve --check; \
+	  done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info _trial_temp* .fuzz .hypothesis .pytest_cache .mypy_cache .ruff_cache

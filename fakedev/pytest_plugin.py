@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import pytest
 
 if TYPE_CHECKING:
+    from fakedev.testing.in_reactor import ReactorFleet
     from fakedev.testing.order import Order
     from fakedev.testing.service import ServedFleet, Starter
     from fakedev.testing.simulation import Simulation
 
-    T = TypeVar("T", ServedFleet, Simulation)
+    T = TypeVar("T", ServedFleet, Simulation, ReactorFleet)
 
 #: The fleets that a test uses.
-_FLEETS: pytest.StashKey[list[ServedFleet | Simulation]] = pytest.StashKey()
+_FLEETS: pytest.StashKey[list[ServedFleet | Simulation | ReactorFleet]] = pytest.StashKey()
 #: Starts the services of this run; there once a test has asked for one.
 _STARTER: pytest.StashKey[Starter] = pytest.StashKey()
 #: The services that tests share, by what they are, each with its folder; and the folders of failed tests.
@@ -31,8 +32,8 @@ _KEPT: pytest.StashKey[set[Path]] = pytest.StashKey()
 #: Whether a test has failed.
 _FAILED = pytest.StashKey[bool]()
 _MARKER = (
-    "fakedev(config=None, identity=None, set=[], scenario=None): the fleet of fakedev_fleet: the file or the text of a "
-    "configuration, the identity of all its pools, values as of --set, and a scenario that is played"
+    "fakedev(config=None, identity=None, set=[], scenario=None, replay=[]): the fleet of fakedev_fleet: the file or "
+    "the text of a configuration, the identity of all its pools, values as of --set, and what is played"
 )
 
 
@@ -125,7 +126,34 @@ def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
     from fakedev.testing.simulation import Simulation  # noqa: PLC0415
 
-    for start in _factory(request, tmp_path_factory, Simulation, ConfigurationError):
+    def make(order: Order, folder: Path) -> Simulation:
+        return Simulation(_replayed(order, folder), folder)
+
+    for start in _factory(request, tmp_path_factory, make, ConfigurationError):
+        yield start(**_marked(request))
+
+
+@pytest.fixture
+def fakedev_twisted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReactorFleet]:
+    """The same service in the reactor of the test, for projects with pytest-twisted; its methods are coroutines."""
+    try:
+        request.getfixturevalue("twisted_greenlet")
+    except pytest.FixtureLookupError:
+        _fail(request, "fakedev_twisted needs the plugin pytest-twisted: pip install pytest-twisted")
+    import pytest_twisted  # type: ignore[import-untyped]  # noqa: PLC0415 - it has no types
+
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.in_reactor import ReactorFleet  # noqa: PLC0415
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+
+    timeout_seconds = request.config.getoption("--fakedev-timeout")
+
+    def make(order: Order, folder: Path) -> ReactorFleet:
+        return ReactorFleet(_written(order, folder), folder, timeout_seconds, pytest_twisted.blockon)
+
+    for start in _factory(request, tmp_path_factory, make, CannotStart, ConfigurationError):
         yield start(**_marked(request))
 
 
@@ -139,7 +167,27 @@ def _served(config: pytest.Config, order: Order, folder: Path) -> ServedFleet:
     starter = config.stash.get(_STARTER, None)
     if starter is None or not starter.is_running:
         starter = config.stash[_STARTER] = Starter()
-    return ServedFleet(order.with_file(folder), folder, config.getoption("--fakedev-timeout"), starter)
+    return ServedFleet(_written(order, folder), folder, config.getoption("--fakedev-timeout"), starter)
+
+
+def _written(order: Order, folder: Path) -> Order:
+    """An order whose configuration is a file.
+
+    :raises ValueError: when it is a trace that cannot be replayed.
+    """
+    return _replayed(order, folder).with_file(folder)
+
+
+def _replayed(order: Order, folder: Path) -> Order:
+    if not order.replay:
+        return order
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.replay import with_scenario  # noqa: PLC0415
+
+    try:
+        return with_scenario(order, folder)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
 
 
 def _end_shared(config: pytest.Config, fleet: ServedFleet, folder: Path) -> None:
@@ -161,12 +209,13 @@ def _order(request: pytest.FixtureRequest, given: dict[str, Any]) -> Order:
 
 def _factory(
     request: pytest.FixtureRequest, folders: pytest.TempPathFactory, make: Callable[[Order, Path], T],
-    trouble: type[Exception],
+    *trouble: type[Exception],
 ) -> Iterator[Callable[..., T]]:
     """A function that makes fleets, each with a folder; afterwards they are closed and their folders removed.
 
-    :param make: raises ``trouble``, whose text says why a fleet cannot be made.
+    :param make: raises one of ``trouble``, whose text says why a fleet cannot be made.
     """  # fmt: skip
+    refused: tuple[type[Exception], ...] = (ValueError, *trouble)
     fleets = request.node.stash.setdefault(_FLEETS, [])
     used: list[tuple[T | None, Path]] = []
 
@@ -179,7 +228,7 @@ def _factory(
                 fleet = make(order, folder)
             finally:
                 used.append((fleet, folder))
-        except (ValueError, trouble) as error:
+        except refused as error:
             problem = str(error)
         else:
             fleets.append(fleet)

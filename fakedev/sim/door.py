@@ -96,7 +96,7 @@ class Door:
         self._configured = configured
         self._clock = clock
         self._journal = journal
-        self._record = record
+        self.record = record
         self._sequence = 0
         self._event_keys = EventKeys()
         self._following: CompiledFleet | None = None
@@ -143,7 +143,7 @@ class Door:
         self._sequence = sequence
         self._event_keys.count(key)
         stamped = Stamped(state.tick, sequence, event)
-        self._record(stamped)
+        self.record(stamped)
         self._journal.note([entry_of_event(stamped, state.seconds)], [devices])
         return stamped
 
@@ -182,6 +182,11 @@ class Door:
         starts = self._configured.starts(following)
         self._configured.check_room(starts, following.spec.limits)
         return len(starts.workloads), len(starts.faults)
+
+    @property
+    def is_reloading(self) -> bool:
+        """Whether a reload takes effect with the next tick."""
+        return self._following is not None
 
     def take_reload(self) -> tuple[CompiledFleet | None, RecordHead | None, bool]:
         """The fleet to continue with in this tick, and the source of a new configuration; None: there is none.

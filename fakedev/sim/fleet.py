@@ -117,6 +117,10 @@ class Fleet:
         seconds = tick * self.spec.tick_seconds
         return State(tick, seconds, self.due_seconds(tick), levels, self._labels.latest)
 
+    def outside(self) -> tuple[object, object]:
+        """Who gets the events and the entries of the journal: ``record`` and ``tell``."""
+        return self._door.record, self.journal.tell
+
     def __getattr__(self, name: str) -> Floats:
         """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
         state = self.__dict__.get("state")
@@ -139,6 +143,11 @@ class Fleet:
         :raises Refused: if it is not possible; nothing is changed or recorded then.
         """
         return self._door.apply(event, self.state, self.compiled, peer)
+
+    @property
+    def is_reloading(self) -> bool:
+        """Whether a reload, or a change of nodes, takes effect with the next tick."""
+        return self._door.is_reloading
 
     def check_can_reload(self, following: CompiledFleet) -> tuple[int, int]:
         """How many workloads and faults a reload with another configuration would start.

@@ -130,7 +130,7 @@ class FleetJournal:
 
     def __init__(self, roster: Roster, tell: Tell = no_op) -> None:
         self._roster = roster
-        self._tell = tell
+        self.tell = tell
         self._tick = self._size_of_tick = 0
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Device words of the last sets of units: entries of one fault often concern the same units.
@@ -179,14 +179,14 @@ class FleetJournal:
 
     def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
         self._recent.add(entries, devices)
-        self._tell(entries)
+        self.tell(entries)
 
     def note_ends(self, tick: int, seconds: float, verdicts: Sequence[Verdict], causes: Mapping[str, str]) -> None:
         """Add entries for workloads that ended in a tick; the entries of their starts have their devices.
 
         :param causes: ids of the faults that ended workloads, by the workload's id.
         """
-        if self._tell is no_op:
+        if self.tell is no_op:
             verdicts = verdicts[-MAX_KEPT:]
         if verdicts:
             entries = [_entry_of_end(tick, seconds, each, causes.get(each.workload_id, "")) for each in verdicts]

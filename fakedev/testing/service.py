@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
 from fakedev.client import Fleet, FleetError, NoAnswer
+from fakedev.testing.nvml import ShowsBoards
 from fakedev.testing.order import Order, clean_environment, journal_lines, run_again
 
 _LOOK_AGAIN_SECONDS: Final = 0.01
@@ -34,7 +35,7 @@ class CannotStart(Exception):
     """A service did not come up; the text has its own words."""
 
 
-class ServedFleet(Fleet):
+class ServedFleet(Fleet, ShowsBoards):
     """A client of a service that it has started; close it at the end.
 
     :param order: has no text: see Order.with_file.

@@ -54,7 +54,9 @@ def run(order: Order, stop: StopSignals) -> int:
     try:
         connection = connect(order.address, stop)
     except OSError as error:
-        log(f"ERROR: cannot connect to {order.address}: {plain_reason(error)}{_running_service(order.address)}")
+        from fakedev.client.tls import connection_reason  # noqa: PLC0415 - fakedev-workload must start fast
+
+        log(f"ERROR: cannot connect to {order.address}: {connection_reason(error)}{_running_service(order.address)}")
         return 1
     with connection:
         verdict = converse(connection, order.message, stop, log, token)

@@ -151,6 +151,19 @@ def file_metrics(problems: Callable[[], Mapping[str, str]], journal_waiting: Cal
     yield GaugeMetricFamily("fakedev_journal_waiting", text, journal_waiting())
 
 
+def state_metrics(snapshots: Mapping[bool, int], began_seconds: float) -> Iterable[Metric]:
+    """The folder of the fleet's state.
+
+    :param snapshots: how many have ended, by whether they are complete.
+    :param began_seconds: when the last one was begun, in seconds since 1970.
+    """
+    counts = {"complete": snapshots[True], "failed": snapshots[False]}
+    text = "Snapshots of the fleet's state, beside that of the start."
+    yield labelled(CounterMetricFamily, "fakedev_state_snapshots", text, "result", counts)
+    text = "When the last snapshot of the state was begun."
+    yield GaugeMetricFamily("fakedev_state_snapshot_timestamp_seconds", text, began_seconds)
+
+
 def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> Iterable[Metric]:
     """The limits of workloads and faults.
 
@@ -174,7 +187,10 @@ def port_metrics(
     :param http_dropped: those of the HTTP addresses: their numbers by reason.
     :param postponed: returns how often a port did not accept for lack of descriptors.
     """
-    text = "Connections that a line port closed; silent: for a new one; full: new ones without room; else the error."
+    text = (
+        "Connections that a line port closed; silent: for a new one; full: new ones without room; plain: no TLS; "
+        "handshake: one of TLS failed or took too long; else the error."
+    )
     family = CounterMetricFamily("fakedev_line_connections_closed", text, labels=["port", "reason"])
     for port, by_reason in closed.items():
         for reason in sorted({"denied", "full", "silent", *by_reason}):
