@@ -132,6 +132,12 @@ def fakedev(
         yield programs
 
 
+def long_steps(program: Program) -> list[float]:
+    """Seconds of processor time of all steps of 5 ms or more so far, of a watched service."""
+    path = program.folder / STEPS
+    return [float(line) for line in path.read_text().split()] if path.exists() else []
+
+
 @contextmanager
 def reference(body: bytes) -> Iterator[Program]:
     """A twisted.web server of a fixed body."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter, sleep
 
 from fleets import dcgm
-from programs import STEPS, Program, fakedev, load, queue_load
+from programs import Program, fakedev, load, long_steps, queue_load
 from results import Section, Target
 
 from reliability.paced_client import keep_pace
@@ -53,23 +53,23 @@ of garbage in it (benchmarks/watched_serve.py): other programs have no part in i
     text = dcgm(nodes * 8).replace('"{folder}/workload.sock"', '"127.0.0.1:0"') + _QUEUES
     with fakedev(text, watched=True) as (service,):
         load(service, "/nodes/dgx-{}/metrics", seconds=3, numbers=nodes)
-        steps_before = len(_steps(service))
+        steps_before = len(long_steps(service))
         looks, found = _run(service, nodes, seconds, reload_seconds)
-        steps = _steps(service)[steps_before:]
+        steps = long_steps(service)[steps_before:]
         said = service.log()
     second, last = (
         [memory for at, memory, _ in looks if begin <= at / seconds * 6 < begin + 1] for begin in (1, 5)
     )
     growth = (sum(last) / len(last)) / (sum(second) / len(second)) - 1
     descriptors = looks[-1][2] - looks[0][2]
-    long_steps = [step for step in steps if step > _STEP_SECONDS]
+    held = [step for step in steps if step > _STEP_SECONDS]
     none = Target(0)
     section.add(
         "memory grew by", f"{growth:.1%} of {second[0] / 1e6:,.0f} MB", judged=growth * 100,
         target=None if seconds < 300 else Target(3, unit=" %"),
     )  # fmt: skip
     section.add("file descriptors more", str(descriptors), judged=descriptors, target=none)
-    section.add("steps over 20 ms", str(len(long_steps)), judged=len(long_steps), target=none)
+    section.add("steps over 20 ms", str(len(held)), judged=len(held), target=none)
     section.add("the longest step", f"{max(steps, default=0.0) * 1000:.0f} ms")
     section.add("scrapes", f"{found['scrapes']:,.0f}")
     lost = found["lost"]
@@ -79,12 +79,6 @@ of garbage in it (benchmarks/watched_serve.py): other programs have no part in i
                 judged=found["refused"], target=none)  # fmt: skip
     section.add("tracebacks", str(said.count("Traceback")), judged=said.count("Traceback"), target=none)
     return section
-
-
-def _steps(service: Program) -> list[float]:
-    """Seconds of all steps of 5 ms or more so far."""
-    path = service.folder / STEPS
-    return [float(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def _run(
@@ -105,9 +99,8 @@ def _run(
         found.update(workloads=paced["requests"], lost=paced["lost"])
 
     def pass_jobs() -> None:
-        found["jobs"] = queue_load(service, "lines", producers=4, workers=4, rate=_JOBS_A_SECOND, seconds=seconds)[
-            "requests"
-        ]
+        passed = queue_load(service, "lines", producers=4, workers=4, rate=_JOBS_A_SECOND, sleeps=1, seconds=seconds)
+        found["jobs"] = passed["requests"]
 
     def reload() -> None:
         config = service.folder / "config.yaml"

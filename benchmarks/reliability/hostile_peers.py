@@ -21,12 +21,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-#: How many connections are made at once, and about how long a peer waits between two bad things. The rates are
-#: such that all of them ask for a part of a core only: who asks for more than there is makes all others wait.
+#: How many connections are made at once.
 _AT_ONCE = 100
-_PAUSE_SECONDS = 20.0
-#: After how long a peer that was closed connects again.
-_BACK_SECONDS = 20.0
+#: The longest time for which a peer says nothing before it does its bad thing, and between two bytes of a drip. So some
+#: hundred connections a second do it: all peers together ask for a part of a core, and do not simply want all of it.
+_MAX_PAUSE_SECONDS = 50.0
 #: A peer that never reads leaves after so long.
 _DEAF_SECONDS = 15.0
 _LARGE_PAGE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -52,7 +51,7 @@ class Peer:
 
     async def pause(self) -> None:
         """Do nothing for some seconds."""
-        await asyncio.sleep(_PAUSE_SECONDS * self.draw.uniform(0.5, 1.5))
+        await asyncio.sleep(self.draw.uniform(0, _MAX_PAUSE_SECONDS))
 
 
 async def says_nothing(peer: Peer) -> None:
@@ -170,10 +169,12 @@ class Crowd:
                     if not self._waiting:
                         self.all_have_connected.set()
                 try:
-                    await sort(Peer(loop, connection, draw))
+                    peer = Peer(loop, connection, draw)
+                    await peer.pause()
+                    await sort(peer)
                 finally:
                     self._open -= 1
-            await asyncio.sleep(_BACK_SECONDS * draw.uniform(0.5, 1.5))
+            await asyncio.sleep(draw.random())
 
 
 def main() -> None:
