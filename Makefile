@@ -5,6 +5,7 @@
 # make stack      fakedev, a Prometheus that scrapes it, alert rules, and Grafana with dashboards where it is installed
 # make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
+# make reliability  the figures of doc/reliability.md (ARGS="--short" takes three minutes and prints them)
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
 # make clean      remove all that these made
 #
@@ -35,7 +36,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run stack check test test-long fuzz bench dist clean
+.PHONY: run stack check test test-long fuzz bench reliability dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -68,6 +69,9 @@ fuzz: $(VENV)/installed-for-tests
 
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+reliability: $(VENV)/installed-for-tests
+	PYTHONPATH=. $(BIN)/python benchmarks/run_reliability.py $(ARGS)
 
 # Without isolation: setuptools is installed for the tests, and another download of it would prove nothing.
 # The programs are tried from another folder, where the checkout is not on Python's path.

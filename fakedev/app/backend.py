@@ -23,6 +23,7 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
 from fakedev.net.system.signals import EndingSignals
+from fakedev.net.system.steady_clock import use_steady_clock
 from fakedev.spec.api_server import ApiServer
 from fakedev.spec.client_tls import NO_FILES
 from fakedev.workqueue.backend_run import SLEEP, BackendCommand, sleep_seconds
@@ -71,6 +72,7 @@ def run_backend(settings: BackendSettings) -> int:
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
+    use_steady_clock(reactor)
     gc.enable()  # it is off while a drop-in starts
     begin_logging(reactor, "debug" if settings.verbose else "info")
     try:

@@ -17,6 +17,7 @@ from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
+from fakedev.net.system.steady_clock import use_steady_clock
 from fakedev.net.system.task_service import TaskService
 from fakedev.spec.os_errors import CannotWrite
 
@@ -118,6 +119,7 @@ def run_application(make: Callable[[Any], Application], logging: Logging) -> str
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
+    use_steady_clock(reactor)
     begin_logging(reactor, logging.level, logging.format)
     application = make(reactor)
     received: list[str] = []

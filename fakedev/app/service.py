@@ -18,6 +18,7 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.fleet import fleet_of, hub_of, journal_file, kept_after
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
+from fakedev.app.own_metrics import make_own_metrics
 from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import Reloader
@@ -27,7 +28,7 @@ from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.web_config import WebConfigs
-from fakedev.app.workload_ports import connection_count, make_workload_ports
+from fakedev.app.workload_ports import make_workload_ports
 from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
 from fakedev.net.fleet.operator_topology import OperatorTopology
@@ -36,33 +37,21 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.figures import QueueFigures
-from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
-from fakedev.net.system.stalls import StallWatch
+from fakedev.net.system.stalls import CollectorPauses, StallWatch
+from fakedev.net.system.steady_clock import clock_shift, use_steady_clock
 from fakedev.net.system.timing import no_op
 from fakedev.net.system.watch import FileFollower
-from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
 from fakedev.net.web.frames import FrameSource
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
-    fault_metrics,
-    file_metrics,
-    limit_metrics,
-    port_metrics,
-    queue_totals,
-    reload_metrics,
-    scrape_metrics,
-    stall_metrics,
-    state_metrics,
-    tick_metrics,
-    workload_metrics,
 )
 from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
@@ -74,7 +63,6 @@ from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.app.kubernetes import ClusterParts
-    from fakedev.net.fleet.state_folder import StateFolder
     from fakedev.net.nvml.writer import NvmlMap
 
 
@@ -89,6 +77,8 @@ def makeService(options: Options, reactor: Any = None) -> Application:
     """The service of ``twistd fakedev`` (called by twistd)."""
     if reactor is None:
         from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+        use_steady_clock(reactor)
     logging = options.configuration.logging
     twistd_options = getattr(options, "parent", None)
     observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None
@@ -160,11 +150,11 @@ def make_application(
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port |= queues.closed if queues is not None else {}
-    stalls = StallWatch(reactor)
-    own = _own_metrics(
-        fleet, state, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls,
-        file_problems,
-    )
+    stalls, pauses, http_dropped = StallWatch(reactor), CollectorPauses(), Counter[str]()
+    own = make_own_metrics(
+        fleet, state, ticker, scrapes, workloads, figures, tester, reloader, by_port, http_dropped,
+        listeners.shortage, stalls, pauses, partial(clock_shift, reactor), file_problems, journal,
+    )  # fmt: skip
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
@@ -180,7 +170,7 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
         figures, queue_history, tester, scenario,
     )  # fmt: skip
-    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
+    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of, http_dropped)
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
@@ -211,6 +201,7 @@ def make_application(
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             web_configs,
             stalls,
+            pauses,
             cluster.follower if cluster else None,
             nvml,
             _hpc_jobs(configuration, hub, reactor),
@@ -305,47 +296,6 @@ def _drain(ticker: Ticker, queues: WorkQueues | None, tester: LoadTester | None)
     if tester is not None:
         tester.halt()
     return succeed(None) if queues is None else queues.drain()
-
-
-def _own_metrics(
-    fleet: Fleet,
-    state: StateFolder | None,
-    ticker: Ticker,
-    scrapes: ScrapeStatistics,
-    workloads: Ports[WorkloadListen],
-    figures: QueueFigures | None,
-    tester: LoadTester | None,
-    reloader: Reloader,
-    closed: Mapping[str, Mapping[str, int]],
-    shortage: DescriptorShortage,
-    stalls: StallWatch,
-    file_problems: Callable[[], Mapping[str, str]],
-) -> OwnMetrics:
-    def by_state() -> dict[str, int]:
-        starting = fleet.intake.starting_count
-        return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
-
-    def by_kind() -> dict[str, int]:
-        return Counter(each.spec.kind for each in fleet.faults.by_id.values())
-
-    own = OwnMetrics({
-        "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
-        "stalls": partial(stall_metrics, stalls.delays),
-        "scrapes": partial(scrape_metrics, scrapes),
-        "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
-        "faults": partial(fault_metrics, by_kind),
-        "limits": partial(limit_metrics, fleet.limits),
-        "ports": partial(port_metrics, closed, lambda: shortage.postponed),
-    })  # fmt: skip
-    if figures is not None:
-        own.add("queues", partial(queue_totals, figures))
-    if tester is not None:
-        own.add("tester", partial(load_metrics, tester))
-    own.add("reload", partial(reload_metrics, reloader.statistics))
-    own.add("files", partial(file_metrics, file_problems))
-    if state is not None:
-        own.add("state", lambda: state_metrics(state.snapshots, state.saved_at))
-    return own
 
 
 def _nvml(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> NvmlMap | None:

@@ -28,6 +28,7 @@ from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import CommonHeaders, HttpError, error_response
 from fakedev.net.http.sending import MAX_BYTES, InFlightBodies
 from fakedev.net.http.slices import SlicedAnswers
+from fakedev.net.http.statistics import Dropped
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.memory import AfterPeak
 from fakedev.net.system.timing import SteadySeconds
@@ -50,6 +51,7 @@ class GuardedSite(ServerFactory):
     :param guard: decides who may read the API, and who may change something.
     :param fair_share: shares the reactor between all connections of the program; with this port alone when None.
     :param defer_to_thread: runs long work; the reactor's own threads when None.
+    :param dropped: counts connections that were dropped, by reason (:class:`Dropped`); one of its own when None.
     :ivar codes: answers by status, also of requests that were refused before their resource was known; 499: the
         client left.
     """
@@ -65,6 +67,7 @@ class GuardedSite(ServerFactory):
         limits: HttpLimits | None = None,
         fair_share: FairShare | None = None,
         defer_to_thread: DeferToThread | None = None,
+        dropped: Counter[str] | None = None,
     ) -> None:
         self.resource = resource
         self.reactor = reactor
@@ -77,6 +80,7 @@ class GuardedSite(ServerFactory):
         self.after_peak = AfterPeak(reactor)
         self.held = InFlightBodies(MAX_BYTES, self.after_peak.note)
         self.codes: Counter[int] = Counter()
+        self.dropped = Counter[str]() if dropped is None else dropped
         self.common_headers = CommonHeaders(reactor)
         self.admission: Admission | None = None
         self._wrap_tls: WrapTls | None = None
@@ -87,6 +91,7 @@ class GuardedSite(ServerFactory):
         A hundred connections beyond the limit are answered 503, further ones are closed without an answer.
         """
         if len(self.channels) > self.limits.max_connections + 100:
+            self.dropped[Dropped.FULL.value] += 1
             return None
         channel = GuardedChannel(self)
         return channel if self._wrap_tls is None else self._wrap_tls(channel)
