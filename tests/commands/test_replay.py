@@ -46,7 +46,7 @@ def test_a_packed_log_of_json_and_a_table_whose_header_is_another_file(
     log.with_suffix(".gz").write_bytes(gzip.compress(log.read_bytes()))
     log.unlink()
     told = said(capfd, str(folders["philly"]), "--device", "t4", "--check", kind="philly")
-    assert "jobs: 2 in 10m, at the peak on 2.0 devices (100 %)" in told
+    assert "jobs: 2 in 542s, at the peak on 2.0 devices (100 %)" in told
     header = folders["pai"] / "pai_machine_spec.header"
     options = (str(folders["pai"]), "--usage", "60", "--device", "t4", "--check")
     header.write_text("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\n")
