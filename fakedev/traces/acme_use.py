@@ -24,6 +24,8 @@ USAGE: Final = "GPU_UTIL.csv"
 MEMORY: Final = "FB_USED.csv"
 _TIME: Final = "Time"
 _MIB: Final = 2**20
+#: Of a server.
+_LONGEST_NAME: Final = 100
 
 
 def read_acme_use(folder: Folder) -> Trace:
@@ -65,7 +67,7 @@ def _wide(
 
 def _is_gpu(column: str) -> bool:
     server, _, index = column.rpartition("-")
-    return bool(server) and index.isascii() and index.isdigit() and len(index) <= 2
+    return 0 < len(server) <= _LONGEST_NAME and index.isascii() and index.isdigit() and len(index) <= 2
 
 
 def _with_memory(usage: UseSeries, memory: UseSeries) -> UseSeries:

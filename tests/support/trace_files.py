@@ -24,7 +24,8 @@ class MadeFolder:
 
     def head(self, name: str) -> Sequence[str]:
         """The names in the first line of a file; none where there is no such file."""
-        return self._texts[name].splitlines()[0].split(",") if name in self._texts else []
+        lines = self._texts.get(name, "").splitlines()
+        return lines[0].split(",") if lines else []
 
     def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.

@@ -47,7 +47,7 @@ class TraceFolder:
             line = "" if path is None else next(_read(path, _lines), "")
         except UnicodeDecodeError:
             raise TraceProblems([f"{path}:1: is not UTF-8"]) from None
-        return [each.strip() for each in line.split(",")] if line.strip() else []
+        return [each.strip() for each in line.removeprefix("\ufeff").split(",")] if line.strip() else []
 
     def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
