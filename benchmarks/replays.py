@@ -71,7 +71,7 @@ def _add(
 ) -> None:
     """A row, and one for the memory where that has a target, too."""
     figures = (f"{took.seconds:.1f} s", f"{took.cpu_seconds:.1f} s", f"{took.megabytes:.0f} MB")
-    target = None if most_seconds is None else Target(most_seconds, unit=" s")
+    target = None if most_seconds is None else Target(most_seconds, unit=" s of CPU")
     section.add(name, *figures, judged=took.cpu_seconds, target=target)
     if most_megabytes is not None:
         memory = Target(most_megabytes, unit=" MB")
