@@ -28,8 +28,8 @@ queues:
 
 
 def full_load(is_short: bool) -> Section:
-    """Everything at once, on a small fleet for a minute or on a large one for ten."""
-    return measure(100, 60.0) if is_short else measure()
+    """Everything at once, on a small fleet for a short time or on a large one for ten minutes."""
+    return measure(100, 40.0) if is_short else measure()
 
 
 def measure(nodes: int = 1250, seconds: float = 600.0) -> Section:
