@@ -28,6 +28,7 @@ import load_tester
 import queues
 import reloads
 import rendering
+import replays
 import scrapes
 import service_sizes
 import sizes
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "kubernetes-node": kubelets.node_program,
     "without-cluster": without_cluster.without_cluster,
     "histories": histories.histories,
+    "replay": replays.replays,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")

@@ -12,6 +12,7 @@ import pytest_twisted
 
 from tests.support.paths import DATA
 from tests.support.programs.asynchronous import serve
+from tests.support.programs.npm import install
 from tests.support.programs.processes import StartAsync, console
 
 pytestmark = pytest.mark.real
@@ -35,7 +36,6 @@ timeline:
 _PACKAGES = ("openapi-typescript@7.13.0", "typescript@5.9.3", "openapi-fetch@0.17.0", "@types/node@20.19.0")
 #: Requests by chance for each operation, beside the examples and the bounds.
 _REQUESTS = 12
-_INSTALLED_SECONDS = 300.0
 
 
 @pytest.mark.slow
@@ -61,20 +61,11 @@ async def test_the_service_is_what_it_describes(start_async: StartAsync, short_f
 @pytest.mark.long
 @pytest_twisted.ensureDeferred
 async def test_types_for_typescript(start_async: StartAsync, short_folder: Path) -> None:
-    """openapi-typescript makes types; a program that uses three operations compiles strictly, runs, and is answered.
-
-    It needs npm and its registry. Continuous integration does not install them, so without them it is skipped there.
-    """
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("there is no npm, or no node")
-    options = ["--prefix", str(short_folder), "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"]
-    installed = start_async(["npm", "install", *options, *_PACKAGES], folder=short_folder)
-    if await installed.wait(_INSTALLED_SECONDS) != 0:
-        pytest.skip(f"npm cannot install {' '.join(_PACKAGES)}: {installed.stderr[-500:]}")
+    """openapi-typescript makes types; a program that uses four operations compiles strictly, runs, and is answered."""
+    programs = await install(start_async, short_folder, *_PACKAGES)
     service = await serve(start_async, short_folder, "--set", "fleet.speed=0")
     url = f"http://{service.web[0]}"
     shutil.copy(DATA / "openapi_client.ts", short_folder / "program.ts")
-    programs = short_folder / "node_modules" / ".bin"
     for command in (
         [str(programs / "openapi-typescript"), f"{url}/api/v1/openapi.json", "-o", "fakedev.d.ts"],
         [str(programs / "tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "program.ts"],
