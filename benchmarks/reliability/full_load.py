@@ -28,11 +28,11 @@ queues:
 
 
 def full_load(is_short: bool) -> Section:
-    """Everything at once for as long as the figure has."""
-    return measure(*((100, 60.0) if is_short else (1250, 600.0)))
+    """Everything at once, on a small fleet for a short time or on a large one for ten minutes."""
+    return measure(100, 40.0) if is_short else measure()
 
 
-def measure(nodes: int, seconds: float) -> Section:
+def measure(nodes: int = 1250, seconds: float = 600.0) -> Section:
     """Load a service of some nodes for some time.
 
     Memory counts from a sixth of the time on, as from the tenth minute of an hour.

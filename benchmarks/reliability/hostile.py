@@ -13,7 +13,7 @@ from statistics import median
 from time import sleep
 
 from fleets import dcgm
-from machine_stalls import stalls
+from machine_stalls import FREE_SHARE, stalls
 from programs import Program, fakedev, load, long_steps
 from results import Section, Target, ms
 
@@ -23,15 +23,13 @@ _PEERS = Path(__file__).with_name("hostile_peers.py")
 _COUNT = 10_000
 _INTERVAL = 0.02
 _SETTLE_SECONDS = 5.0
-#: Where other programs have more of a core, they decide how long an answer takes.
-_MAX_TAKEN = 0.05
 
 
 def hostile(is_short: bool) -> Section:
     """A paced client beside hostile peers."""
     rounds, seconds = (1, 8.0) if is_short else (3, 20.0)
     taken = stalls()["share"]
-    is_judged = not is_short and taken <= _MAX_TAKEN
+    is_judged = not is_short and taken <= FREE_SHARE
     section = Section(
         "Hostile connections",
         f"""
@@ -44,7 +42,7 @@ requests a node's page, another one starts workloads of a second and waits for t
 clients are measured while the hostile peers are at the other service, and then at theirs. So the use of the cores is
 the same, and only what peers do to their service differs. A round begins {_SETTLE_SECONDS:.0f} s after all have
 connected. p99 is the median of the rounds; *worst* that of all. They are judged only on a machine that is free for
-them: where other programs take its cores away for at most {_MAX_TAKEN:.0%} of the time, measured just before
+them: where other programs take its cores away for at most {FREE_SHARE:.0%} of the time, measured just before
 (benchmarks/machine_stalls.py). A *step* is one call of the reactor of the attacked service, by the processor time of
 its thread, in which other programs have no part. A short run judges neither.
 """,
