@@ -121,7 +121,7 @@ def replay(log: bytes) -> Replayed:
                     raise DamagedLog(0, f"its form is {content['form']}, and this version reads {FORM}")
             else:
                 last_job = max(last_job, _apply(content, jobs))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DamagedLog(offset, f"a record that does not fit those before it ({error!r})") from None
         good_bytes = log.index(b"\n", offset) + 1
     return Replayed(queue, last_job, tuple(jobs[job_id] for job_id in sorted(jobs)), good_bytes)

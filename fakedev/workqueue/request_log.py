@@ -16,13 +16,13 @@ MIN_REWRITE_BYTES: Final = 2**20
 class Batch:
     """Records that are written together.
 
-    :ivar accepted: ids of the jobs that they accept.
-    :ivar taken: ids of the jobs that they hand out.
+    :ivar accepted: the jobs that they accept.
+    :ivar taken: the jobs that they hand out.
     """
 
     lines: list[bytes] = field(default_factory=list)
-    accepted: list[int] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    accepted: list[Job] = field(default_factory=list)
+    taken: list[Job] = field(default_factory=list)
 
 
 class RequestLog:
@@ -75,12 +75,12 @@ class RequestLog:
         self._last_job = max(self._last_job, job.id)
         line = self._accepted[job.id] = accepted_record(self.logged(job))
         self.live_bytes += len(line)
-        self._batch.accepted.append(job.id)
+        self._batch.accepted.append(job)
         self._add(line)
 
     def taken(self, job: Job) -> None:
         """A worker gets a job."""
-        self._batch.taken.append(job.id)
+        self._batch.taken.append(job)
         self._set(JobState.RUNNING, job)
 
     def returned(self, job: Job) -> None:
