@@ -18,7 +18,7 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
 from fakedev.app.ports import Ports, Remedies
-from fakedev.app.queues import WorkQueues
+from fakedev.app.queues import QueueLogs, WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run, make_fleet
 from fakedev.app.runner import Application, run_application
@@ -190,6 +190,7 @@ def make_application(
             ticker,
             live,
             journal,
+            QueueLogs(queues, listeners) if queues else None,
             listeners,
             queue_history,
             queues.log_service if queues else None,
