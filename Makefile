@@ -5,6 +5,7 @@
 # make stack      fakedev, a Prometheus that scrapes it, alert rules, and Grafana with dashboards where it is installed
 # make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
+# make reliability  the figures of doc/reliability.md (ARGS="--short" takes three minutes and prints them)
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
 # make clean      remove all that these made
 #
@@ -35,7 +36,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run stack check test test-long fuzz bench dist clean
+.PHONY: run stack check test test-long fuzz bench reliability dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -69,6 +70,9 @@ fuzz: $(VENV)/installed-for-tests
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
 
+reliability: $(VENV)/installed-for-tests
+	PYTHONPATH=. $(BIN)/python benchmarks/run_reliability.py $(ARGS)
+
 # Without isolation: setuptools is installed for the tests, and another download of it would prove nothing.
 # The programs are tried from another folder, where the checkout is not on Python's path.
 dist: $(VENV)/installed-for-tests
@@ -84,6 +88,19 @@ dist: $(VENV)/installed-for-tests
 	  venv/bin/fakedev serve --check; \
 	  venv/bin/twistd --help > help.txt; \
 	  grep -w fakedev help.txt || { echo "twistd does not list fakedev" >&2; exit 1; }
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && set -e; \
+	  echo "trying pipx and uv with the wheel"; \
+	  $(BIN)/python -m venv "$$fresh/tools"; \
+	  "$$fresh/tools/bin/python" -m pip install --quiet --disable-pip-version-check pipx uv; \
+	  wheel=$$(echo "$$PWD"/dist/*.whl); cd "$$fresh"; \
+	  PIPX_HOME="$$fresh/pipx" PIPX_BIN_DIR="$$fresh/by-pipx" tools/bin/pipx install --quiet "$$wheel[tls]" \
+	    --python "$$fresh/tools/bin/python"; \
+	  UV_TOOL_DIR="$$fresh/uv" UV_TOOL_BIN_DIR="$$fresh/by-uv" tools/bin/uv tool install --quiet --no-cache \
+	    --python "$$fresh/tools/bin/python" "fakedev[tls] @ file://$$wheel"; \
+	  for folder in by-pipx by-uv; do \
+	    for program in $$folder/fakedev*; do "$$program" --help > help.txt 2>&1 || { cat help.txt; exit 1; }; done; \
+	    $$folder/fakedev serve --check; \
+	  done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info _trial_temp* .fuzz .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
-from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final
 
 from results import Section, Target
+from took import Took, run_fakedev
 
 _SCENARIO: Final = """
 scenario: {{for: {span}, scrape: 15s, seed: 7}}
@@ -35,18 +31,6 @@ _RULE: Final = """
 _RULES: Final = 100
 #: An hour of a week is one of so many.
 _HOURS_OF_A_WEEK: Final = 168
-
-
-class Took(NamedTuple):
-    """What a program took.
-
-    :ivar cpu_seconds: None: not known, because a part of it was done by a program that was killed.
-    :ivar megabytes: the most resident memory of it, or of a program that it started.
-    """
-
-    seconds: float
-    cpu_seconds: float | None
-    megabytes: float
 
 
 def histories() -> Section:
@@ -82,7 +66,7 @@ def _add(section: Section, name: str, took: Took, most_seconds: float) -> None:
 def _blocks(folder: Path, span: str, nodes: int) -> Took:
     path = _written(folder, span, nodes)
     data = folder / f"data-{nodes}"
-    return _run("run", str(path), "--blocks", str(data))
+    return run_fakedev("scenario", "run", str(path), "--blocks", str(data))
 
 
 def _score(folder: Path, rules: int) -> Took:
@@ -90,29 +74,10 @@ def _score(folder: Path, rules: int) -> Took:
     file = folder / "rules.yml"
     items = "".join(_RULE.format(number=each, gpu=each % 8, celsius=70 + each % 25) for each in range(rules))
     file.write_text(f"groups:\n  - name: gpu\n    rules:{items}", encoding="utf-8")
-    return _run("score", str(path), "--rules", str(file))
+    return run_fakedev("scenario", "score", str(path), "--rules", str(file))
 
 
 def _written(folder: Path, span: str, nodes: int) -> Path:
     path = folder / f"scenario-{span}-{nodes}.yaml"
     path.write_text(_SCENARIO.format(span=span, nodes=nodes), encoding="utf-8")
     return path
-
-
-def _run(*arguments: str) -> Took:
-    """Run ``fakedev scenario``, in a process whose children are all counted."""
-    code = "import sys; from fakedev.commands.main import main; sys.exit(main(['scenario', *sys.argv[1:]]))"
-    read, write = os.pipe()
-    if os.fork() == 0:
-        try:
-            began = perf_counter()
-            words = [sys.executable, "-c", code, *arguments]
-            subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            used = getrusage(RUSAGE_CHILDREN)
-            found = f"{perf_counter() - began} {used.ru_utime + used.ru_stime} {used.ru_maxrss / 1000}"
-            os.write(write, found.encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as stream:
-        return Took(*map(float, stream.read().split()))

@@ -16,7 +16,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-_SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
+#: A service, as the text of a Python program.
+SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
 #: The file of long steps.
 STEPS = "steps"
 _WORKLOAD = "from fakedev.commands.workload.main import main; raise SystemExit(main())"
@@ -43,8 +44,9 @@ class Program:
             sleep(0.002)
         self.start_seconds = perf_counter() - began
         self.ready: Mapping[str, Any] = json.loads(ready.read_text())
-        # What it logs goes nowhere from now on, and never makes it wait.
-        self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=subprocess.DEVNULL)
+        # What it logs from now on goes to a file, and never makes it wait.
+        with open(folder / "log", "ab") as log:
+            self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=log)
 
     @property
     def web(self) -> str:
@@ -58,8 +60,12 @@ class Program:
 
     def get(self, path: str = "/metrics") -> bytes:
         """What it answers at a path."""
-        with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
+        with self.open(path) as answer:
             return bytes(answer.read())
+
+    def open(self, path: str) -> Any:
+        """Its answer at a path, to be read and closed."""
+        return urllib.request.urlopen(f"http://{self.web}{path}", timeout=60)
 
     def post(self, path: str, content: Mapping[str, object] | None = None) -> bytes:
         """What it answers to some JSON, or to nothing."""
@@ -76,6 +82,10 @@ class Program:
     def resident_bytes(self) -> int:
         """Its memory that is really there."""
         return _resident_bytes(self._process.pid)
+
+    def log(self) -> str:
+        """What it has logged since it was ready."""
+        return (self.folder / "log").read_text()
 
     def end(self) -> None:
         """End it."""
@@ -97,10 +107,14 @@ def _resident_bytes(pid: int) -> int:
 
 
 @contextmanager
-def fakedev(configuration: str, count: int = 1, *, watched: bool = False) -> Iterator[list[Program]]:
+def fakedev(
+    configuration: str, count: int = 1, *, watched: bool = False, script: str = "", flags: Sequence[str] = ()
+) -> Iterator[list[Program]]:
     """Some ``fakedev serve`` of one configuration; {folder} in it is a folder of each.
 
     :param watched: the file STEPS of its folder gets the long steps of its reactor (benchmarks/watched_serve.py).
+    :param script: a program beside this one that starts the service instead, with its arguments.
+    :param flags: further flags of the service; {folder} in them is its folder.
     """
     with ExitStack() as stack:
         programs = []
@@ -108,12 +122,20 @@ def fakedev(configuration: str, count: int = 1, *, watched: bool = False) -> Ite
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fakedev-bench-")))
             config = folder / "config.yaml"
             config.write_text(configuration.replace("{folder}", str(folder)))
-            start = [str(HERE / "watched_serve.py"), str(folder / STEPS)] if watched else ["-c", _SERVE]
+            start = [str(HERE / "watched_serve.py"), str(folder / STEPS)] if watched else ["-c", SERVE]
+            start = [str(HERE / script)] if script else start
             arguments = [*start, "serve", "--config", str(config), "--ready-file", str(folder / "ready.json")]
+            arguments += [flag.replace("{folder}", str(folder)) for flag in flags]
             program = Program(arguments, folder)
             stack.callback(program.end)
             programs.append(program)
         yield programs
+
+
+def long_steps(program: Program) -> list[float]:
+    """Seconds of processor time of all steps of 5 ms or more so far, of a watched service."""
+    path = program.folder / STEPS
+    return [float(line) for line in path.read_text().split()] if path.exists() else []
 
 
 @contextmanager

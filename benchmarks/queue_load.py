@@ -160,8 +160,8 @@ class Load:
         self.finish()
         self.latencies.clear()
 
-    def at_a_rate(self, rate: float, seconds: float) -> None:
-        """Put a request in at each time that one is due; in between look for what comes, without ever sleeping.
+    def at_a_rate(self, rate: float, seconds: float, sleeps: bool) -> None:
+        """Put a request in at each time that one is due; in between look for what comes, usually without ever sleeping.
 
         Waking a core that sleeps takes a virtual machine so long that it would be the most of what is measured, here
         and in the server, whose every answer would wake this one.
@@ -170,8 +170,8 @@ class Load:
         began = perf_counter()
         for count in range(int(rate * seconds)):
             due = began + count / rate
-            while due > perf_counter():
-                self.serve(0.0)
+            while (early := due - perf_counter()) > 0:
+                self.serve(early if sleeps else 0.0)
             self.put(count % len(self.producers), 1, due)
         self.finish()
 
@@ -292,7 +292,7 @@ def measure(options: argparse.Namespace) -> list[float]:
     speech = SPEECHES[options.kind]
     load = Load(speech, options.clients, options.workers_at, options.producers, options.workers, options.flight)
     if options.rate:
-        load.at_a_rate(options.rate, options.seconds)
+        load.at_a_rate(options.rate, options.seconds, bool(options.sleeps))
     else:
         load.as_fast_as_it_goes(options.flight, options.seconds)
     return load.latencies
@@ -308,6 +308,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--flight", type=int, default=16)
     parser.add_argument("--rate", type=float, default=0.0)
+    parser.add_argument("--sleeps", type=float, default=0.0, help="1: leave the core to others while none is due")
     parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
     began, used = perf_counter(), process_time()

@@ -7,9 +7,7 @@ writes their sections into doc/performance.md, in place of those that are there.
 from __future__ import annotations
 
 import argparse
-import os
 import platform
-import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -30,6 +28,7 @@ import load_tester
 import queues
 import reloads
 import rendering
+import replays
 import scrapes
 import service_sizes
 import sizes
@@ -37,6 +36,7 @@ import web_page
 import whole_page
 import without_cluster
 import workloads
+from pages import machine, verdict, with_sections
 from real_prometheus import real_prometheus
 from results import Section
 
@@ -71,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "kubernetes-node": kubelets.node_program,
     "without-cluster": without_cluster.without_cluster,
     "histories": histories.histories,
+    "replay": replays.replays,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")
@@ -100,34 +101,13 @@ def main() -> int:
         _PAGE.write_text(_page(sections, perf_counter() - began), encoding="utf-8")
         print(f"{_PAGE} is written", file=sys.stderr)
     elif options.write:
-        _PAGE.write_text(_with(_PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
+        _PAGE.write_text(with_sections(_PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
         print(f"{_PAGE} has {len(sections)} new sections", file=sys.stderr)
     return 0
 
 
-def _with(page: str, sections: list[Section]) -> str:
-    """The page with some sections in place of those of the same title; at its end where it has none."""
-    parts = page.rstrip("\n").split("\n\n## ")
-    for section in sections:
-        made = section.markdown().rstrip("\n").removeprefix("## ")
-        places = [place for place, part in enumerate(parts) if part.partition("\n")[0] == section.title and place]
-        start = places[0] if places else len(parts)
-        parts[start : start + 1] = [made]
-    parts[0] = re.sub(r"^(Missed: .*|All targets were met\.)$", _verdict(parts[1:]), parts[0], flags=re.MULTILINE)
-    return "\n\n## ".join(parts) + "\n"
-
-
-def _verdict(parts: list[str]) -> str:
-    """Which rows of sections missed their targets, in words."""
-    missed = []
-    for part in parts:
-        title, _, text = part.removeprefix("## ").partition("\n")
-        missed += [f"{title}: {row.split(' | ')[0][2:]}" for row in text.splitlines() if row.endswith("**missed** |")]
-    return "All targets were met." if not missed else "Missed: " + "; ".join(missed) + "."
-
-
 def _page(sections: list[Section], seconds: float) -> str:
-    verdict = _verdict([section.markdown() for section in sections])
+    missed = verdict([section.markdown() for section in sections])
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     head = f"""# Performance
 
@@ -136,9 +116,9 @@ and reloads. It was written by `make bench` (`python benchmarks/run.py`; with th
 the result of that one) on {datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s. `--write NAME ...` replaces single
 sections, for example that of ten minutes of Prometheus:
 `python benchmarks/run.py --write --minutes 10 prometheus`.
-{verdict}
+{missed}
 
-Machine: {_processor()}, {os.cpu_count()} cores, {_memory()}, {platform.system()} {platform.release()}.
+Machine: {machine()}.
 Software: {platform.python_implementation()} {platform.python_version()}, {packages}.
 
 How to read the figures: absolute figures apply to this machine at this time. On a virtual machine they drift by
@@ -150,18 +130,6 @@ virtual machine, loopback) and are repeated here to compare the order of magnitu
 event: a neighbour on the host is enough to spoil it.
 """
     return "\n".join([head, *(section.markdown() for section in sections)])
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _memory() -> str:
-    total = Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0]
-    return f"{int(total) / 1e6:.0f} GB"
 
 
 if __name__ == "__main__":

@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
+    from fakedev.testing.in_reactor import ReactorFleet
     from fakedev.testing.order import Order
     from fakedev.testing.service import ServedFleet, Starter
     from fakedev.testing.simulation import Simulation
 
-    T = TypeVar("T", ServedFleet, Simulation)
+    T = TypeVar("T", ServedFleet, Simulation, ReactorFleet)
 
 #: The fleets that a test uses.
-_FLEETS: pytest.StashKey[list[ServedFleet | Simulation]] = pytest.StashKey()
+_FLEETS: pytest.StashKey[list[ServedFleet | Simulation | ReactorFleet]] = pytest.StashKey()
 #: Starts the services of this run; there once a test has asked for one.
 _STARTER: pytest.StashKey[Starter] = pytest.StashKey()
+#: The services that tests share, by what they are, each with its folder; and the folders of failed tests.
+_SHARED: pytest.StashKey[dict[Order, tuple[ServedFleet, Path]]] = pytest.StashKey()
+_KEPT: pytest.StashKey[set[Path]] = pytest.StashKey()
 #: Whether a test has failed.
 _FAILED = pytest.StashKey[bool]()
 _MARKER = (
-    "fakedev(config=None, identity=None, set=[], scenario=None): the fleet of fakedev_fleet: the file or the text of a "
-    "configuration, the identity of all its pools, values as of --set, and a scenario that is played"
+    "fakedev(config=None, identity=None, set=[], scenario=None, replay=[]): the fleet of fakedev_fleet: the file or "
+    "the text of a configuration, the identity of all its pools, values as of --set, and what is played"
 )
 
 
@@ -51,7 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what starts services."""
+    """End the services that tests have shared, and what starts services."""
+    for fleet, folder in config.stash.get(_SHARED, {}).values():
+        _end_shared(config, fleet, folder)
     starter = config.stash.get(_STARTER, None)
     if starter is not None:
         starter.close()
@@ -73,17 +80,9 @@ def fakedev_fleet_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., ServedFleet]]:
     """A function that starts a fleet; it takes what the marker takes. All fleets end with the test."""
-    from fakedev.testing.service import CannotStart, ServedFleet, Starter  # noqa: PLC0415 - only if a test asks for it
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415 - only if a test asks for it
 
-    starter = request.config.stash.get(_STARTER, None)
-    if starter is None or not starter.is_running:
-        starter = request.config.stash[_STARTER] = Starter()
-    timeout_seconds = request.config.getoption("--fakedev-timeout")
-
-    def make(order: Order, folder: Path) -> ServedFleet:
-        return ServedFleet(order.with_file(folder), folder, timeout_seconds, starter)
-
-    yield from _factory(request, tmp_path_factory, make, CannotStart)
+    yield from _factory(request, tmp_path_factory, partial(_served, request.config), CannotStart)
 
 
 @pytest.fixture
@@ -93,38 +92,143 @@ def fakedev_fleet(request: pytest.FixtureRequest, fakedev_fleet_factory: Callabl
 
 
 @pytest.fixture
+def fakedev_fleet_session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServedFleet]:
+    """As fakedev_fleet, but all tests that ask for the same fleet share a service, which is reset before each."""
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+
+    shared = request.config.stash.setdefault(_SHARED, {})
+    try:
+        order = _order(request, _marked(request))
+        fleet, folder = shared.get(order, (None, None))
+        if fleet is None or folder is None or not fleet.begin_again():
+            if fleet is not None and folder is not None:
+                _end_shared(request.config, fleet, folder)
+            folder = tmp_path_factory.mktemp("fakedev")
+            fleet = _served(request.config, order, folder)
+            shared[order] = fleet, folder
+            fleet.begin_again()
+    except (ValueError, CannotStart) as error:
+        problem = str(error)
+    else:
+        request.node.stash.setdefault(_FLEETS, []).append(fleet)
+        yield fleet
+        if request.node.stash.get(_FAILED, False):
+            request.config.stash.setdefault(_KEPT, set()).add(folder)
+        return
+    _fail(request, problem)
+
+
+@pytest.fixture
 def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
     """The same fleet in the test's process, without any socket."""
     from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
     from fakedev.testing.simulation import Simulation  # noqa: PLC0415
 
-    for start in _factory(request, tmp_path_factory, Simulation, ConfigurationError):
+    def make(order: Order, folder: Path) -> Simulation:
+        return Simulation(_replayed(order, folder), folder)
+
+    for start in _factory(request, tmp_path_factory, make, ConfigurationError):
         yield start(**_marked(request))
+
+
+@pytest.fixture
+def fakedev_twisted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReactorFleet]:
+    """The same service in the reactor of the test, for projects with pytest-twisted; its methods are coroutines."""
+    try:
+        request.getfixturevalue("twisted_greenlet")
+    except pytest.FixtureLookupError:
+        _fail(request, "fakedev_twisted needs the plugin pytest-twisted: pip install pytest-twisted")
+    import pytest_twisted  # type: ignore[import-untyped]  # noqa: PLC0415 - it has no types
+
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.in_reactor import ReactorFleet  # noqa: PLC0415
+    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+
+    timeout_seconds = request.config.getoption("--fakedev-timeout")
+
+    def make(order: Order, folder: Path) -> ReactorFleet:
+        return ReactorFleet(_written(order, folder), folder, timeout_seconds, pytest_twisted.blockon)
+
+    for start in _factory(request, tmp_path_factory, make, CannotStart, ConfigurationError):
+        yield start(**_marked(request))
+
+
+def _served(config: pytest.Config, order: Order, folder: Path) -> ServedFleet:
+    """A service of its own.
+
+    :raises CannotStart: when it does not come up.
+    """
+    from fakedev.testing.service import ServedFleet, Starter  # noqa: PLC0415
+
+    starter = config.stash.get(_STARTER, None)
+    if starter is None or not starter.is_running:
+        starter = config.stash[_STARTER] = Starter()
+    return ServedFleet(_written(order, folder), folder, config.getoption("--fakedev-timeout"), starter)
+
+
+def _written(order: Order, folder: Path) -> Order:
+    """An order whose configuration is a file.
+
+    :raises ValueError: when it is a trace that cannot be replayed.
+    """
+    return _replayed(order, folder).with_file(folder)
+
+
+def _replayed(order: Order, folder: Path) -> Order:
+    if not order.replay:
+        return order
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.replay import with_scenario  # noqa: PLC0415
+
+    try:
+        return with_scenario(order, folder)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _end_shared(config: pytest.Config, fleet: ServedFleet, folder: Path) -> None:
+    """End a service that tests have shared; its folder stays when one of them has failed."""
+    fleet.close()
+    if not config.getoption("--fakedev-keep") and folder not in config.stash.get(_KEPT, set()):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _order(request: pytest.FixtureRequest, given: dict[str, Any]) -> Order:
+    """What a test asks for.
+
+    :raises ValueError: for arguments that are none.
+    """
+    from fakedev.testing.order import Order  # noqa: PLC0415
+
+    return Order.of(given, [request.path.parent, request.config.rootpath])
 
 
 def _factory(
     request: pytest.FixtureRequest, folders: pytest.TempPathFactory, make: Callable[[Order, Path], T],
-    trouble: type[Exception],
+    *trouble: type[Exception],
 ) -> Iterator[Callable[..., T]]:
     """A function that makes fleets, each with a folder; afterwards they are closed and their folders removed.
 
-    :param make: raises ``trouble``, whose text says why a fleet cannot be made.
+    :param make: raises one of ``trouble``, whose text says why a fleet cannot be made.
     """  # fmt: skip
-    from fakedev.testing import order as orders  # noqa: PLC0415
-
+    refused: tuple[type[Exception], ...] = (ValueError, *trouble)
     fleets = request.node.stash.setdefault(_FLEETS, [])
     used: list[tuple[T | None, Path]] = []
 
     def start(**given: Any) -> T:
         fleet = None
         try:
-            order = orders.Order.of(given, [request.path.parent, request.config.rootpath])
+            order = _order(request, given)
             folder = folders.mktemp("fakedev")
             try:
                 fleet = make(order, folder)
             finally:
                 used.append((fleet, folder))
-        except (ValueError, trouble) as error:
+        except refused as error:
             problem = str(error)
         else:
             fleets.append(fleet)

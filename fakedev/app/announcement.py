@@ -121,10 +121,13 @@ def _scheme(service: ListeningService) -> str:
 
 
 def reach(service: ListeningService) -> str:
-    """Which users or machines can connect, in a few words."""
-    place = _reach(service)
+    """Which users or machines can connect, and with what, in a few words."""
     gate = getattr(service.factory, "gate", None)  # a line port has one
-    return place if gate is None or gate.is_open else f"{place[:-1]}, with a token]" if place else "[with a token]"
+    needs = [] if gate is None or gate.is_open else ["a token"]
+    if gate is not None and getattr(service.factory, "is_tls", False):
+        needs.append("TLS")
+    words = [each for each in (_reach(service), f"with {' and '.join(needs)}" if needs else "") if each]
+    return f"[{', '.join(words)}]" if words else ""
 
 
 def _reach(service: ListeningService) -> str:
@@ -132,8 +135,8 @@ def _reach(service: ListeningService) -> str:
     if address.kind == "unix":
         mode = address.mode if address.mode is not None else 0o660
         others = "everyone on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
-        return f"[open to {others}]"
+        return f"open to {others}"
     if address.kind == "endpoint":
         return ""
     local = address.host in ("localhost", "::1") or address.host.startswith("127.")
-    return "[open to this machine]" if local else "[open to the network]"
+    return "open to this machine" if local else "open to the network"

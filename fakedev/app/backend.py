@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.config.peer_address import Address
-from fakedev.config.schema.files import read_token
+from fakedev.config.schema.files import Unreadable, read_file, read_token
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
@@ -23,6 +23,9 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
 from fakedev.net.system.signals import EndingSignals
+from fakedev.net.system.steady_clock import use_steady_clock
+from fakedev.spec.api_server import ApiServer
+from fakedev.spec.client_tls import NO_FILES
 from fakedev.workqueue.backend_run import SLEEP, BackendCommand, sleep_seconds
 from fakedev.workqueue.backend_steps import Pace
 
@@ -69,6 +72,7 @@ def run_backend(settings: BackendSettings) -> int:
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
+    use_steady_clock(reactor)
     gc.enable()  # it is off while a drop-in starts
     begin_logging(reactor, "debug" if settings.verbose else "info")
     try:
@@ -105,9 +109,31 @@ def make_connector(address: Address, reactor: Any, token_file: str = "") -> Fron
     :param token_file: has the frontend's token, and is read for each connection; empty for none.
     """
     read = partial(read_token, token_file) if token_file else None
+    options = partial(_tls_options, address) if address.tls is not None else None
     return FrontendConnector(
-        reactor, path=address.path, host=address.host, port=address.port, shown=address.shown, read_token=read
-    )
+        reactor, path=address.path, host=address.host, port=address.port, shown=address.shown, read_token=read,
+        tls_options=options,
+    )  # fmt: skip
+
+
+def _tls_options(address: Address) -> Any:
+    """How connections with an address are encrypted.
+
+    :raises ValueError: when a file cannot be read or used, or a package is missing.
+    """
+    from fakedev.net.system.tls_client import tls_options  # noqa: PLC0415 - few have TLS
+
+    files = address.tls or NO_FILES
+    texts = [_text(name, path) for name, path in vars(files).items()]
+    server = ApiServer(address.shown, ca_pem=texts[0], certificate_pem=texts[1], key_pem=texts[2])
+    return tls_options(server, address.host)
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        return read_file(path) if path else ""
+    except Unreadable as error:
+        raise ValueError(f"{name.replace('_', '-')}: {path}: {error}") from None
 
 
 def _worker(

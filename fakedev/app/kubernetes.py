@@ -31,10 +31,10 @@ from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.node_slots import NodeSlots
 from fakedev.net.kube.pod_work import PodWork
 from fakedev.net.kube.slice_writer import SliceWriter
-from fakedev.net.kube.tls import CannotConnect
 from fakedev.net.kube.writer import ClusterWriter
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
+from fakedev.net.system.tls_client import CannotConnect
 from fakedev.spec.kubernetes import KubernetesSettings, Resources
 from fakedev.spec.shards import Shard
 

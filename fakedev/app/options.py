@@ -74,9 +74,7 @@ def _check_web_configs(configuration: Configuration) -> None:
 
     :raises SystemExit: 2 after their problems.
     """
-    if not any(endpoint.web_config for endpoint in configuration.web):
-        return
-    from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - few have one
+    from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - not for a usage error
 
     try:
         read_web_configs(configuration)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.spec.listen_address import ListenAddress
 
 if TYPE_CHECKING:
     from fakedev.config.configuration import Configuration
+    from fakedev.config.web_config import WebConfigSource
 
 Entry = TypeVar("Entry")
+#: The TLS of a line port, for its factory; None for plain text.
+TlsOf = Callable[["WebConfigSource | None"], Any]
 Place = tuple[ListenAddress, int]
 
 

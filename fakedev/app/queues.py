@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.ports import Ports, Reloadable, Remedies
+from fakedev.app.ports import Ports, Reloadable, Remedies, TlsOf
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging, QueueListen, Queues
 from fakedev.net.http.limits import DROP_IN_LIMITS
@@ -49,10 +49,15 @@ _OPTION_OF: Final = {
 }
 
 
+def _plain(_: object) -> None:
+    """No TLS: ``fakedev-frontend`` has no configuration that could ask for it."""
+
+
 class WorkQueues(Reloadable):
     """The queues of a configuration with their ports.
 
     :param remedies: for addresses that cannot be listened on.
+    :param tls_of: the TLS of an address.
     :param verbose: log every message.
     :ivar figures: the state and the totals of the queues.
     :ivar history: their last hour, for charts.
@@ -62,8 +67,9 @@ class WorkQueues(Reloadable):
     log = Logger()
 
     def __init__(
-        self, queues: Queues, fair_share: FairShare, reactor: Any, remedies: Remedies, verbose: bool = False
-    ) -> None:
+        self, queues: Queues, fair_share: FairShare, reactor: Any, remedies: Remedies, tls_of: TlsOf,
+        verbose: bool = False,
+    ) -> None:  # fmt: skip
         self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor, fair_share)
         options: dict[str, Any] = {
             "max_connections": queues.max_connections,
@@ -77,7 +83,7 @@ class WorkQueues(Reloadable):
         self.history = QueueHistory(self.figures, reactor)
 
         def ports(who: str, entries: _Entries, factory: QueuePortFactory) -> Ports[QueueListen]:
-            return _ports(queues, entries, factory, reactor, f"queues.listen-{who}", remedies)
+            return _ports(queues, entries, factory, reactor, f"queues.listen-{who}", remedies, tls_of)
 
         self._clients = ports("clients", lambda later: later.clients, self._client_factory)
         self._backends = ports("backends", lambda later: later.backends, self._backend_factory)
@@ -113,6 +119,11 @@ class WorkQueues(Reloadable):
     def closed(self) -> dict[str, Mapping[str, int]]:
         """The connections that the ports have closed, by port and reason."""
         return {"clients": self._client_factory.closed, "backends": self._backend_factory.closed}
+
+    def refresh(self, configuration: Configuration) -> None:
+        """Give the addresses their entries again, because certificates have changed."""
+        self._clients.refresh(configuration)
+        self._backends.refresh(configuration)
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
         self._clients.begin(configuration, listeners)
@@ -189,12 +200,17 @@ def _ports(
     reactor: Any,
     key: str,
     remedies: Remedies,
+    tls_of: TlsOf,
 ) -> Ports[QueueListen]:
     def listen(entry: QueueListen) -> ListeningService:
-        return ListeningService(entry.listen, LineAddress(factory, entry.tokens), reactor, make_folder=True)
+        address = LineAddress(factory, entry.tokens)
+        address.use_tls(tls_of(entry.tls))
+        return ListeningService(entry.listen, address, reactor, make_folder=True)
 
     def change(service: ListeningService, entry: QueueListen, _: Configuration) -> None:
-        cast(LineAddress, service.factory).gate.change(entry.tokens)
+        address = cast(LineAddress, service.factory)
+        address.gate.change(entry.tokens)
+        address.use_tls(tls_of(entry.tls))
 
     def later(configuration: Configuration) -> Sequence[QueueListen]:
         return entries(_queues_of(configuration))
@@ -215,7 +231,7 @@ def make_frontend(queues: Queues, metrics: ListenAddress, reactor: Any, verbose:
     """The frontend: queues with their metrics, and nothing else."""
     raise_descriptor_limit()
     remedies = Remedies(_OPTION_OF)
-    work = WorkQueues(queues, FairShare(reactor), reactor, remedies, verbose)
+    work = WorkQueues(queues, FairShare(reactor), reactor, remedies, _plain, verbose)
     page = QueueMetricsPage(work.figures, ScrapeStatistics().page(METRICS.template), allow_head=False)
     site = GuardedSite(make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS)
     web = [(ListeningService(metrics, site, reactor), "metrics")]

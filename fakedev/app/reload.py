@@ -270,6 +270,7 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
         "log": (now.logging, after.logging),
         "tester": ((now.plans, now.reports), (after.plans, after.reports)),
         "journal": (now.journal, after.journal),
+        "state": (now.state, after.state),
         "hpc-jobs": (now.hpc_jobs, after.hpc_jobs),
         "nvml": (now.nvml, after.nvml),
         "kubernetes": (_without_ports(now.kubernetes), _without_ports(after.kubernetes)),

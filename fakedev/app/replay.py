@@ -14,7 +14,8 @@ from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import Report
 from fakedev.scenario.entries import Scenario, Scraping
 from fakedev.spec.errors import did_you_mean
-from fakedev.traces.replay import Plan, configuration_of
+from fakedev.traces.fleet import configuration_of
+from fakedev.traces.replay import Plan
 from fakedev.traces.trace import Trace
 
 
@@ -70,7 +71,7 @@ def scenario_of(
     :raises ConfigurationError: when the nodes cannot be those of a fleet, or an override cannot be used.
     """  # fmt: skip
     files = Files(environ=os.environ)
-    text = json.dumps(configuration_of(plan.trace, devices, fleet), indent=1)
+    text = json.dumps(configuration_of(plan, devices, fleet), indent=1)
     configuration = load(None, files, overrides, text)
     tick_seconds = configuration.fleet.tick_seconds
     interval = tick_seconds * max(1, round(Scraping.interval_seconds / tick_seconds))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fakedev.config.scenarios import LoadedScenario
     from fakedev.net.fleet.journal import JournalFile
     from fakedev.net.fleet.recorder import Recorder
+    from fakedev.net.fleet.state_folder import StateFolder
 
 #: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.
 ReadAgain = Callable[[], tuple[Configuration, RecordHead]]
@@ -33,6 +34,8 @@ class Run:
     :param read_again: None: there is no file to read again.
     :param option_of: the options that give addresses; see Remedies.
     :param scenario: played from the start on; None for none.
+    :param owns_process: False: the process is that of somebody else, as of a test; its signals, its limits and its
+        garbage collector stay as they are, and no manager of services is told.
     """
 
     head: RecordHead
@@ -41,6 +44,7 @@ class Run:
     read_again: ReadAgain | None = None
     option_of: Mapping[str, str] = field(default_factory=dict)
     scenario: LoadedScenario | None = None
+    owns_process: bool = True
 
 
 def record_head(
@@ -67,10 +71,22 @@ def read_again(
 
 
 def make_fleet(
-    configuration: Configuration, head: RecordHead, recorder: Recorder | None, journal: JournalFile | None = None
+    configuration: Configuration,
+    head: RecordHead,
+    recorder: Recorder | StateFolder | None,
+    journal: JournalFile | None = None,
 ) -> Fleet:
     """The fleet of a configuration, at the time of the record's head; it writes its record and its journal."""
     spec = replace(configuration.fleet, epoch_seconds=head.epoch_seconds)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     record = recorder.record if recorder else discard_record
     return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
+
+
+def read_source(source: RecordHead) -> Configuration:
+    """The configuration that a reload or a start has read.
+
+    :raises ConfigurationError: when it cannot be used here.
+    """
+    configuration = load(source.config, Files(source.files, source.environment), source.overrides, source.text)
+    return replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=source.epoch_seconds))

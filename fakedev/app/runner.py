@@ -17,6 +17,7 @@ from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
+from fakedev.net.system.steady_clock import use_steady_clock
 from fakedev.net.system.task_service import TaskService
 from fakedev.spec.os_errors import CannotWrite
 
@@ -36,6 +37,7 @@ class Application(LoggedService):
     :param services: in the order in which they start; None for one that this program does not have.
     :param drain: lets running jobs finish; fires when none is left.
     :param hurry: ends jobs that still run, at another signal; called with the signal's name.
+    :param owns_process: whether signals and the garbage collector of this process are the application's.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Application(LoggedService):
         observer: ILogObserver | None = None,
         drain: Callable[[], Deferred[None]] | None = None,
         hurry: Callable[[str], None] | None = None,
+        owns_process: bool = True,
     ) -> None:
         super().__init__(observer)
         self.listeners = listeners
@@ -55,8 +58,9 @@ class Application(LoggedService):
         self._recorder = recorder
         self._drain = drain
         self._hurry = hurry
+        self._owns_process = owns_process
         self._collector = CollectorSettings()
-        self._early = EarlySignals.installed()
+        self._early = EarlySignals.installed() if owns_process else None
         for service in services:
             if service is not None:
                 service.setServiceParent(self)
@@ -79,7 +83,8 @@ class Application(LoggedService):
             except CannotWrite as reason:
                 self.listeners.give_up(f"the record cannot be written: {reason}")
         super().startService()
-        self._reactor.callWhenRunning(self._collector.begin)
+        if self._owns_process:
+            self._reactor.callWhenRunning(self._collector.begin)
         if self._early is not None:
             self._reactor.callWhenRunning(self._early.deliver)
 
@@ -93,8 +98,9 @@ class Application(LoggedService):
             self._hurry(signal_name)
 
     async def _stop(self) -> None:
-        # The reactor's own handlers would stop it again, which is an error.
-        EndingSignals(self._reactor, self.hurry, self.hurry).install()
+        if self._owns_process:
+            # The reactor's own handlers would stop it again, which is an error.
+            EndingSignals(self._reactor, self.hurry, self.hurry).install()
         if self._drain is not None:
             await self._drain()
         await maybeDeferred(self.listeners.disownServiceParent)
@@ -113,6 +119,7 @@ def run_application(make: Callable[[Any], Application], logging: Logging) -> str
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
+    use_steady_clock(reactor)
     begin_logging(reactor, logging.level, logging.format)
     application = make(reactor)
     received: list[str] = []

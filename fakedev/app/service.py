@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,53 +15,43 @@ from twisted.logger import ILogObserver
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
+from fakedev.app.fleet import fleet_of, hub_of, journal_file, kept_after
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
+from fakedev.app.own_metrics import make_own_metrics
 from fakedev.app.ports import Ports, Remedies
 from fakedev.app.queues import QueueLogs, WorkQueues
 from fakedev.app.reload import Reloader
-from fakedev.app.run import Run, make_fleet
+from fakedev.app.run import Run
 from fakedev.app.runner import Application, run_application
 from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
 from fakedev.app.web_config import WebConfigs
-from fakedev.app.workload_ports import connection_count, make_workload_ports
-from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
+from fakedev.app.workload_ports import make_workload_ports
+from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
-from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.operator_topology import OperatorTopology
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.figures import QueueFigures
-from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
-from fakedev.net.system.stalls import StallWatch
+from fakedev.net.system.stalls import CollectorPauses, StallWatch
+from fakedev.net.system.steady_clock import clock_shift, use_steady_clock
 from fakedev.net.system.timing import no_op
 from fakedev.net.system.watch import FileFollower
-from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
 from fakedev.net.web.frames import FrameSource
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
-    fault_metrics,
-    file_metrics,
-    limit_metrics,
-    port_metrics,
-    queue_totals,
-    reload_metrics,
-    scrape_metrics,
-    stall_metrics,
-    tick_metrics,
-    workload_metrics,
 )
 from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
@@ -87,6 +77,8 @@ def makeService(options: Options, reactor: Any = None) -> Application:
     """The service of ``twistd fakedev`` (called by twistd)."""
     if reactor is None:
         from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+        use_steady_clock(reactor)
     logging = options.configuration.logging
     twistd_options = getattr(options, "parent", None)
     observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None
@@ -108,17 +100,17 @@ def make_application(
 
     :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
-    raise_descriptor_limit()
-    keep_freed_memory()
+    if run.owns_process:
+        _prepare_process()
 
     # The simulation, its clock, and what shows it.
     recorder = Recorder(run.record, run.head) if run.record else None
-    journal = _journal(configuration.journal, reactor) if configuration.journal else None
-    fleet = make_fleet(configuration, run.head, recorder, journal)
+    journal = journal_file(configuration.journal, reactor) if configuration.journal else None
+    state, fleet, run = fleet_of(configuration, run, recorder, journal, reactor)
     fair_share = FairShare(reactor)
-    hub = WorkloadHub(fleet, fair_share)
+    hub = hub_of(fleet, fair_share, run, state)
     nvml = _nvml(configuration, hub, reactor)
-    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "nvml": nvml}
+    files: dict[str, HasProblem | None] = {"record": recorder, "journal": journal, "state": state, "nvml": nvml}
 
     def file_problems() -> dict[str, str]:
         return {name: file.problem for name, file in files.items() if file is not None}
@@ -135,8 +127,8 @@ def make_application(
         views.ticked(reloader.configuration)
 
     ticker = Ticker(
-        fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying,
-        lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
+        fleet, configuration.speed, reactor, hub.notify_listeners, kept_after(state, hub, ticked),
+        lambda: hub.is_notifying, lambda: bool(reactor.getWriters()), scenario.before_tick if scenario else no_op,
     )  # fmt: skip
 
     # The ports.
@@ -144,15 +136,25 @@ def make_application(
     closed: Counter[str] = Counter()
     by_port: dict[str, Mapping[str, int]] = {"workloads": closed}
     remedies = Remedies(run.option_of)
-    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, closed, remedies)
-    queues = WorkQueues(configuration.queues, fair_share, reactor, remedies) if configuration.queues else None
+    web_configs = WebConfigs(
+        configuration, reactor,
+        lambda: _refresh(reloader, (web, workloads, queues)),
+    )  # fmt: skip
+    workloads = make_workload_ports(
+        configuration, hub, ticker, fair_share, reactor, closed, remedies, web_configs.tls_of
+    )
+    queues = (
+        WorkQueues(configuration.queues, fair_share, reactor, remedies, web_configs.tls_of)
+        if configuration.queues else None
+    )
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     by_port |= queues.closed if queues is not None else {}
-    stalls = StallWatch(reactor)
-    own = _own_metrics(
-        fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage, stalls, file_problems
-    )
+    stalls, pauses, http_dropped = StallWatch(reactor), CollectorPauses(), Counter[str]()
+    own = make_own_metrics(
+        fleet, state, ticker, scrapes, workloads, figures, tester, reloader, by_port, http_dropped,
+        listeners.shortage, stalls, pauses, partial(clock_shift, reactor), file_problems, journal,
+    )  # fmt: skip
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
@@ -168,14 +170,13 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, topology,
         figures, queue_history, tester, scenario,
     )  # fmt: skip
-    web_configs = WebConfigs(configuration, reactor, lambda: web.refresh(reloader.configuration))
-    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of)
+    web = make_web(configuration, program, fair_share, reactor, remedies, web_configs.of, http_dropped)
 
     # What a reload changes.
     views = FleetViews(fleet, pages, history, live, web, topology, nvml.ticked if nvml else no_op)
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues, cluster), run.ready_file)
     parts = [each for each in (web_configs, web, workloads, queues, cluster and cluster.ports) if each]
-    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes)) if run.owns_process else None
     reloader.connect(parts, views.follow, announcement.tell, lambda: ticker.speed, notifier)
 
     # All services, in the order in which they start.
@@ -191,15 +192,17 @@ def make_application(
             live,
             journal,
             QueueLogs(queues, listeners) if queues else None,
+            state,
             listeners,
             queue_history,
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,
-            HangupService(reactor, reloader.again),
+            HangupService(reactor, reloader.again) if run.owns_process else None,
             FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
             web_configs,
             stalls,
+            pauses,
             cluster.follower if cluster else None,
             nvml,
             _hpc_jobs(configuration, hub, reactor),
@@ -210,7 +213,20 @@ def make_application(
         observer=observer,
         drain=partial(_drain, ticker, queues, tester),
         hurry=queues.hurry if queues else None,
+        owns_process=run.owns_process,
     )
+
+
+def _prepare_process() -> None:
+    raise_descriptor_limit()
+    keep_freed_memory()
+
+
+def _refresh(reloader: Reloader, parts: Iterable[Ports[Any] | WorkQueues | None]) -> None:
+    """Give all addresses their entries again, because a web configuration or a certificate has changed."""
+    for part in parts:
+        if part is not None:
+            part.refresh(reloader.configuration)
 
 
 def _status(fleet: Fleet, scrapes: ScrapeStatistics) -> str:
@@ -249,6 +265,7 @@ def _cluster(
 
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
+    hub.master = "the cluster"
     cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
@@ -282,44 +299,6 @@ def _drain(ticker: Ticker, queues: WorkQueues | None, tester: LoadTester | None)
     return succeed(None) if queues is None else queues.drain()
 
 
-def _own_metrics(
-    fleet: Fleet,
-    ticker: Ticker,
-    scrapes: ScrapeStatistics,
-    workloads: Ports[WorkloadListen],
-    figures: QueueFigures | None,
-    tester: LoadTester | None,
-    reloader: Reloader,
-    closed: Mapping[str, Mapping[str, int]],
-    shortage: DescriptorShortage,
-    stalls: StallWatch,
-    file_problems: Callable[[], Mapping[str, str]],
-) -> OwnMetrics:
-    def by_state() -> dict[str, int]:
-        starting = fleet.intake.starting_count
-        return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
-
-    def by_kind() -> dict[str, int]:
-        return Counter(each.spec.kind for each in fleet.faults.by_id.values())
-
-    own = OwnMetrics({
-        "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
-        "stalls": partial(stall_metrics, stalls.delays),
-        "scrapes": partial(scrape_metrics, scrapes),
-        "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
-        "faults": partial(fault_metrics, by_kind),
-        "limits": partial(limit_metrics, fleet.limits),
-        "ports": partial(port_metrics, closed, lambda: shortage.postponed),
-    })  # fmt: skip
-    if figures is not None:
-        own.add("queues", partial(queue_totals, figures))
-    if tester is not None:
-        own.add("tester", partial(load_metrics, tester))
-    own.add("reload", partial(reload_metrics, reloader.statistics))
-    own.add("files", partial(file_metrics, file_problems))
-    return own
-
-
 def _nvml(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> NvmlMap | None:
     """The file for NVML; None without."""
     given = configuration.nvml
@@ -344,11 +323,3 @@ def _nvml(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> NvmlM
         factory = SettingFactory(hub.fleet, users, reactor)
         written.ports.append((ListeningService(address, factory, reactor), None))
     return written
-
-
-def _journal(journal: Journal, reactor: Any) -> JournalFile:
-    try:
-        return JournalFile(journal.file, journal.max_bytes, journal.keep, reactor)
-    except CannotWrite as reason:
-        sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
-        raise SystemExit(1) from None

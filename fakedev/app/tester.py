@@ -12,7 +12,7 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.backend import make_connector
 from fakedev.app.runner import Application, run_application, run_task
 from fakedev.config.configuration import Logging
-from fakedev.config.peer_address import parse_address
+from fakedev.config.peer_address import parse_address, with_tls
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
@@ -50,7 +50,7 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
 
     def make_requests(plan: Plan, asker: PlanDriver) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
-        connector = make_connector(parse_address(plan.frontend), reactor, plan.token_file)
+        connector = make_connector(with_tls(parse_address(plan.frontend), plan.tls), reactor, plan.token_file)
         return kind(plan, connector, asker, reactor, verbose)
 
     return LoadTester(plans, make_requests, reactor)
@@ -176,5 +176,6 @@ def _backends(order: ScaleOrder, reactor: Any) -> Backends:
         starter = CommandedBackends(runner, order.scale)
     if starter is not None and not order.plan.json_lines:
         return starter  # only a frontend that speaks JSON lines can be asked for the number of backends
-    connector = make_connector(parse_address(order.plan.frontend), reactor, order.plan.token_file)
+    address = with_tls(parse_address(order.plan.frontend), order.plan.tls)
+    connector = make_connector(address, reactor, order.plan.token_file)
     return CountedBackends(connector, order.plan.queue, starter or Backends(), reactor, order.wait_seconds, order.tell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -22,11 +23,12 @@ from fakedev.spec.web_config import WebConfig
 
 def make_web(
     configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, remedies: Remedies,
-    config_of: Callable[[WebEndpoint], WebConfig],
+    config_of: Callable[[WebEndpoint], WebConfig], dropped: Counter[str],
 ) -> Ports[WebEndpoint]:  # fmt: skip
     """The HTTP addresses, with their pages.
 
     :param config_of: gives the web configuration of an address, which can be used.
+    :param dropped: counts connections that any of them drops, by reason.
     """
     pages, scrapes = program.pages, program.scrapes
 
@@ -37,7 +39,7 @@ def make_web(
         return make_root(program, selection, is_full=endpoint.serve == "all")
 
     def listen(endpoint: WebEndpoint) -> ListeningService:
-        site = GuardedSite(NotYet(), reactor, fair_share=fair_share)
+        site = GuardedSite(NotYet(), reactor, fair_share=fair_share, dropped=dropped)
         return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
     def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:

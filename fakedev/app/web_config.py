@@ -1,8 +1,8 @@
-"""The web configuration files of the HTTP addresses: read at the start, by a reload, and when one of them changes."""
+"""Web configurations of HTTP addresses, and TLS of line ports: read at the start, by reloads, and when they change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -12,35 +12,49 @@ from twisted.logger import Logger
 from fakedev.app.ports import Reloadable
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.config.schema.nodes import ConfigurationError, Problem
-from fakedev.config.web_config import read_web_config
+from fakedev.config.web_config import WebConfigSource
 from fakedev.net.http.admission import check_passwords_can_be_used
-from fakedev.net.http.tls import CannotUseTls, tls_context
 from fakedev.net.system.listening import Listeners
+from fakedev.net.system.tls_context import CannotUseTls, tls_context
 from fakedev.net.system.watch import FileFollower
 from fakedev.spec.web_config import WebConfig
 
 _PLAIN = WebConfig()
 
 
-def read_web_configs(configuration: Configuration) -> dict[str, WebConfig]:
-    """The web configurations of all addresses, by their files; each can be used.
+def read_web_configs(configuration: Configuration) -> dict[WebConfigSource, WebConfig]:
+    """The web configurations of all addresses, and TLS of line ports, by their sources; each can be used.
 
     :raises ConfigurationError: for the first that cannot be used, with every problem of it.
     """
-    return {path: _usable(path) for path in sorted({each.web_config for each in configuration.web} - {""})}
+    found: dict[WebConfigSource, WebConfig] = {}
+    for source in sources_of(configuration):
+        if source not in found:
+            found[source] = _usable(source)
+    return found
 
 
-def _usable(path: str) -> WebConfig:
-    config = read_web_config(path)
+def sources_of(configuration: Configuration) -> Iterator[WebConfigSource]:
+    """Where the web configurations of all addresses are, and TLS of line ports."""
+    queues = configuration.queues
+    lines = (
+        configuration.workloads.listen, queues.clients if queues else (), queues.backends if queues else (),
+    )  # fmt: skip
+    sources = [each.web_config for each in configuration.web] + [each.tls for every in lines for each in every]
+    return (source for source in sources if source is not None)
+
+
+def _usable(source: WebConfigSource) -> WebConfig:
+    config = source.read()
     try:
         if config.tls is not None:
             tls_context(config.tls)
         if config.users:
             check_passwords_can_be_used()
     except CannotUseTls as error:
-        raise ConfigurationError([Problem(path, 0, f"tls_server_config: {error}")]) from None
+        raise ConfigurationError([Problem(*source.place, f"tls_server_config: {error}")]) from None
     except ImportError as error:
-        raise ConfigurationError([Problem(path, 0, f"basic_auth_users: {error}")]) from None
+        raise ConfigurationError([Problem(*source.place, f"basic_auth_users: {error}")]) from None
     return config
 
 
@@ -56,15 +70,23 @@ class WebConfigs(MultiService, Reloadable):
         super().__init__()
         self._configuration = configuration
         self._changed = changed
-        self._by_path: Mapping[str, WebConfig] = read_web_configs(configuration)
-        self._next: tuple[Configuration, Mapping[str, WebConfig]] | None = None
+        self._by_source: Mapping[WebConfigSource, WebConfig] = read_web_configs(configuration)
+        self._next: tuple[Configuration, Mapping[WebConfigSource, WebConfig]] | None = None
         self._reactor = reactor
         self._followed: list[str] = []
         self._follow()
 
     def of(self, endpoint: WebEndpoint) -> WebConfig:
         """The web configuration of an address."""
-        return self._by_path.get(endpoint.web_config, _PLAIN)
+        return _PLAIN if endpoint.web_config is None else self._by_source[endpoint.web_config]
+
+    def tls_of(self, source: WebConfigSource | None) -> Any:
+        """TLS of a line port, for its factory; None for plain text. A reload opens new addresses before it ends."""
+        if source is None:
+            return None
+        coming = self._next[1] if self._next is not None else {}
+        tls = (coming.get(source) or self._by_source[source]).tls
+        return None if tls is None else tls_context(tls)
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
         self._next = configuration, read_web_configs(configuration)
@@ -74,7 +96,7 @@ class WebConfigs(MultiService, Reloadable):
 
     def finish(self, configuration: Configuration) -> None:
         if self._next is not None:
-            (self._configuration, self._by_path), self._next = self._next, None
+            (self._configuration, self._by_source), self._next = self._next, None
             self._follow()
 
     def _follow(self) -> None:
@@ -88,11 +110,11 @@ class WebConfigs(MultiService, Reloadable):
             FileFollower(self._files, self._again, self._reactor).setServiceParent(self)
 
     def _files(self) -> list[str]:
-        return [file for config in self._by_path.values() for file in config.files]
+        return [file for config in self._by_source.values() for file in config.files]
 
     def _again(self) -> Deferred[None]:
         try:
-            self._by_path = read_web_configs(self._configuration)
+            self._by_source = read_web_configs(self._configuration)
         except ConfigurationError as error:
             for line in str(error).splitlines():
                 self.log.error("the web configuration stays as it is: {line}", line=line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, cast
 
-from fakedev.app.ports import Ports, Remedies
+from fakedev.app.ports import Ports, Remedies, TlsOf
 from fakedev.config.configuration import Configuration, WorkloadListen, WorkloadPorts
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
@@ -44,21 +44,26 @@ def make_workload_ports(
     reactor: Any,
     closed: Counter[str],
     remedies: Remedies,
+    tls_of: TlsOf,
 ) -> Ports[WorkloadListen]:
     """The workload ports of the service.
 
     :param closed: counts the connections that they close, by reason.
+    :param tls_of: the TLS of an address.
     """
 
     def listen(entry: WorkloadListen) -> ListeningService:
-        return make_workload_port(
+        service = make_workload_port(
             entry, configuration.workloads, hub, ticker, reactor, fair_share=fair_share, closed=closed
         )
+        cast(WorkloadPortFactory, service.factory).use_tls(tls_of(entry.tls))
+        return service
 
     def change(service: ListeningService, entry: WorkloadListen, configuration: Configuration) -> None:
         ports, factory = configuration.workloads, cast(WorkloadPortFactory, service.factory)
         factory.allow, factory.node = entry.allow, entry.node
         factory.gate.change(entry.tokens)
+        factory.use_tls(tls_of(entry.tls))
         factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
     return Ports(

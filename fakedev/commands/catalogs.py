@@ -15,6 +15,7 @@ from fakedev.commands.control.connection import add_address
 from fakedev.commands.control.verbs import relay
 from fakedev.commands.parser import Parser
 from fakedev.config.peer_address import WORKLOAD_SOCKET
+from fakedev.spec.client_tls import TLS_OPTIONS
 
 _GIB: Final = 2**30
 _LABEL: Final = re.compile(r"[a-zA-Z_]\w*=.*")
@@ -69,7 +70,8 @@ def _list(
     if takes_rules and (options.identity or options.device or options.label):
         parser.error("--identity, --device and --label go with --for")
     if verb and options.active:
-        given = {"--socket": options.socket, "--token-file": options.token_file}
+        names = ("socket", "token-file", *TLS_OPTIONS)
+        given = {f"--{name}": getattr(options, name.replace("-", "_")) for name in names}
         return relay(command, [word for name, value in given.items() if value for word in (name, value)], verb)
     found = list(rows())
     text = json.dumps(found, indent=1) + "\n" if options.json else table(found)

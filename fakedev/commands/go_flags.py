@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
 from fakedev.commands.console import write_text
-from fakedev.config.peer_address import Address, parse_address
+from fakedev.config.peer_address import Address, parse_address, with_tls
+from fakedev.spec.client_tls import TLS_OPTIONS, ClientTls
 from fakedev.spec.errors import did_you_mean, printable, shortened
 from fakedev.spec.units import parse_duration
 
@@ -72,6 +73,18 @@ def parse_seconds(text: str) -> float:
     if seconds < 0 or math.copysign(1.0, seconds) < 0:
         raise ValueError(f"{text!r} is negative")
     return seconds
+
+
+def address_with_tls(address: Address, values: Values, files: Mapping[str, Flag[str]]) -> Address:
+    """The address with the files of TLS that were given.
+
+    :param files: of :meth:`FlagSet.tls_files`.
+    :raises FlagError: when they do not go together, or the address has no TLS.
+    """
+    try:
+        return with_tls(address, ClientTls(*(values[flag] for flag in files.values())))
+    except ValueError as error:
+        raise FlagError(str(error)) from None
 
 
 def token_file(path: str) -> str:
@@ -180,7 +193,7 @@ class FlagSet:
         """An option that takes a duration, or plain seconds."""
         return self.value(name, default, text, kind, parse_seconds)
 
-    def address(self, name: str, default: str, text: str, kind: str = "HOST:PORT|PATH") -> Flag[Address]:
+    def address(self, name: str, default: str, text: str, kind: str = "[tls://]HOST:PORT|PATH") -> Flag[Address]:
         """An option that takes the address of a server."""
         return self.value(name, parse_address(default), text, kind, parse_address)
 
@@ -190,6 +203,13 @@ class FlagSet:
         :param text: follows the explanation.
         """
         return self.value("token-file", "", f"file with the token of the server{text}", "FILE", token_file)
+
+    def tls_files(self, text: str = "") -> dict[str, Flag[str]]:
+        """The options of TLS with a server; :func:`address_with_tls` takes their values.
+
+        :param text: follows the explanations.
+        """
+        return {name: self.text(name, "", f"{help}{text}", "FILE") for name, help in TLS_OPTIONS.items()}
 
     def choice(self, name: str, choices: Sequence[str], text: str, kind: str = "NAME") -> Flag[str]:
         """An option that takes one of some words; the first is the default."""

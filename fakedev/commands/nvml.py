@@ -12,14 +12,11 @@ from typing import Final
 
 from fakedev.commands.parser import Parser, run_subcommand
 from fakedev.nvml.build import CannotBuild, built_command, built_library, compile_library
-from fakedev.nvml.environment import Unreadable, default_file, export_lines, nodes_of
+from fakedev.nvml.environment import Unreadable, default_file, export_lines, node_remark, nodes_of
 from fakedev.nvml.override_writer import LOOK_SECONDS, OverrideWriter
 from fakedev.spec import environment
-from fakedev.spec.errors import did_you_mean
 from fakedev.spec.os_errors import CannotWrite
 
-#: Nodes that a message names.
-_LISTED: Final = 5
 #: As those of ``fakedev scenario``.
 SUBCOMMANDS: Final = {
     "build": ("fakedev.commands.nvml:build", "compile the library, write the command nvidia-smi"),
@@ -64,7 +61,7 @@ def environment_lines(arguments: Sequence[str]) -> int:
     path = options.file or default_file(os.environ)
     node = options.node or os.environ.get(environment.NODE, "")
     try:
-        remark = _remark(nodes_of(path), node)
+        remark = node_remark(nodes_of(path), node, f"--node, or set {environment.NODE}")
     except Unreadable as reason:
         remark = f"{reason}; until then programs find no driver"
     command = built_command()
@@ -115,13 +112,3 @@ def _add_source(parser: Parser, what: str) -> None:
 
 def _say(text: str) -> None:
     print(f"fakedev nvml: {text}", file=sys.stderr, flush=True)
-
-
-def _remark(nodes: Sequence[str], node: str) -> str:
-    """What the user should know of the choice of the node; empty for nothing."""
-    some = ", ".join(nodes[:_LISTED]) + (", ..." if len(nodes) > _LISTED else "")
-    if node and node not in nodes:
-        return f"the file has no node {node!r}{did_you_mean(node, nodes, f': it has {some}')}"
-    if not node and len(nodes) != 1:
-        return f"the file has {len(nodes)} nodes: choose one with --node, or set {environment.NODE}: {some}"
-    return ""

@@ -17,7 +17,6 @@ from fakedev.commands.sd import target_of_option
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.web_config import read_web_config
 from fakedev.spec.units import parse_duration
 from fakedev.spec.web_config import WebConfig
 from fakedev.spec.web_paths import DISCOVERY, METRICS, OWN_METRICS, QUEUE_METRICS, WORKLOAD_METRICS
@@ -111,7 +110,7 @@ def _access(endpoint: WebEndpoint, options: argparse.Namespace) -> dict[str, Any
 
     :raises ValueError: when it needs more than is given.
     """
-    config = read_web_config(endpoint.web_config) if endpoint.web_config else WebConfig()
+    config = endpoint.web_config.read() if endpoint.web_config is not None else WebConfig()
     found: dict[str, Any] = {}
     if config.tls is not None:
         if options.ca_file is None:

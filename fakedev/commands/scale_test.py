@@ -14,7 +14,8 @@ from fakedev.app.configuration_options import argument_type
 from fakedev.commands.console import Progress, write_text
 from fakedev.commands.go_flags import parse_number, parse_seconds, token_file
 from fakedev.commands.parser import Parser
-from fakedev.config.peer_address import parse_address
+from fakedev.config.peer_address import parse_address, with_tls
+from fakedev.spec.client_tls import NO_FILES, TLS_OPTIONS, ClientTls
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
@@ -78,6 +79,8 @@ def _parser() -> Parser:
         "--protocol", choices=("json", "bare"), default="json", help="protocol of the frontend; default json"
     )
     add("token-file", "FILE", None, "file with the token of the frontend; needs --protocol json", token_file)
+    for name, text in TLS_OPTIONS.items():
+        add(name, "FILE", None, text, str)
     add("most", "N", 8, "double from 1 to this many backends", _count(2))
     add("per-backend", "N", 1, "parallel requests for each backend", _count(1))
     add("start", "COMMAND", (), "command that starts one backend; stopped at the end", _words)
@@ -115,6 +118,12 @@ def _check(parser: Parser, options: argparse.Namespace) -> None:
         parser.error("--measure: must be above 0")
     if options.token_file and options.protocol != "json":
         parser.error("--token-file: needs --protocol json, because bare JSON cannot give a token")
+    try:
+        options.faddr = with_tls(
+            options.faddr, ClientTls(options.ca_file or "", options.cert_file or "", options.key_file or "")
+        )
+    except ValueError as error:
+        parser.error(f"--{error}" if "go together" in str(error) else f"--faddr: {error}")
     if not options.name:
         parser.error("--name: must name a queue")
 
@@ -124,6 +133,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(
         options.name, options.name, ClosedLoad(0, options.most * options.per_backend), options.faddr.shown,
         tuple(words), options.limit, options.protocol == "json", options.token_file or "",
+        options.faddr.tls or NO_FILES,
     )  # fmt: skip
 
 

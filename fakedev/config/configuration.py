@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fas
     from ipaddress import IPv4Network
 
     from fakedev.config.schema.schema import Values
+    from fakedev.config.web_config import WebConfigSource
     from fakedev.exposition.identity import Identity
     from fakedev.kube.topology import Topology
     from fakedev.spec.fleet import FleetSpec
@@ -48,7 +49,7 @@ class WebEndpoint:
     :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
     :param per_node: a network in which each node has an address, in the order of the configuration.
-    :param web_config: the path of a web configuration file: TLS, passwords; empty for none.
+    :param web_config: where its web configuration is: TLS, passwords; None for none.
     """
 
     listen: ListenAddress
@@ -61,7 +62,7 @@ class WebEndpoint:
     hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
     per_node: IPv4Network | None = None
-    web_config: str = ""
+    web_config: WebConfigSource | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class WorkloadListen:
     :param allow: what its clients may change: ``workloads``, ``faults``, ``clock``.
     :param node: node of the device names without one (``card0``); empty for none.
     :param tokens: its clients must give one of them; empty: they need none.
+    :param tls: where its side of TLS is; None: plain text.
     """
 
     listen: ListenAddress
@@ -78,6 +80,7 @@ class WorkloadListen:
     node: str = ""
     tokens: tuple[str, ...] = ()
     open: bool = False
+    tls: WebConfigSource | None = None
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,13 @@ class QueueListen:
     """An address of a port of the queues.
 
     :param tokens: its peers must give one of them; empty: they need none.
+    :param tls: where its side of TLS is; None: plain text.
     """
 
     listen: ListenAddress
     tokens: tuple[str, ...] = ()
     open: bool = False
+    tls: WebConfigSource | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,7 @@ class Configuration:
     :param plans: the tester's loads on queues.
     :param reports: files that the tester writes its results to at the end.
     :param journal: None for no file.
+    :param state: the folder in which the fleet is kept over restarts; None: it is not.
     :param kubernetes: None: there is no cluster.
     :param hpc_jobs: None: jobs are in no folder.
     :param nvml: None: there is no file for NVML.
@@ -211,6 +217,7 @@ class Configuration:
     reports: tuple[str, ...]
     logging: Logging
     journal: Journal | None
+    state: str | None
     watch: bool
     kubernetes: Kubernetes | None
     notes: tuple[str, ...]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fakedev.config.names import host_name, token_text
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Mode, Text
+from fakedev.config.tls_server import TLS_SERVER
+from fakedev.config.web_config import WEB_CONFIG_TYPE
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
@@ -37,12 +39,30 @@ LINE_TOKENS = Key(
     secret=True,
 )
 
+LINE_TOKEN_FILES = Key(
+    "token-files",
+    ListOf(Text("path"), words="list of paths"),
+    "Files with one token each, beside `tokens`, as ${CREDENTIALS_DIRECTORY}/token. Read at the start and by reloads; "
+    "never in a record.",
+    default=(),
+)
+LINE_TLS = Key(
+    "tls_server_config",
+    TLS_SERVER,
+    "TLS, by the keys of a web configuration ([security.md](security.md#tls-of-line-ports)). Not for UNIX sockets.",
+    default_words="none: plain text",
+    optional=True,
+    field="tls",
+)
+
 #: The keys of an address of a line port without settings of its own.
 LINE_LISTEN = (
     Key("listen", Text("address"), LISTEN_DOC, required=True),
     MODE,
     GROUP,
     LINE_TOKENS,
+    LINE_TOKEN_FILES,
+    LINE_TLS,
     Key("open", Boolean(), "Allows other machines to connect.", default=False),
 )
 
@@ -92,6 +112,13 @@ WEB = Section(
         _HOLD,
         Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
         Key("token", _TOKEN, "The token of requests that change something.", secret=True),
+        Key(
+            "token-file",
+            Text("path"),
+            "A file with the token, in place of `token`, as ${CREDENTIALS_DIRECTORY}/token. Read at the start and by "
+            "reloads; never in a record.",
+            default_words="none",
+        ),
         Key("open", Boolean(), "Allows other machines to change things without a token.", default=False),
         Key(
             "names",
@@ -101,8 +128,9 @@ WEB = Section(
         ),
         Key(
             "web-config",
-            Text("path"),
-            "A web configuration file, as exporters of Prometheus take it: TLS, passwords, headers (security.md).",
+            WEB_CONFIG_TYPE,
+            "A web configuration file, as exporters of Prometheus take it, or its keys: TLS, passwords, headers "
+            "(security.md).",
             default_words="web-config of the top; none for a UNIX socket",
         ),
         Key("hosts", ListOf(Text("host name", host_name)), "The name of `names` in 0.1.", default=()),
@@ -125,6 +153,8 @@ WORKLOAD_LISTEN = Section(
         ),
         Key("node", Text(), "Node of the device words that name none (card0)."),
         LINE_TOKENS,
+        LINE_TOKEN_FILES,
+        LINE_TLS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports for workloads. An address alone is enough.",

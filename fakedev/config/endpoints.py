@@ -14,6 +14,7 @@ from fakedev.config.models import LoadedPool
 from fakedev.config.schema.files import absolute
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
+from fakedev.config.web_config import WebConfigSource, web_config_source
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.listen_address import ListenAddress
@@ -27,8 +28,9 @@ class Endpoints:
     """Builds the endpoints of all ports; problems are reported.
 
     :param folder: where relative socket paths begin.
-    :param web_config: the web configuration file of addresses of TCP without one of their own; empty for none.
+    :param web_config: the web configuration of addresses of TCP without one of their own: a path, or its keys.
     :param runtime_folder: finds the default socket folder; raises ValueError when there is none.
+    :param read_token: gives the token in a file; raises ValueError.
     """
 
     def __init__(
@@ -36,8 +38,9 @@ class Endpoints:
         catalog: Catalog,
         pools: list[LoadedPool],
         folder: str,
-        web_config: str,
+        web_config: str | Values | None,
         runtime_folder: Callable[[], str],
+        read_token: Callable[[str], str],
         report: Report,
     ) -> None:
         self._catalog = catalog
@@ -45,8 +48,9 @@ class Endpoints:
         for pool in pools:
             self._pools.setdefault(pool.spec.name, []).append(pool)
         self._folder = folder
-        self._web_config = web_config
+        self._web_config = web_config_source(web_config, folder)
         self._runtime_folder = runtime_folder
+        self._read_token = read_token
         self._report = report
         self._taken: list[tuple[ListenAddress, Place]] = []
 
@@ -73,7 +77,8 @@ class Endpoints:
             listen = self._listen(values)
             if listen is None:
                 continue
-            found.append(values.build(QueueListen, listen=listen))
+            tokens = self._tokens(values)
+            found.append(values.build(QueueListen, listen=listen, tokens=tokens, tls=self._tls_of(values, listen)))
             self._check_open(values, listen, what)
         return tuple(found)
 
@@ -82,7 +87,9 @@ class Endpoints:
             return self._per_node(values, complete)
         listen = self._listen(values)
         identity = self._identity_of(values, complete)
-        token = values["token"]
+        token = values["token"] or self._token("token-file", values["token-file"], values.place_of("token-file"))
+        if values["token"] is not None and values.given("token-file"):
+            self._report.problem(values.place_of("token-file"), "token-file: give this or token:, not both")
         if values["listen"] is None:
             self._report.problem(values.place, "web: an address needs listen: or per-node:")
         if listen is None:
@@ -97,18 +104,18 @@ class Endpoints:
             self._report.note(values.place_of("hosts"), "hosts: is called names: now; a later version refuses hosts:")
         names, pages = frozenset((*values["names"], *values["hosts"])), self._pages(values, complete)
         return values.build(
-            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None,
+            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None, token=token,
             web_config=self._web_config_of(values, listen),
         )  # fmt: skip
 
-    def _web_config_of(self, values: Values, listen: ListenAddress) -> str:
-        """The web configuration file of an address; modes of files guard UNIX sockets, so they need their own."""
-        path: str = values["web-config"] or ("" if listen.path else self._web_config)
-        return path and absolute(path, self._folder)
+    def _web_config_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
+        """The web configuration of an address; modes of files guard UNIX sockets, so they need their own."""
+        own = web_config_source(values["web-config"], self._folder)
+        return own or (None if listen.path else self._web_config)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
         place = values.place_of("per-node")
-        for key in ("listen", "serve", "pages", "token", "open", "names", "hosts", "mode", "group"):
+        for key in ("listen", "serve", "pages", "token", "token-file", "open", "names", "hosts", "mode", "group"):
             if values.given(key):
                 self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
         identity = self._identity_of(values, complete, is_one_page=False)
@@ -202,14 +209,41 @@ class Endpoints:
         self._check_open(values, listen, "run workloads")
         allow = values["allow"]
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
-        return values.build(WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default)
+        return values.build(
+            WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default, tokens=self._tokens(values),
+            tls=self._tls_of(values, listen),
+        )  # fmt: skip
+
+    def _tokens(self, values: Values) -> tuple[str, ...]:
+        """The tokens of a line port, also those in files."""
+        files = zip(values["token-files"], values.items_of("token-files"), strict=False)
+        found = (self._token("token-files", path, node.place) for path, node in files)
+        return (*values["tokens"], *(token for token in found if token is not None))
+
+    def _token(self, key: str, path: str | None, place: Place) -> str | None:
+        """The token in a file; None without a file, and for one that cannot be used, which is reported."""
+        if path is None:
+            return None
+        return self._report.tried(place, f"{key}: ", self._read_token, absolute(path, self._folder))
+
+    def _tls_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
+        """The TLS of a line port. A port without a certificate is refused: it would be plain text unnoticed."""
+        tls: Values | None = values.get("tls_server_config")  # the port of fakedev-node has none
+        if tls is None:
+            return None
+        if listen.path:
+            self._report.problem(tls.place, f"tls_server_config: {listen.display} is a UNIX socket, which has no TLS")
+        for name in ("cert", "key"):
+            if not tls.given(name) and not tls.given(f"{name}_file"):
+                self._report.problem(tls.place, f"tls_server_config: missing one of {name} or {name}_file")
+        return web_config_source(tls, self._folder)
 
     def _check_open(self, values: Values, listen: ListenAddress, what: str) -> None:
         """Report a line port that other machines can use without a token, unless that is allowed.
 
         :param what: what they could do.
         """
-        if listen.local or values["open"] or values["tokens"]:
+        if listen.local or values["open"] or values["tokens"] or values["token-files"]:
             return
         self._report.problem(
             values.place_of("listen"),

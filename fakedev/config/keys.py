@@ -12,6 +12,7 @@ from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
+from fakedev.config.web_config import WEB_CONFIG_TYPE
 from fakedev.config.workloads import BASE
 from fakedev.spec.limits import Limits
 
@@ -69,7 +70,12 @@ LOG = Section(
             "The least important messages that are logged.",
             default="info",
         ),
-        Key("format", Choice(("text", "json")), "Lines of text, or JSON objects.", default="text"),
+        Key(
+            "format",
+            Choice(("text", "json")),
+            "Lines of text, or JSON objects; for systemd's journal its fields.",
+            default="text",
+        ),
     ),
     doc="Logging, to standard error.",
 )
@@ -114,8 +120,9 @@ CONFIGURATION = Section(
         ),
         Key(
             "web-config",
-            Text("path"),
-            "The web configuration file of all HTTP addresses but UNIX sockets: TLS, passwords, headers (security.md).",
+            WEB_CONFIG_TYPE,
+            "The web configuration of all HTTP addresses but UNIX sockets, a file or its keys: TLS, passwords, headers "
+            "(security.md).",
             default_words="none",
         ),
         Key("workloads", WORKLOADS, "Work for the devices."),
@@ -127,6 +134,12 @@ CONFIGURATION = Section(
         ),
         Key("limits", LIMITS, "How much workloads and faults may take."),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
+        Key(
+            "state",
+            Text("path", longest=4096),
+            "A folder in which the fleet is kept: it goes on after a restart, also after kill -9 (restarts.md).",
+            default_words="none",
+        ),
         Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
         Key("nvml", NVML, "A file for the NVML library.", default_words="none", optional=True),
         Key("log", LOG, "Logging, to standard error."),

@@ -16,6 +16,8 @@ from fakedev.spec.listen_address import LONGEST_SOCKET_PATH, ListenAddress
 RUNTIME: Final = "runtime:"
 
 _ENDPOINTS: Final = ("tcp", "tcp4", "tcp6", "unix", "systemd", "ssl", "tls", "haproxy", "fd")
+#: Endpoints with TLS of their own: it could neither be limited nor follow a new certificate.
+_OF_TLS: Final = ("ssl", "tls")
 #: Of the sockets that systemd passes.
 _DOMAINS: Final = ("INET", "INET6", "UNIX")
 _FORMS: Final = "9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"
@@ -47,6 +49,9 @@ def parse_listen(
         return _unix(os.path.normpath(os.path.join(os.path.abspath(folder), text)), mode, group)
     if text.isdecimal() and text.isascii():
         return _tcp("127.0.0.1", _port(text))
+    if text.partition(":")[0] in _OF_TLS:
+        remedy = "as listen: *:9400 with tls_server_config: {cert_file: FILE, key_file: FILE}"
+        raise ValueError(f"{text!r}: give the address and TLS on their own, {remedy}; on HTTP addresses in web-config:")
     if text.partition(":")[0] in _ENDPOINTS:
         return _endpoint(text, mode, group)
     host, colon, port = text.rpartition(":")
@@ -163,7 +168,7 @@ def _endpoint(text: str, mode: int | None, group: str | None) -> ListenAddress:
         if not path.startswith("/"):
             raise ValueError(f"{text!r} needs an absolute path, as unix:/run/fakedev/control.sock")
         return _unix(os.path.normpath(path), _endpoint_mode(named, text) if mode is None else mode, group)
-    if kind in ("tcp", "tcp4", "tcp6", "ssl"):
+    if kind in ("tcp", "tcp4", "tcp6"):
         port = named.get("port", plain[0] if plain else "")
         if not port.isdecimal():
             raise ValueError(f"{text!r} needs a port, as tcp:9400:interface=127.0.0.1")

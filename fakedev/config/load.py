@@ -139,12 +139,12 @@ def _built(
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
     runtime = partial(runtime_folder, files.variable)
-    endpoints = Endpoints(catalog, pools, folder, values["web-config"] or "", runtime, report)
+    endpoints = Endpoints(catalog, pools, folder, values["web-config"], runtime, files.read_token, report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report, folder)
-    frontend = own_frontend(entry.listen for entry in (queues.clients if queues else ()))
+    frontend = own_frontend(queues.clients if queues else ())
     plans = tester_plans(values["tester"], folder, files, report, frontend)
     reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
@@ -190,6 +190,7 @@ def _built(
         workloads=workloads.build(WorkloadPorts, listen=listen),
         logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
+        state=_state(values, folder, report),
         kubernetes=kubernetes,
         nvml=load_nvml(values["nvml"], specs, nodes, folder, partial(runtime_folder, files.variable), report),
         hpc_jobs=_hpc_jobs(values["hpc-jobs"], folder, nodes, report),
@@ -228,6 +229,16 @@ def _journal(values: Values, folder: str) -> Journal | None:
     if values["file"] is None:
         return None
     return values.build(Journal, file=os.path.join(folder, values["file"]), max_bytes=int(values["max-size"]))
+
+
+def _state(values: Values, folder: str, report: Report) -> str | None:
+    """The folder of the state; None without."""
+    if values["state"] is None:
+        return None
+    if values["kubernetes"] is not None:
+        text = "state: a cluster says what runs: a fleet that follows one cannot have it"
+        report.problem(values.place_of("state"), text)
+    return os.path.join(folder, values["state"])
 
 
 def _hpc_jobs(values: Values, folder: str, nodes: Iterable[str], report: Report) -> HpcJobs | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from fakedev.spec.client_tls import TLS_SCHEME, ClientTls
 
 #: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
 WORKLOAD_SOCKET: Final = "workload.sock"
@@ -17,22 +19,29 @@ class Address:
     """Where a server listens: a UNIX socket's path (@name: an abstract one), or a TCP host and port.
 
     :param shown: as the user gave it.
+    :param tls: how to speak TLS with it; None: plain text.
     """
 
     shown: str
     path: str = ""
     host: str = ""
     port: int = 0
+    tls: ClientTls | None = None
 
     def __str__(self) -> str:
         return self.shown
 
 
 def parse_address(text: str) -> Address:
-    """``/path``, ``name-of-file``, ``HOST:PORT``, ``:PORT`` (this machine) or ``[::1]:PORT``.
+    """``/path``, ``name-of-file``, ``HOST:PORT``, ``:PORT`` (this machine) or ``[::1]:PORT``; ``tls://HOST:PORT``.
 
     :raises ValueError: with what would be right.
     """
+    if text.startswith(TLS_SCHEME):
+        inner = parse_address(text.removeprefix(TLS_SCHEME))
+        if inner.path or inner.tls is not None:
+            raise ValueError(f"{text!r} is no socket: give TLS as {TLS_SCHEME}HOST:PORT")
+        return replace(inner, shown=text, tls=ClientTls())
     if not text or "\0" in text:
         raise ValueError(f"{text!r} is no socket: give a UNIX socket's path or HOST:PORT")
     host, colon, port = text.rpartition(":")
@@ -44,6 +53,18 @@ def parse_address(text: str) -> Address:
     if ":" in host and not bracketed:
         raise ValueError(f"{text!r} is no socket: an IPv6 address goes in brackets, as [::1]:9997")
     return Address(text, host=(host[1:-1] if bracketed else host) or "localhost", port=int(port))
+
+
+def with_tls(address: Address, tls: ClientTls) -> Address:
+    """An address with the files of TLS that options give.
+
+    :raises ValueError: when the address has no TLS, which the files would need.
+    """
+    if not tls:
+        return address
+    if address.tls is None:
+        raise ValueError(f"{address} has no TLS, which the files are for: give it as {TLS_SCHEME}HOST:PORT")
+    return replace(address, tls=tls)
 
 
 def runtime_folder(variable: Callable[[str], str | None]) -> str:

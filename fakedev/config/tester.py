@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from fakedev.config.configuration import QueueListen
 from fakedev.config.peer_address import parse_address
 from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable, absolute
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import INVALID, Key, Section, Values
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Text
-from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.client_tls import NO_FILES, TLS_OPTIONS, TLS_SCHEME, ClientTls
 from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spacing
 
 #: Where the original's client connects.
@@ -32,7 +33,7 @@ PLAN = Section(
         Key(
             "frontend",
             Text("address"),
-            "Where the queue's clients connect: HOST:PORT or the path of a UNIX socket.",
+            "Where the queue's clients connect: HOST:PORT, tls://HOST:PORT or the path of a UNIX socket.",
             default_words="the first of queues.listen-clients, where this file has it; localhost:9997",
         ),
         Key("arguments", ListOf(Text()), "Arguments of each request.", default=()),
@@ -49,6 +50,7 @@ PLAN = Section(
             "File with the frontend's token, read for each connection; with protocol: json.",
             default_words="none: no token",
         ),
+        *(Key(name, Text("file"), f"{text[0].upper()}{text[1:]}.") for name, text in TLS_OPTIONS.items()),
         Key(
             "parallel",
             Integer(0, MAX_PARALLEL),
@@ -139,14 +141,15 @@ def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
     return plans
 
 
-def own_frontend(listen: Iterable[ListenAddress]) -> str:
+def own_frontend(entries: Iterable[QueueListen]) -> str:
     """The frontend of plans that name none: the first of some addresses that a client can connect to."""
-    for address in listen:
+    for entry in entries:
+        address, scheme = entry.listen, TLS_SCHEME if entry.tls is not None else ""
         if address.kind == "unix":
             return address.path
         if address.kind == "tcp" and address.port:
             host = address.host or "localhost"
-            return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+            return f"{scheme}[{host}]:{address.port}" if ":" in host else f"{scheme}{host}:{address.port}"
     return FRONTEND
 
 
@@ -169,9 +172,21 @@ def tester_plans(
             token_file = absolute(each["token-file"], folder) if each["token-file"] else ""
             plans[name] = each.build(
                 Plan, name=name, queue=each["queue"], load=load, frontend=where, json_lines=json_lines,
-                token_file=token_file,
+                token_file=token_file, tls=_tls(each, where, folder, report),
             )  # fmt: skip
     return tuple(plans.values())
+
+
+def _tls(values: Values, frontend: str, folder: str, report: Report) -> ClientTls:
+    """The files of TLS with the frontend; problems are reported."""
+    files = [values[name] and absolute(values[name], folder) for name in TLS_OPTIONS]
+    place = next((values.place_of(name) for name in TLS_OPTIONS if values.given(name)), values.place)
+    tls = report.tried(place, "", ClientTls, *(path or "" for path in files))
+    if tls is None:
+        return NO_FILES
+    if tls and not frontend.startswith(TLS_SCHEME):
+        report.problem(place, f"frontend: {frontend} has no TLS, which the files are for: give {TLS_SCHEME}HOST:PORT")
+    return tls
 
 
 def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ...]:

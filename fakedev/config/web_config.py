@@ -8,35 +8,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fakedev.config.schema.documents import read_document
 from fakedev.config.schema.files import Unreadable, absolute, read_file
-from fakedev.config.schema.nodes import ConfigurationError, Problem, Report
+from fakedev.config.schema.nodes import ConfigurationError, Place, Problem, Report
 from fakedev.config.schema.schema import INVALID, Key, Section, Values
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Text
-from fakedev.spec.web_config import ClientAuth, TlsServer, WebConfig
+from fakedev.config.schema.types import Boolean, Duration, Integer, MapOf, OneOf, Text
+from fakedev.config.tls_server import PATHS_DOC, TLS_SERVER, read_tls_server
+from fakedev.spec.web_config import WebConfig
 
-#: The older name of RequireAnyClientCert.
-_OLD_REQUIRE: Final = "RequireClientCert"
-_VERSIONS: Final = ("TLS10", "TLS11", "TLS12", "TLS13")
-#: Cipher suites by their names in Go, with those in OpenSSL; the suites of TLS 1.3 cannot be chosen in Go either.
-_CIPHERS: Final = {
-    **dict.fromkeys(("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"), ""),
-    **{
-        f"TLS_ECDHE_{key}_WITH_{go}": f"ECDHE-{key}-{openssl}"
-        for key in ("ECDSA", "RSA")
-        for go, openssl in (
-            ("AES_128_CBC_SHA", "AES128-SHA"),
-            ("AES_256_CBC_SHA", "AES256-SHA"),
-            ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
-            ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
-            ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
-        )
-    },
-}
-#: OpenSSL offers X25519 first where no other is given.
-_CURVES: Final = {"CurveP256": "secp256r1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": ""}
 #: The headers that can be set, each with the values that it may have; None: any.
 _HEADERS: Final = {
     "Content-Security-Policy": None,
@@ -60,41 +42,26 @@ def _header_text(text: str) -> str:
     return text
 
 
+def _header_doc(allowed: tuple[str, ...] | None) -> str:
+    return f"Its value: {' or '.join(allowed)}." if allowed else "Its value."
+
+
 def _user_name(text: str) -> str:
     if ":" in text:
         raise ValueError(f"{text!r} cannot be a user's name: it has a colon, which ends the name in a request")
     return text
 
 
-_PEM: Final = Text("PEM", longest=200_000)
-_TLS: Final = Section(
-    "tls_server_config",
-    (
-        Key("cert_file", Text("path"), "The server's certificate, in PEM."),
-        Key("key_file", Text("path"), "Its key."),
-        Key("cert", _PEM, "The certificate itself, in place of cert_file."),
-        Key("key", _PEM, "The key itself, in place of key_file.", secret=True),
-        Key("client_ca_file", Text("path"), "Authorities of clients' certificates."),
-        Key("client_ca", _PEM, "The authorities themselves, in place of client_ca_file."),
-        Key(
-            "client_auth_type", Choice((*(each.value for each in ClientAuth), _OLD_REQUIRE)),
-            "What is asked of clients.", default=ClientAuth.NONE.value,
-        ),
-        Key("client_allowed_sans", ListOf(Text()), "Names, one of which a client's certificate must have."),
-        Key("min_version", Choice(_VERSIONS), "The lowest version of TLS.", default="TLS12"),
-        Key("max_version", Choice(_VERSIONS), "The highest version of TLS.", default="TLS13"),
-        Key("cipher_suites", ListOf(Choice(tuple(_CIPHERS))), "For versions up to TLS 1.2.", default=()),
-        Key("prefer_server_cipher_suites", Boolean(), "The server's order decides.", default=True),
-        Key("curve_preferences", ListOf(Choice(tuple(_CURVES))), "For the exchange of keys: one.", default=()),
-    ),
-)  # fmt: skip
 _HTTP: Final = Section(
     "http_server_config",
     (
         Key("http2", Boolean(), "Accepted; HTTP/1.1 is spoken.", default=True),
         Key(
             "headers",
-            Section("headers", tuple(Key(name, Text("text", _header_text), "") for name in _HEADERS)),
+            Section(
+                "headers",
+                tuple(Key(name, Text("text", _header_text), _header_doc(found)) for name, found in _HEADERS.items()),
+            ),
             "Headers of each answer.",
         ),
     ),
@@ -106,15 +73,63 @@ _RATE: Final = Section(
         Key("burst", Integer(0, 1_000_000), "Requests that may come at once.", default=0),
     ),
 )
-_FILE: Final = Section(
-    "",
+WEB_CONFIG: Final = Section(
+    "web-config",
     (
-        Key("tls_server_config", _TLS, "TLS.", optional=True),
+        Key("tls_server_config", TLS_SERVER, "TLS.", optional=True),
         Key("http_server_config", _HTTP, "Headers."),
-        Key("basic_auth_users", MapOf(Text("hash", _hash), _user_name), "Passwords.", default={}, secret=True),
-        Key("rate_limit", _RATE, "A limit."),
+        Key(
+            "basic_auth_users", MapOf(Text("hash", _hash), _user_name), "Hashes of passwords (bcrypt) by user.",
+            default={}, secret=True,
+        ),
+        Key("rate_limit", _RATE, "A limit of requests."),
     ),
-)
+    doc=f"What a web configuration file says ([security.md](security.md#tls-and-passwords)). {PATHS_DOC}",
+)  # fmt: skip
+#: A web configuration in our configuration: a file, or the keys themselves.
+WEB_CONFIG_TYPE: Final = OneOf((Text("path"), WEB_CONFIG), words="path of a web configuration file, or its keys")
+
+
+@dataclass(frozen=True)
+class WebConfigSource:
+    """Where a web configuration is: in a file of its own, or as keys in our configuration.
+
+    It is read later than our configuration, and more often: certificates change, and must not get into a record.
+
+    :param file: the absolute path of the file; empty for keys.
+    :param values: the keys, which are known to be right one by one; of a line port only ``tls_server_config``.
+    :param folder: where relative paths of the keys begin.
+    """
+
+    file: str = ""
+    values: Values | None = field(default=None, hash=False)
+    folder: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The file, or the line of the keys."""
+        return Place(self.file) if self.values is None else self.values.place
+
+    def read(self, read: Callable[[str], str] = read_file) -> WebConfig:
+        """What it says now; see :func:`read_web_config`."""
+        if self.values is None:
+            return read_web_config(self.file, read)
+        if self.values.section is TLS_SERVER:
+            report, files = Report(), list[str]()
+            tls = read_tls_server(self.values, self.folder, read, report, files)
+            report.raise_if_any()
+            return WebConfig(tls, files=tuple(files))
+        return _read_values(self.values, self.folder, [], read)
+
+
+def web_config_source(given: str | Values | None, folder: str) -> WebConfigSource | None:
+    """The source that a key of :data:`WEB_CONFIG_TYPE` names; None: it has no value.
+
+    :param folder: where relative paths begin.
+    """
+    if not given:
+        return None
+    return WebConfigSource(absolute(given, folder)) if isinstance(given, str) else WebConfigSource("", given, folder)
 
 
 def read_web_config(path: str, read: Callable[[str], str] = read_file) -> WebConfig:
@@ -132,66 +147,24 @@ def read_web_config(path: str, read: Callable[[str], str] = read_file) -> WebCon
     node = read_document(text, path, report)
     report.raise_if_any()
     assert node is not None
-    values = _FILE.read(node, "", report)
+    values = WEB_CONFIG.read(node, "", report)
     report.raise_if_any()
     assert values is not INVALID
-    files = [path]
-    tls = _tls(values["tls_server_config"], os.path.dirname(path), read, report, files)
+    return _read_values(values, os.path.dirname(path), [path], read)
+
+
+def _read_values(values: Values, folder: str, files: list[str], read: Callable[[str], str]) -> WebConfig:
+    """The keys, with the files that they name.
+
+    :param files: those that were read so far.
+    :raises ConfigurationError: with every problem.
+    """
+    report = Report()
+    tls = read_tls_server(values["tls_server_config"], folder, read, report, files)
     headers = _headers(values["http_server_config"]["headers"], report)
     rate = values["rate_limit"]
     report.raise_if_any()
     return WebConfig(tls, values["basic_auth_users"], headers, rate["interval"], rate["burst"], tuple(files))
-
-
-def _tls(
-    values: Values | None, folder: str, read: Callable[[str], str], report: Report, files: list[str]
-) -> TlsServer | None:
-    used = ("cert", "cert_file", "key", "key_file", "client_ca", "client_ca_file", "client_auth_type")
-    if values is None or not any(values.given(key) for key in used):
-        return None
-
-    def pem(name: str) -> str:
-        """A text in PEM: from its file, or as it is given; empty when there is neither."""
-        if values.given(f"{name}_file"):
-            path, place = absolute(values[f"{name}_file"], folder), values.place_of(f"{name}_file")
-            files.append(path)
-            if values.given(name):
-                report.problem(place, f"{name} and {name}_file: give one of them")
-            return report.tried(place, f"{name}_file: {path}: ", _tried, read, path) or ""
-        return values[name] or ""
-
-    certificate, key, authority = pem("cert"), pem("key"), pem("client_ca")
-    for name, found in (("cert", certificate), ("key", key)):
-        if not found and not values.given(f"{name}_file"):
-            report.problem(values.place, f"missing one of {name} or {name}_file")
-    auth = ClientAuth(values["client_auth_type"].replace(_OLD_REQUIRE, ClientAuth.REQUIRE_ANY.value))
-    verifies = auth in (ClientAuth.VERIFY_IF_GIVEN, ClientAuth.REQUIRE_AND_VERIFY)
-    place = values.place_of("client_auth_type")
-    if authority and auth is ClientAuth.NONE:
-        report.problem(place, "client_ca_file goes with a client_auth_type, as RequireAndVerifyClientCert")
-    if verifies and not authority and not values.given("client_ca_file"):
-        report.problem(place, f"client_auth_type: {auth.value} needs client_ca_file")
-    names = values["client_allowed_sans"]
-    if names is not None and auth not in (ClientAuth.REQUIRE_ANY, ClientAuth.REQUIRE_AND_VERIFY):
-        text = "client_allowed_sans: needs client_auth_type RequireAnyClientCert or RequireAndVerifyClientCert"
-        report.problem(values.place_of("client_allowed_sans"), text)
-    if values["min_version"] > values["max_version"]:
-        report.problem(values.place_of("min_version"), "min_version: is above max_version")
-    curves = [_CURVES[each] for each in values["curve_preferences"]]
-    if len(curves) > 1:
-        report.problem(values.place_of("curve_preferences"), "curve_preferences: one curve can be given, not several")
-    ciphers = tuple(found for each in values["cipher_suites"] if (found := _CIPHERS[each]))
-    return TlsServer(
-        certificate, key, authority, auth, names or (), values["min_version"], values["max_version"], ciphers,
-        values["prefer_server_cipher_suites"], curves[0] if curves else "",
-    )  # fmt: skip
-
-
-def _tried(read: Callable[[str], str], path: str) -> str:
-    try:
-        return read(path)
-    except Unreadable as error:
-        raise ValueError(str(error)) from None
 
 
 def _headers(values: Values, report: Report) -> tuple[tuple[str, str], ...]:

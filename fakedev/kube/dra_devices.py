@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fakedev.kube.devices import GPU, MIG_PREFIX, NodeDevices, Slot
-from fakedev.kube.mig_attributes import attributes_of
+from fakedev.spec.mig import attributes_of
 
 #: The driver, which is the domain of its taints too.
 DRIVER: Final = "gpu.nvidia.com"

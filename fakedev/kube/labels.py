@@ -8,7 +8,7 @@ internal/resource/nvml-mig-device.go; NVIDIA/gpu-operator, controllers/state_man
 - ``gpu.machine`` is the server of the device type; GFD reads the product name of the host's firmware.
 - ``gpu.clique`` needs a fabric that knows its cluster: the facts ``fabric_state`` 3, ``fabric_clique_id`` and
   ``fabric_cluster_uuid``. A DGX H100 has no such UUID, and so no label (go-nvlib's IsFabricAttached).
-- Multiprocessors and engines of instances are those of :mod:`fakedev.kube.mig_attributes`, and left out where there is
+- Multiprocessors and engines of instances are those of :mod:`fakedev.spec.mig`, and left out where there is
   no source.
 - ``mps.capable`` is false: devices are not shared by MPS here. ``vgpu.present`` is false.
 - ``mig.config.state`` is of the MIG manager, and is there on nodes with divided boards.
@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from fakedev.kube.devices import GPU, MIG_PREFIX, NodeDevices
-from fakedev.kube.mig_attributes import attributes_of
 from fakedev.spec.kubernetes import MigStrategy
+from fakedev.spec.mig import attributes_of
 
 #: Characters of a label's value, at most (Kubernetes: labels, syntax and character set).
 MAX_VALUE: Final = 63

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from fakedev.spec import environment
+from fakedev.spec.errors import did_you_mean
 from fakedev.spec.nvml_layout import FILE_NAME, HEAD, MAGIC, NODE, OPEN, VERSION, Counts, head_of
 
 _PATH: Final = "LD_LIBRARY_PATH"
+#: Nodes that a message names.
+_LISTED: Final = 5
 
 
 class Unreadable(Exception):
@@ -52,21 +55,44 @@ def nodes_of(path: str) -> list[str]:
     return [str(NODE.unpack(content, first + place * NODE.size)["name"]) for place in range(counts.nodes)]
 
 
-def export_lines(
+def node_remark(nodes: Sequence[str], node: str, remedy: str) -> str:
+    """What the user should know of the choice of a node; empty for nothing.
+
+    :param nodes: those of the file.
+    :param node: the chosen one; empty: none is.
+    :param remedy: how to choose one, in words after "with".
+    """
+    some = ", ".join(nodes[:_LISTED]) + (", ..." if len(nodes) > _LISTED else "")
+    if node and node not in nodes:
+        return f"the file has no node {node!r}{did_you_mean(node, nodes, f': it has {some}')}"
+    if not node and len(nodes) != 1:
+        return f"the file has {len(nodes)} nodes: choose one with {remedy}: {some}"
+    return ""
+
+
+def variables(
     library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
-) -> list[str]:
-    """The lines for a shell.
+) -> dict[str, str]:
+    """The variables with which programs see simulated boards.
 
     :param library: None: it could not be compiled, and only our programs see boards.
     :param node: empty: programs see the only node of the file.
+    :param environ: where the folders of programs and libraries are that come after ours.
     :param programs: a folder with programs that take the place of NVIDIA's.
     """
-    lines = ["# Programs of this shell that ask NVIDIA's driver see simulated boards. To undo it, close the shell."]
+    found = {}
     for variable, folder in ((_PATH, library and library.parent), ("PATH", programs)):
         if folder is not None:
             others = [each for each in environ.get(variable, "").split(":") if each and each != str(folder)]
-            lines.append(f"export {variable}={shlex.quote(':'.join([str(folder), *others]))}")
-    lines.append(f"export {environment.NVML_FILE}={shlex.quote(os.path.abspath(path))}")
-    if node:
-        lines.append(f"export {environment.NODE}={shlex.quote(node)}")
-    return lines
+            found[variable] = ":".join([str(folder), *others])
+    found[environment.NVML_FILE] = os.path.abspath(path)
+    return found | ({environment.NODE: node} if node else {})
+
+
+def export_lines(
+    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
+) -> list[str]:
+    """The lines for a shell; the parameters are those of :func:`variables`."""
+    lines = ["# Programs of this shell that ask NVIDIA's driver see simulated boards. To undo it, close the shell."]
+    found = variables(library, path, node, environ, programs)
+    return lines + [f"export {name}={shlex.quote(value)}" for name, value in found.items()]

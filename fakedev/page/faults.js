@@ -10,7 +10,7 @@ import { Table } from "./table.js";
 const MOST_TROUBLED = 50;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
-const OF_ALL = ["clock", "reload", "nodes"];
+const OF_ALL = ["clock", "reload", "reset", "nodes"];
 const CLEAR_ALL = ["DELETE", "/api/v1/faults"];
 const OF_DEVICES = ["throttled_thermal", "throttled_power", "throttled_hardware", "hung", "lost", "xid"];
 const NOT_VALUES = new Set([

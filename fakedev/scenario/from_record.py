@@ -8,12 +8,14 @@ from typing import Any, Final
 from fakedev.sim.door import fault_id_of, workload_id_of
 from fakedev.sim.events import (
     ChangeClock,
+    ChangeNodes,
     ClearFault,
     ClearFaults,
     DropWorkload,
     DropWorkloads,
     InjectFault,
     Reload,
+    Reset,
     Stamped,
     StartWorkload,
     StopWorkload,
@@ -63,9 +65,9 @@ def timeline_of(
                 # The others are of the program's own clock: its start, and advances.
                 if reason.startswith(_SPEED):
                     yield {**at, "speed": float(reason.removeprefix(_SPEED))}
-            case _:
-                text = f"event {stamped.sequence}: nodes of a cluster came or left, which no scenario can do"
-                raise Refused("bad-argument", text)
+            case Reset() | ChangeNodes():
+                what = "the fleet was reset" if isinstance(stamped.event, Reset) else "nodes of a cluster came or left"
+                raise Refused("bad-argument", f"event {stamped.sequence}: {what}, which no scenario can do")
 
 
 def _fault(fault_id: str, names: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from fakedev.sim.events import (
     Event,
     InjectFault,
     Reload,
+    Reset,
     Stamped,
     StartWorkload,
     StopWorkload,
@@ -95,10 +96,11 @@ class Door:
         self._configured = configured
         self._clock = clock
         self._journal = journal
-        self._record = record
+        self.record = record
         self._sequence = 0
         self._event_keys = EventKeys()
         self._following: CompiledFleet | None = None
+        self._is_reset = False
         self._source: RecordHead | None = None
 
     def apply(self, event: Event, state: State, compiled: CompiledFleet, peer: object | None = "") -> Stamped:
@@ -133,10 +135,15 @@ class Door:
                 self._clock.change(event, state.tick)
             case Reload() | ChangeNodes():
                 self._follow(event, compiled, peer)
+            case Reset(reason):
+                self._intake.stop_all(reason)
+                self._faults.remove_all()
+                self._is_reset = True
+                self._configured.reserve(self._configured.starts(self._following or compiled, is_reset=True))
         self._sequence = sequence
         self._event_keys.count(key)
         stamped = Stamped(state.tick, sequence, event)
-        self._record(stamped)
+        self.record(stamped)
         self._journal.note([entry_of_event(stamped, state.seconds)], [devices])
         return stamped
 
@@ -159,7 +166,7 @@ class Door:
             if spec is not following.spec:
                 following = CompiledFleet(spec)
         check_can_reload(compiled.spec, following)
-        starts = self._configured.starts(following)
+        starts = self._configured.starts(following, is_reset=self._is_reset)
         if peer is not None:
             self._configured.check_room(starts, following.spec.limits)
         self._configured.reserve(starts)
@@ -176,11 +183,20 @@ class Door:
         self._configured.check_room(starts, following.spec.limits)
         return len(starts.workloads), len(starts.faults)
 
-    def take_reload(self) -> tuple[CompiledFleet | None, RecordHead | None]:
-        """The fleet to continue with in this tick, and the source of a new configuration; None: there is none."""
+    @property
+    def is_reloading(self) -> bool:
+        """Whether a reload takes effect with the next tick."""
+        return self._following is not None
+
+    def take_reload(self) -> tuple[CompiledFleet | None, RecordHead | None, bool]:
+        """The fleet to continue with in this tick, and the source of a new configuration; None: there is none.
+
+        The last is whether the fleet begins again in this tick.
+        """
         following, self._following = self._following, None
         source, self._source = self._source, None
-        return following, source
+        is_reset, self._is_reset = self._is_reset, False
+        return following, source, is_reset
 
 
 def fault_id_of(sequence: int) -> str:

@@ -97,6 +97,17 @@ class Reload:
 
 
 @dataclass(frozen=True)
+class Reset:
+    """Begin again with the configuration: from the next tick on, the fleet is as at its start, but the clock goes on.
+
+    All workloads end with code 0 and the reason, all faults are gone, and the configuration's own start again.
+    Workloads and faults that come after this event, in the same tick, stay.
+    """
+
+    reason: str = "the fleet was reset"
+
+
+@dataclass(frozen=True)
 class ChangeNodes:
     """Nodes of a cluster come or go, from the next tick on.
 
@@ -111,7 +122,7 @@ class ChangeNodes:
 
 Event = (
     StartWorkload | StopWorkload | StopWorkloads | DropWorkload | DropWorkloads | ChangeClock | InjectFault
-    | ClearFault | ClearFaults | Reload | ChangeNodes
+    | ClearFault | ClearFaults | Reload | Reset | ChangeNodes
 )  # fmt: skip
 
 
@@ -148,6 +159,8 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
         case Reload(_, source):
             fields |= {"event": "reload", "source": source.fields()}
+        case Reset(reason):
+            fields |= {"event": "reset", "reason": reason}
         case ChangeNodes(joined, left):
             fields |= {"event": "nodes", "joined": joined, "left": left}
     return fields
@@ -183,6 +196,8 @@ def event_from_fields(
             case "reload":
                 source = RecordHead.of(_object(fields["source"], "source"))
                 return Stamped(tick, sequence, Reload(compile_fleet(source), source))
+            case "reset":
+                return Stamped(tick, sequence, Reset(str(fields["reason"])))
             case "nodes":
                 return Stamped(tick, sequence, ChangeNodes(_joined(fields["joined"]), _names(fields["left"])))
             case "fault":

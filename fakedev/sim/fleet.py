@@ -29,7 +29,7 @@ from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
 from fakedev.sim.faults.tick import Report
 from fakedev.sim.journal import FleetJournal, Tell, entry_of_churn, no_op
-from fakedev.sim.levels import DEVICE, UNIT, Levels, next_levels, reindexed_levels, shown_levels
+from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import LinkHistory, link_history
 from fakedev.sim.reload import choose_devices, ended_with_configuration, without_closed_devices, without_devices_here
@@ -96,10 +96,9 @@ class Fleet:
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links), 0)
+        levels = first_levels(compiled, demand, 0)
         #: Counts that exporters keep of what the devices report.
-        self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
-        self.tallies.note([], levels[DEVICE], None, None, self._relations.conditions, 0.0, self.due_seconds(0))
+        self.tallies = self._first_tallies(levels, 0)
         #: The error codes that boards reported in the last tick, also boards whose drivers report none.
         self.reports: list[Report] = []
         self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
@@ -108,9 +107,19 @@ class Fleet:
         self.compiled, self.spec, self.roster = compiled, compiled.spec, compiled.roster
         self._relations = compiled.relations
 
+    def _first_tallies(self, levels: Levels, tick: int) -> Tallies:
+        tallies = Tallies(self.spec.tallies, self.roster, self.compiled.quantities)
+        seconds = tick * self.spec.tick_seconds
+        tallies.note([], levels[DEVICE], None, None, self._relations.conditions, seconds, self.due_seconds(tick))
+        return tallies
+
     def _state_of(self, tick: int, levels: Levels) -> State:
         seconds = tick * self.spec.tick_seconds
         return State(tick, seconds, self.due_seconds(tick), levels, self._labels.latest)
+
+    def outside(self) -> tuple[object, object]:
+        """Who gets the events and the entries of the journal: ``record`` and ``tell``."""
+        return self._door.record, self.journal.tell
 
     def __getattr__(self, name: str) -> Floats:
         """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
@@ -135,6 +144,11 @@ class Fleet:
         """
         return self._door.apply(event, self.state, self.compiled, peer)
 
+    @property
+    def is_reloading(self) -> bool:
+        """Whether a reload, or a change of nodes, takes effect with the next tick."""
+        return self._door.is_reloading
+
     def check_can_reload(self, following: CompiledFleet) -> tuple[int, int]:
         """How many workloads and faults a reload with another configuration would start.
 
@@ -152,10 +166,14 @@ class Fleet:
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self.intake.apply_changes(self.state.tick, start)
-        following, source = self._door.take_reload()
+        following, source, is_reset = self._door.take_reload()
+        if is_reset:
+            self._configured.forget()
         if following is not None:
             self.source = source or self.source
             self._apply_reload(following, following.reindex_from(self.roster), start)
+        if is_reset:
+            self._begin_again(start)
         past = self.state.levels
         if self.compiled.churn.nodes:
             arrived = self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state)
@@ -252,6 +270,30 @@ class Fleet:
         self.faults.move(moves.units.new_of, self.compiled.fault_rules, configured)
         self._configured.start_faults(added, removed)
         self.page_faults = NodePageFaults(self.faults, self.roster)
+
+    def _begin_again(self, now_seconds: float) -> None:
+        """Forget all that has happened to the devices, and start what the configuration starts.
+
+        What came since the reset was asked for runs already: it starts again, too.
+        """
+        tick, compiled = self.state.tick, self.compiled
+        self._configured.reserve(NO_STARTS)
+        before = self._labels
+        self._labels = DeviceLabels(self.roster, self.spec.seed, before.latest + 1, before.latest_shared + 1)
+        self._configured.start_workloads(self._configured.keep_workloads(self.spec.base)[1])
+        self.intake.start_again(self._labels.attribution)
+        self._configured.start_faults(self._configured.keep_faults(self.spec.faults)[1])
+        self.intake.apply_changes(tick, now_seconds)
+        self.workloads.forget_crowds()
+        self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
+        self.page_faults = NodePageFaults(self.faults, self.roster)
+        self._exporter_faults = ExporterFaults(self.roster.parts, self.spec.epoch_seconds)
+        self._relations.update_conditions(None, LinkHistory(self.roster.links))
+        demand = self.workloads.demand(0, now_seconds, now_seconds + _INSTANT_SECONDS)
+        levels = first_levels(compiled, demand, tick, self.spec.epoch_seconds + now_seconds)
+        self.tallies = self._first_tallies(levels, tick)
+        self.journal.begin_again(tick)
+        self.state = self.shown = self._state_of(tick, self.tallies.shown(levels))
 
     # -- queries ----------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from fakedev.sim.events import (
     DropWorkloads,
     InjectFault,
     Reload,
+    Reset,
     Stamped,
     StartWorkload,
     StopWorkload,
@@ -65,7 +66,7 @@ _VALUES: Final = {"xid": "XID"}
 #: The end of a workload; the entry of its start has its devices.
 _ENDED: Final = "ended"
 #: Kinds of entries of events.
-_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "nodes", "fault", "clear")
+_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "reset", "nodes", "fault", "clear")
 #: All kinds of entries.
 JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *FLAGS, *_VALUES, _ENDED)
 #: For entries without devices.
@@ -129,7 +130,7 @@ class FleetJournal:
 
     def __init__(self, roster: Roster, tell: Tell = no_op) -> None:
         self._roster = roster
-        self._tell = tell
+        self.tell = tell
         self._tick = self._size_of_tick = 0
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Device words of the last sets of units: entries of one fault often concern the same units.
@@ -143,6 +144,11 @@ class FleetJournal:
         self._recent.reindex(moves)
         added = np.full(roster.parts.unit_count, tick, dtype=np.int64)
         self._since = {name: moves.carried(since, added) for name, since in self._since.items()}
+
+    def begin_again(self, tick: int) -> None:
+        """No flag or code of a unit has changed since ``tick``; the entries stay."""
+        for since in self._since.values():
+            since.fill(tick)
 
     def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[JournalEntry]:
         """The last entries, oldest first; parameters as for :meth:`Recent.last`."""
@@ -173,14 +179,14 @@ class FleetJournal:
 
     def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
         self._recent.add(entries, devices)
-        self._tell(entries)
+        self.tell(entries)
 
     def note_ends(self, tick: int, seconds: float, verdicts: Sequence[Verdict], causes: Mapping[str, str]) -> None:
         """Add entries for workloads that ended in a tick; the entries of their starts have their devices.
 
         :param causes: ids of the faults that ended workloads, by the workload's id.
         """
-        if self._tell is no_op:
+        if self.tell is no_op:
             verdicts = verdicts[-MAX_KEPT:]
         if verdicts:
             entries = [_entry_of_end(tick, seconds, each, causes.get(each.workload_id, "")) for each in verdicts]
@@ -272,6 +278,8 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):
             kind, scope, text = "reload", "fleet", compiled.roster.summary
+        case Reset(reason):
+            kind, scope, text = "reset", "fleet", reason
         case ChangeNodes(joined, left):
             names = {"joined": [name for name, _ in joined], "left": left}
             texts = [f"{_some(each)} {what}" for what, each in names.items() if each]

@@ -70,6 +70,19 @@ def next_levels(
     return _all(parts, devices, shown, links)
 
 
+def first_levels(compiled: CompiledFleet, demand: Demand, tick: int, created_seconds: float | None = None) -> Levels:
+    """The levels before the first tick of a history: the mean of an instant.
+
+    :param created_seconds: creation time of all counters, in seconds since 1970; None: the epoch.
+    """
+    levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(compiled.roster.links), tick)
+    if created_seconds is None:
+        return levels
+    devices = levels[DEVICE]
+    arrays = {**devices.arrays, "created_seconds": np.full(devices.count, created_seconds)}
+    return {**levels, DEVICE: Level(devices.count, arrays, devices.present)}
+
+
 def reindexed_levels(
     compiled: CompiledFleet, past: Levels, before: CompiledFleet, moves: FleetReindex, created_seconds: float
 ) -> Levels:

@@ -54,8 +54,19 @@ def read_record(
         head = RecordHead.of(fields)
     except Refused as refusal:
         raise Refused(refusal.code, f"line 1: {refusal.text}") from None
+    return head, read_events(lines[1:], 2, compile_fleet)
+
+
+def read_events(
+    lines: Sequence[bytes], first: int, compile_fleet: Callable[[RecordHead], CompiledFleet] = no_reload
+) -> list[Stamped]:
+    """The events of some lines of a record.
+
+    :param first: the number of the first line.
+    :raises Refused: for a line that has no event; the text has its number.
+    """
     events: list[Stamped] = []
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in enumerate(lines, first):
         fields = _fields(number, line)
         try:
             stamped = event_from_fields(fields, compile_fleet)
@@ -64,7 +75,7 @@ def read_record(
         if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):
             raise Refused("bad-argument", f"line {number}: tick or sequence number is out of order")
         events.append(stamped)
-    return head, events
+    return events
 
 
 def without_incomplete_line(text: bytes) -> bytes:

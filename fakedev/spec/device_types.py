@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from fakedev.spec.mig import MigProfile
 from fakedev.spec.settings import described, setting
 
 _CELSIUS: Final = "degrees Celsius"
@@ -271,6 +272,7 @@ class DeviceType:
     :param connections: to its host and to other boards.
     :param tiles: of each board; empty if boards have none.
     :param mig_slices: the most instances (MIG) that a board can be divided into; 0: it cannot be divided.
+    :param mig_profiles: the kinds of these instances.
     """
 
     name: str
@@ -287,6 +289,7 @@ class DeviceType:
     connections: Connections = field(default_factory=Connections)
     tiles: tuple[PartSpec, ...] = ()
     mig_slices: int = 0
+    mig_profiles: tuple[MigProfile, ...] = ()
 
     def power_limit_ends(self) -> tuple[float, float]:
         """The lowest and the highest power limit that the driver accepts, in watts.

@@ -140,6 +140,16 @@ class Activities:
         """The same activities; they are not copied if they are kept as numbers already."""
         return activities if isinstance(activities, cls) else cls(activities)
 
+    @classmethod
+    def of_numbers(cls, numbers: array[float]) -> Self:
+        """Activities with constant values.
+
+        :param numbers: value, fluctuation and seconds of each in turn; they are not copied.
+        """
+        made = cls(())
+        made._numbers = numbers
+        return made
+
     def __len__(self) -> int:
         return len(self._numbers) // 3
 

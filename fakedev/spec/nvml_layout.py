@@ -120,6 +120,8 @@ BOARD: Final = Record("board", "A board.", (
     Field("first_link", "position of its first link"),
     Field("link_count", "its links"),
     Field("max_part_count", "the most MIG instances that it can have; 0: it cannot be divided"),
+    Field("mig_profiles", "kinds of these: name:slices:memory slices:MiB:places with dots:most, with ; between them",
+          text_bytes=512),
     Field("minor_number", "of its device file"),
     Field("pci_domain", "PCI domain", fact="pci_domain"),
     Field("pci_bus", "PCI bus", fact="pci_bus"),

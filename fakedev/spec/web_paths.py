@@ -159,6 +159,9 @@ LOAD_PODS: Final = WebPath(
 CLOCK: Final = WebPath(
     f"{API}/clock", "the simulated clock; advances it, changes its speed", methods=("GET", "POST", "PATCH")
 )
+RESET: Final = WebPath(
+    f"{API}/reset", "lets the fleet begin again with its configuration; the clock goes on", methods=("POST",)
+)
 SCENARIO: Final = WebPath(f"{API}/scenario", "the scenario that is played: what has happened, and what will")
 OCCURRENCES: Final = WebPath(
     f"{API}/scenario/occurrences", "all occurrences of the scenario", _LIST,
@@ -177,7 +180,7 @@ WEB_PATHS: Final = (
     OWN_METRICS, RELOAD, TOPOLOGY, NODE_TOPOLOGY, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL,
     DEVICES, DEVICE, PART, PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES,
     QUEUES, QUEUE, QUEUE_HISTORY, LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES,
-    LOAD_PODS, CLOCK, SCENARIO, OCCURRENCES, OPENAPI,
+    LOAD_PODS, CLOCK, RESET, SCENARIO, OCCURRENCES, OPENAPI,
 )  # fmt: skip
 #: The first parts of paths; the pages of a configuration must begin with other parts.
 FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

@@ -10,6 +10,7 @@ from enum import Enum
 from itertools import accumulate, count, takewhile
 from typing import Final
 
+from fakedev.spec.client_tls import NO_FILES, ClientTls
 from fakedev.tester.rate_curve import RateCurve
 
 #: The suffixes of files of reports. They are here because the configuration and ``-help`` name them, but write none.
@@ -70,11 +71,12 @@ class OpenLoad:
 class Plan:
     """A load on a queue.
 
-    :param frontend: where the queue is: HOST:PORT, or the path of a UNIX socket.
+    :param frontend: where the queue is: HOST:PORT, tls://HOST:PORT, or the path of a UNIX socket.
     :param limit_seconds: run-time limit of each request; 0 for none.
     :param json_lines: all requests on one connection, as JSON lines; else a connection for each, in bare JSON, as with
         the original program.
     :param token_file: has the frontend's token; empty for none.
+    :param tls: files for a frontend with TLS.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Plan:
     limit_seconds: float = 0.0
     json_lines: bool = True
     token_file: str = ""
+    tls: ClientTls = NO_FILES
 
 
 def even_arrivals(curve: RateCurve) -> Iterator[float]:

@@ -17,18 +17,19 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any, Final, NoReturn
 
 from fakedev.app.early_signals import EarlySignals
 from fakedev.app.options import order_of
 from fakedev.app.service import run_program
-from fakedev.config.configuration import Configuration, WebEndpoint
-from fakedev.config.listen import parse_listen
+from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.config.scenarios import LoadedScenario
 from fakedev.config.schema.files import Files
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.record_head import RecordHead
+from fakedev.testing.free_ports import on_free_ports, scenario_on_free_ports
 from fakedev.testing.order import DEFAULT, Order
 
 #: How often a process looks whether the test's process is still there: a copy of that may have the other end.
@@ -120,46 +121,17 @@ def _serve(asked: Mapping[str, Any]) -> None:
     order = order_of(given | {"set": fleet.overrides_of(0)})
     if fleet.identity:
         order = order_of(given | {"set": fleet.overrides_of(len(order.configuration.fleet.pools))})
-    run, again = order.run, order.run.read_again
+    folder, run, again = Path(asked["log"]).parent, order.run, order.run.read_again
     if again is not None:
         read = again
-        run = replace(run, read_again=lambda: _moved(*read()))
+        run = replace(run, read_again=lambda: _moved(folder, *read()))
     if run.scenario is not None:
-        run = replace(run, scenario=_scenario_moved(run.scenario))
-    run_program(on_free_ports(order.configuration), run)
+        run = replace(run, scenario=scenario_on_free_ports(run.scenario, folder))
+    run_program(on_free_ports(order.configuration, folder), run)
 
 
-def on_free_ports(configuration: Configuration) -> Configuration:
-    """A configuration with free ports of this machine in place of its addresses, and an HTTP address for the test.
-
-    The last HTTP address is that of the test. Addresses of nodes (``per-node``) stay. Files of the journal and of
-    reports are not written: two tests could not write them at the same time.
-    """
-    free = parse_listen("127.0.0.1:0")
-    web = [each if each.per_node else replace(each, listen=free) for each in configuration.web]
-    workloads, queues, cluster = configuration.workloads, configuration.queues, configuration.kubernetes
-    return replace(
-        configuration,
-        web=(*web, WebEndpoint(free)),
-        workloads=replace(workloads, listen=tuple(replace(each, listen=free) for each in workloads.listen)),
-        queues=queues and replace(
-            queues,
-            clients=tuple(replace(each, listen=free) for each in queues.clients),
-            backends=tuple(replace(each, listen=free) for each in queues.backends),
-        ),
-        kubernetes=cluster and replace(cluster, listen=tuple(replace(each, listen=free) for each in cluster.listen)),
-        journal=None,
-        reports=(),
-    )  # fmt: skip
-
-
-def _moved(configuration: Configuration, head: Any) -> tuple[Configuration, Any]:
-    return on_free_ports(configuration), head
-
-
-def _scenario_moved(scenario: LoadedScenario) -> LoadedScenario:
-    reads = [each._replace(configuration=on_free_ports(each.configuration)) for each in scenario.configurations]
-    return replace(scenario, configurations=tuple(reads))
+def _moved(folder: Path, configuration: Configuration, head: RecordHead) -> tuple[Configuration, RecordHead]:
+    return on_free_ports(configuration, folder), head
 
 
 def _end_with(starter: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,9 @@ web: []
 workloads: {listen: ["127.0.0.1:9400"]}
 """
 #: What ``@pytest.mark.fakedev`` and the factory take.
-_NAMES: Final = ("config", "identity", "set", "scenario")
+_NAMES: Final = ("config", "identity", "set", "scenario", "replay")
+#: Those that are lists of texts, each with an example.
+_LISTS: Final = {"set": '["fleet.seed=7"]', "replay": '["jobs", "trace", "--usage", "60:20"]'}
 #: Variables that would change a service of a test.
 _DROPPED: Final = ("NOTIFY_SOCKET", "NODE_NAME")
 #: The default folder of sockets. Fleets of tests make none, but a configuration with too long paths is refused.
@@ -41,6 +43,7 @@ class Order:
     :param identity: shown by all pools, in place of theirs.
     :param overrides: as ``--set`` takes them; they come last.
     :param scenario: the path of a scenario.
+    :param replay: the arguments of ``fakedev replay``, with the path of the trace; see fakedev.testing.replay.
     """
 
     config: str = ""
@@ -48,6 +51,7 @@ class Order:
     identity: str = ""
     overrides: tuple[str, ...] = ()
     scenario: str = ""
+    replay: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, given: Mapping[str, object], folders: Sequence[Path]) -> Order:
@@ -60,19 +64,22 @@ class Order:
             if name not in _NAMES:
                 hint = did_you_mean(name, _NAMES, f"; there are {', '.join(_NAMES)}")
                 raise ValueError(f"{name}: is nothing that a fleet takes{hint}")
-            if name != "set" and not isinstance(value, str | os.PathLike | None):
+            if name not in _LISTS and not isinstance(value, str | os.PathLike | None):
                 raise ValueError(f"{name}: must be a text, not {value!r}")
-        overrides = given.get("set") or ()
-        if isinstance(overrides, str) or not isinstance(overrides, Sequence):
-            raise ValueError(f'set: must be a list of texts, as ["fleet.seed=7"], not {overrides!r}')
+        overrides, replay = (_texts(name, given.get(name) or (), example) for name, example in _LISTS.items())
+        if replay and (given.get("config") or given.get("scenario")):
+            raise ValueError("replay: a trace has its own configuration: leave out config and scenario")
+        if len(replay) == 1:
+            raise ValueError(f"replay: needs a format and a folder, as {_LISTS['replay']}")
         config, identity, scenario = (str(given.get(name) or "") for name in ("config", "identity", "scenario"))
         is_text = "\n" in config
         return cls(
             "" if is_text or not config else _found("config", config, folders),
-            config if is_text else "" if config or scenario else DEFAULT,
+            config if is_text else "" if config or scenario or replay else DEFAULT,
             identity,
-            tuple(map(str, overrides)),
+            overrides,
             scenario and _found("scenario", scenario, folders),
+            replay and (replay[0], _found("replay", replay[1], folders), *replay[2:]),
         )
 
     def with_file(self, folder: Path) -> Order:
@@ -81,7 +88,7 @@ class Order:
             return self
         path = folder / "fakedev.yaml"
         path.write_text(self.text, encoding="utf-8")
-        return Order(str(path), "", self.identity, self.overrides, self.scenario)
+        return replace(self, config=str(path), text="")
 
     def overrides_of(self, pool_count: int) -> list[str]:
         """The values for a configuration of so many pools; 0: without the identity. The clock stands unless asked."""
@@ -93,6 +100,7 @@ class Order:
         options = [f"--set {shlex.quote(override)}" for override in self.overrides]
         options += [f"identity {self.identity}"] if self.identity else []
         options += [f"scenario {self.scenario}"] if self.scenario else []
+        options += [f"fakedev replay {shlex.join(self.replay)}"] if self.replay else []
         text = self.text
         if self.config:
             options.insert(0, f"# {self.config}")
@@ -101,6 +109,12 @@ class Order:
             except OSError as error:
                 text = plain_reason(error)
         return "\n".join([*options, text.rstrip()])
+
+
+def _texts(name: str, value: object, example: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"{name}: must be a list of texts, as {example}, not {value!r}")
+    return tuple(map(str, value))
 
 
 def _found(name: str, path: str, folders: Sequence[Path]) -> str:

@@ -17,7 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from fakedev.client import Fleet, FleetError
+from fakedev.client import Fleet, FleetError, NoAnswer
+from fakedev.testing.nvml import ShowsBoards
 from fakedev.testing.order import Order, clean_environment, journal_lines, run_again
 
 _LOOK_AGAIN_SECONDS: Final = 0.01
@@ -34,7 +35,7 @@ class CannotStart(Exception):
     """A service did not come up; the text has its own words."""
 
 
-class ServedFleet(Fleet):
+class ServedFleet(Fleet, ShowsBoards):
     """A client of a service that it has started; close it at the end.
 
     :param order: has no text: see Order.with_file.
@@ -67,6 +68,7 @@ class ServedFleet(Fleet):
             self.close()
             raise
         super().__init__(f"http://{self.addresses['web'][-1]}", timeout_seconds=timeout_seconds)
+        self._first_speed: float | None = None
 
     @property
     def pid(self) -> int:
@@ -77,6 +79,23 @@ class ServedFleet(Fleet):
         """The end of its log."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
 
+    def begin_again(self) -> bool:
+        """Make the fleet as new for the next test, with the speed that it had at first.
+
+        :returns: False when the service does not answer.
+        """
+        try:
+            clock = self.clock()
+            if self._first_speed is None:
+                self._first_speed = clock.speed
+            elif clock.speed != self._first_speed:
+                self.speed(self._first_speed)
+            self.reset()
+            self.advance(clock.tick_seconds)
+        except NoAnswer:
+            return False
+        return True
+
     def close(self) -> None:
         """Stop the service, and wait until it has ended."""
         self._process.stop(_STOP_SECONDS)
@@ -86,7 +105,10 @@ class ServedFleet(Fleet):
         sections = [("configuration", str(self.order))]
         client = Fleet(self.url, timeout_seconds=_REPORT_SECONDS)
         try:
-            sections.append(("journal", journal_lines(client.journal(limit=_JOURNAL_ENTRIES))))
+            entries = client.journal(limit=_JOURNAL_ENTRIES)
+            # What was before a reset is of other tests.
+            since = next((place for place, each in enumerate(entries) if each["kind"] == "reset"), len(entries))
+            sections.append(("journal", journal_lines(entries[:since])))
             seconds = client.clock().seconds
         except FleetError as error:
             ended = f" It has ended{self._process.with_code}." if self._process.has_ended(0.0) else ""

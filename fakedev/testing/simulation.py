@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import time
 from typing import Final, TypeVar
 
 from twisted.internet.task import Clock as ReactorClock
 
-from fakedev.app.run import record_head
 from fakedev.app.scenario import setups_of
 from fakedev.client import Clock, NoAnswer, RequestRefused, Samples
-from fakedev.client.fleet import Description, by_protocol, id_of
+from fakedev.client.calls import by_protocol, id_of
+from fakedev.client.requests import Description
 from fakedev.client.samples import read_samples
 from fakedev.client.waiting import Duration, seconds_of, wait_until
-from fakedev.config.configuration import Configuration
-from fakedev.config.load import load
-from fakedev.config.scenarios import LoadedScenario, load_scenario
-from fakedev.config.schema.files import Files
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.label_cache import LabelCache
@@ -44,7 +38,8 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import event_line, head_line
 from fakedev.spec.errors import Refused
 from fakedev.spec.workload_fields import workload_from_fields
-from fakedev.testing.order import Order, clean_environment, journal_lines, run_again
+from fakedev.testing.order import Order, journal_lines, run_again
+from fakedev.testing.reading import Reading, read_order
 
 T = TypeVar("T")
 _JOURNAL_ENTRIES: Final = 50
@@ -65,10 +60,11 @@ class Simulation:
     def __init__(self, order: Order, folder: Path) -> None:
         self.order = order
         self._record_file = folder / "record.jsonl"
-        self._setups, scenario = _loaded(order)
+        reading = read_order(order)
+        self._setups, scenario = _setups(reading), reading.scenario
         self._record: list[bytes] = [head_line(self._setups[0].source)]
         self.fleet = Fleet(self._setups[0].fleet, self._note, 0.0)
-        self._workloads = WorkloadHub(self.fleet, FairShare(ReactorClock()))
+        self._workloads = WorkloadHub(self.fleet, FairShare(ReactorClock()), "the scenario" if scenario else "")
         self._faults = FaultHub(self.fleet)
         self._player = Player(self.fleet, scenario.scenario.occurrences, self) if scenario else None
         self._held = HeldStates(lambda: self.fleet.shown)
@@ -118,6 +114,11 @@ class Simulation:
     def faults(self) -> list[Description]:
         """The waiting and active faults, oldest first."""
         return [describe_fault(self.fleet, each) for each in self.fleet.faults.by_id.values()]
+
+    def reset(self) -> int:
+        """Let the fleet begin again; see fakedev.client.Fleet.reset."""
+        with _refusals():
+            return self._workloads.reset()
 
     # -- the clock ---------------------------------------------------------------------------------
 
@@ -268,24 +269,10 @@ def _refusals() -> Generator[None]:
         raise RequestRefused(refused.text, status, refused.code, refused.where) from None
 
 
-def _loaded(order: Order) -> tuple[list[Setup], LoadedScenario | None]:
+def _setups(reading: Reading) -> list[Setup]:
     """The configurations of an order, as those of a scenario; the first is that of the start."""
-    environ = clean_environment(os.environ)
-
-    def read(overrides: Sequence[str]) -> tuple[Configuration, list[Setup], LoadedScenario | None]:
-        if order.scenario:
-            loaded = load_scenario(order.scenario, environ, order.config or None, overrides)
-            configuration = loaded.configurations[0].configuration
-            epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
-            return configuration, setups_of(loaded, epoch), loaded
-        files = Files(environ=environ)
-        text = order.text or None
-        configuration = load(order.config or None, files, overrides, text=text)
-        head = record_head(configuration, files, config=order.config or None, text=text, overrides=overrides)
-        fleet = replace(configuration.fleet, epoch_seconds=head.epoch_seconds)
-        return configuration, [Setup(fleet, configuration.identities, head)], None
-
-    configuration, setups, scenario = read(order.overrides_of(0))
-    if order.identity:
-        _, setups, scenario = read(order.overrides_of(len(configuration.fleet.pools)))
-    return setups, scenario
+    epoch = reading.head.epoch_seconds
+    if reading.scenario is not None:
+        return setups_of(reading.scenario, epoch)
+    fleet = replace(reading.configuration.fleet, epoch_seconds=epoch)
+    return [Setup(fleet, reading.configuration.identities, reading.head)]

@@ -6,13 +6,11 @@ address; each has one GPU. A pod runs from its first value to its last one.
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
 from typing import Final
 
-from fakedev.traces.own import percent, series_of
 from fakedev.traces.rules import Folder, nodes_of_jobs
-from fakedev.traces.table import Column, number, word
+from fakedev.traces.series import Values
+from fakedev.traces.table import Column, number, percent, word
 from fakedev.traces.trace import Job, Trace
 
 USAGE: Final = "pod_gpu_duty_cycle_anon.csv"
@@ -35,16 +33,13 @@ def read_gentd26(folder: Folder) -> Trace:
         memory = {
             (row["container_ip"], row["timestamp_anon"]): row["value"] for row in folder.table(MEMORY, _MEMORY_COLUMNS)
         }
-    values: dict[str, array[float]] = defaultdict(lambda: array("d"))
+    values = Values()
     first = float("inf")
     for row in folder.table(USAGE, _USAGE_COLUMNS):
         pod, seconds = row["container_ip"], row["timestamp_anon"]
-        values[pod].extend((seconds, row["value"], memory.pop((pod, seconds), float("nan"))))
+        values.add(pod, seconds, row["value"], memory.pop((pod, seconds), float("nan")))
         first = min(first, seconds)
-    for each in values.values():
-        for place in range(0, len(each), 3):
-            each[place] -= first
-    series = {pod: series_of(each) for pod, each in sorted(values.items())}
+    series = {pod: each.later(-first) for pod, each in values.series().items()}
     jobs = [
         Job(pod, float(each.seconds[0]), float(each.seconds[0]), each.end_seconds, series=pod)
         for pod, each in series.items()

@@ -16,7 +16,9 @@ from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
 
 NODES: Final = "openb_node_list_gpu_node.csv"
 ALL_NODES: Final = "openb_node_list_all_node.csv"
-PODS: Final = "openb_pod_list_default.csv"
+#: Other variants have demands for models, as ``gpuspec33`` for a third of the pods.
+DEFAULT_VARIANT: Final = "default"
+PODS: Final = f"openb_pod_list_{DEFAULT_VARIANT}.csv"
 _NODE_COLUMNS: Final = (
     Column("sn", word, is_required=True),
     Column("gpu", device_count, is_required=True),
@@ -27,24 +29,26 @@ _POD_COLUMNS: Final = (
     Column("num_gpu", device_count, is_required=True),
     Column("gpu_milli", whole_number, default=WHOLE),
     Column("gpu_spec", word, default=""),
+    Column("pod_phase", word, default=""),
     Column("creation_time", number, is_required=True),
     Column("deletion_time", number),
     Column("scheduled_time", number),
 )
 
 
-def read_openb(folder: Folder) -> Trace:
+def read_openb(folder: Folder, variant: str = DEFAULT_VARIANT) -> Trace:
     """The trace of a folder.
 
     Pods without a ``scheduled_time`` have never run. One without a ``deletion_time`` runs to the last time in the file.
 
+    :param variant: of the list of pods.
     :raises TraceProblems: when it cannot be used.
     """
     left_out: Counter[str] = Counter()
     nodes = _nodes(folder, left_out)
     jobs: list[Job] = []
     unended: list[int] = []
-    rows = folder.table(PODS, _POD_COLUMNS)
+    rows = folder.table(PODS.replace(DEFAULT_VARIANT, variant), _POD_COLUMNS)
     ids = Ids(rows)
     last = 0.0
     for row in rows:
@@ -67,8 +71,10 @@ def read_openb(folder: Folder) -> Trace:
             unended.append(len(jobs))
         share = share if row["num_gpu"] == 1 else WHOLE
         models = tuple(filter(None, row["gpu_spec"].split("|")))
+        has_failed = row["pod_phase"] == "Failed"
+        ended = start if end is None else end
         jobs.append(
-            Job(row["name"], submit, start, start if end is None else end, row["num_gpu"], share, models=models)
+            Job(row["name"], submit, start, ended, row["num_gpu"], share, models=models, has_failed=has_failed)
         )
     for place in unended:
         jobs[place] = replace(jobs[place], end_seconds=last)

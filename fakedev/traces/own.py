@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from fakedev.spec.units import parse_size
-from fakedev.traces.rules import Folder, Ids, interval_of, nodes_of_jobs
-from fakedev.traces.table import Column, device_count, number, word
-from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode, UseSeries
+from fakedev.traces.rules import Folder, Ids, nodes_of_jobs
+from fakedev.traces.series import Values
+from fakedev.traces.table import Column, device_count, number, percent, word
+from fakedev.traces.trace import WHOLE, Job, Trace, TraceNode
 
 JOBS: Final = "jobs.csv"
 SERIES: Final = "series.csv"
@@ -26,14 +24,6 @@ def share_of(text: str) -> int:
     if not 0 < share <= WHOLE:
         raise ValueError(f"{text[:40]!r} is no part of a device: above 0, up to 1")
     return share
-
-
-def percent(text: str) -> float:
-    """A number of percent, 0 to 100."""
-    value = number(text)
-    if value > 100.0:
-        raise ValueError(f"{text[:40]!r} is above 100 percent")
-    return value
 
 
 def _size(text: str) -> float:
@@ -69,11 +59,13 @@ def read_own(folder: Folder) -> Trace:
 
     :raises TraceProblems: when it cannot be used.
     """
-    series = _series(folder) if folder.has(SERIES) else {}
+    values = _values(folder) if folder.has(SERIES) else Values()
+    last = values.latest_seconds
+    series = values.series()
     jobs = []
     rows = folder.table(JOBS, JOB_COLUMNS)
     ids = Ids(rows)
-    last = max((each.end_seconds for each in series.values()), default=0.0)
+    last = max(last, *(each.end_seconds for each in series.values()), 0.0)
     never = 0
     for row in rows:
         start, end = row["start"], np.inf if row["end"] is None else row["end"]
@@ -112,27 +104,9 @@ def _nodes(folder: Folder) -> list[TraceNode]:
     ]
 
 
-def _series(folder: Folder) -> dict[str, UseSeries]:
+def _values(folder: Folder) -> Values:
     """The series of all jobs; a time that is there twice for a job counts once, with its last value."""
-    values: Mapping[str, array[float]] = defaultdict(lambda: array("d"))
+    values = Values(folder.window)
     for row in folder.table(SERIES, SERIES_COLUMNS):
-        memory = np.nan if row["memory"] is None else row["memory"]
-        values[row["job"]].extend((row["time"], row["usage"], memory))
-    return {name: series_of(each) for name, each in values.items()}
-
-
-def series_of(values: array[float]) -> UseSeries:
-    """A series of its values as read: time, usage and memory in turn; memory is NaN where there is none.
-
-    Unknown memory is that of the value before; a series without any has none.
-    """
-    table = np.frombuffer(values, dtype=np.float64).reshape(-1, 3)
-    # The last of several values of a time: the first one in the reversed table.
-    seconds, places = np.unique(table[::-1, 0], return_index=True)
-    _, usage, memory = table[::-1][places].T
-    known = ~np.isnan(memory)
-    held: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
-    if known.any():
-        latest = np.maximum.accumulate(np.where(known, np.arange(len(memory)), -1))
-        held = memory[np.where(latest < 0, int(np.argmax(known)), latest)]
-    return UseSeries(seconds, float(seconds[-1]) + interval_of(list(seconds)), usage.astype(np.float32), held)
+        values.add(row["job"], row["time"], row["usage"], np.nan if row["memory"] is None else row["memory"])
+    return values

@@ -64,6 +64,7 @@ class _Demand(NamedTuple):
     share: int
     node: str
     models: tuple[str, ...]
+    indices: tuple[int, ...]
 
 
 def place(nodes: Sequence[TraceNode], jobs: Sequence[Job], policy: str) -> Placement:
@@ -98,7 +99,7 @@ class _Placer:
         for rank, number in enumerate(order):
             job = jobs[number]
             self._end_until(job.start_seconds)
-            demand = _Demand(job.devices, job.share, job.node, job.models)
+            demand = _Demand(job.devices, job.share, job.node, job.models, job.indices)
             if not self._ever(demand):
                 self._result.never.append(job)
             elif demand in self._waiting or not self._try(job, demand, job.start_seconds):
@@ -132,7 +133,7 @@ class _Placer:
 
     def _ever(self, demand: _Demand) -> bool:
         allowed = self._nodes_for(demand)
-        enough = self._counts >= demand.devices
+        enough = self._counts >= max(demand.devices, *(index + 1 for index in demand.indices), 0)
         return bool((enough if allowed is None else enough & allowed).any())
 
     def _nodes_for(self, demand: _Demand) -> NDArray[np.bool_] | None:
@@ -150,7 +151,10 @@ class _Placer:
         return self._allowed[key]
 
     def _try(self, job: Job, demand: _Demand, now: float) -> bool:
-        found = self._find_share(demand) if job.share < WHOLE else self._find_whole(demand)
+        if job.indices:
+            found = self._find_given(demand)
+        else:
+            found = self._find_share(demand) if job.share < WHOLE else self._find_whole(demand)
         if found is None:
             return False
         placed = Placed(job, now, *found)
@@ -158,6 +162,10 @@ class _Placer:
         self._result.placed.append(placed)
         heapq.heappush(self._ends, (placed.end_seconds, len(self._result.placed), placed))
         return True
+
+    def _find_given(self, demand: _Demand) -> tuple[int, tuple[int, ...]] | None:
+        node = self._positions[demand.node]
+        return (node, demand.indices) if (self._free[node, demand.indices] >= demand.share).all() else None
 
     def _find_whole(self, demand: _Demand) -> tuple[int, tuple[int, ...]] | None:
         fits = self._whole >= demand.devices
@@ -191,5 +199,5 @@ class _Placer:
 
     def _take(self, node: int, indices: tuple[int, ...], share: int) -> None:
         """Take a share of devices; a negative one gives it back."""
-        self._free[node, list(indices)] -= share
+        self._free[node, indices] -= share
         self._whole[node] = np.count_nonzero(self._free[node] == WHOLE)

@@ -1,53 +1,34 @@
-"""A trace as a scenario: the nodes as pools of a configuration, the jobs as workloads that a timeline starts."""
+"""The jobs of a trace, with their places, as workloads that a timeline starts."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.scenario.entries import Entry, Occurrence, Run, Span, When
-from fakedev.spec.fleet import Activities, Activity, MetricUse, WorkloadSpec
+from fakedev.spec.fleet import Activities, MetricUse, WorkloadSpec
 from fakedev.traces.placement import Placed, Placement, place
 from fakedev.traces.trace import WHOLE, Trace, TraceNode, UseSeries, moved
+from fakedev.traces.usage import Like, Usage, UsageRule, rule_of
 
 #: The namespace of the pods.
 NAMESPACE: Final = "trace"
-
-
-class Usage(NamedTuple):
-    """What a job without a series does: percent of what it has of its devices, plus or minus."""
-
-    percent: float
-    fluctuation: float = 0.0
 
 
 class Plan(NamedTuple):
     """A trace that can be replayed.
 
     :ivar placement: its jobs that run for some time, with their places.
+    :ivar made_up: what jobs do that the trace has no usage of, and how many these are; empty: there are none.
     """
 
     trace: Trace
     placement: Placement
     occurrences: tuple[Occurrence, ...]
-
-
-def usage_of(text: str) -> Usage:
-    """The usage of an option: ``60``, or ``60:20`` for 60 percent plus or minus 20.
-
-    :raises ValueError: for another text.
-    """
-    parts = text.split(":")
-    try:
-        values = [float(each) for each in parts]
-    except ValueError:
-        values = []
-    if not 1 <= len(values) <= 2 or not all(0 <= each <= 100 for each in values):
-        raise ValueError(f"{text[:40]!r} is no usage: give percent and fluctuation, each 0 to 100, as 60:20")
-    return Usage(*values)
+    made_up: str = ""
 
 
 def scaled(trace: Trace, copies: int, over_seconds: float) -> Trace:
@@ -79,7 +60,7 @@ def _again(node: TraceNode, number: int) -> TraceNode:
     return TraceNode(f"{node.name}-{number}", node.model, node.devices)
 
 
-def plan_of(trace: Trace, policy: str, usage: Usage | None) -> Plan:
+def plan_of(trace: Trace, policy: str, usage: Usage | Like | None) -> Plan:
     """Place the jobs of a trace, and make their workloads.
 
     :raises ValueError: when there are jobs without a series, and no usage is given.
@@ -93,60 +74,45 @@ def plan_of(trace: Trace, policy: str, usage: Usage | None) -> Plan:
         text = "say what they do, as --usage 60:20 (percent of what they have of their devices, plus or minus)"
         raise ValueError(f"the trace has no usage of {silent:,} of {len(jobs):,} jobs: {text}")
     placement = place(trace.nodes, jobs, policy)
-    workloads = (_occurrence(each, trace, usage or Usage(0.0)) for each in placement.placed)
-    return Plan(trace, placement, tuple(workloads))
+    rule = rule_of(usage or Usage(0.0))
+    workloads = tuple(_occurrence(each, trace, rule) for each in placement.placed)
+    return Plan(trace, placement, workloads, f"{rule.words}, of {silent:,} jobs" if silent else "")
 
 
-def _occurrence(placed: Placed, trace: Trace, usage: Usage) -> Occurrence:
+def _occurrence(placed: Placed, trace: Trace, rule: UsageRule) -> Occurrence:
     job = placed.job
     node = trace.nodes[placed.node].name
-    part = job.share / WHOLE
-    activities = [Activity(usage.percent * part, usage.fluctuation * part, job.seconds)]
     uses: tuple[MetricUse, ...] = ()
     if job.series:
         series = trace.series[job.series]
-        found = list(steps(series, job.start_seconds, job.end_seconds))
-        activities = [Activity(float(series.usage[value]), 0.0, seconds) for value, seconds in found]
+        values, seconds = steps(series, job.start_seconds, job.end_seconds)
+        activities, is_repeated = _activities(series.usage[values], seconds), False
         if series.memory_bytes is not None:
-            memory = series.memory_bytes
-            asked = Activities(Activity(float(memory[value]), 0.0, seconds) for value, seconds in found)
-            uses = (MetricUse("memory_used_bytes", asked),)
+            uses = (MetricUse("memory_used_bytes", _activities(series.memory_bytes[values], seconds)),)
+    else:
+        activities, is_repeated = rule.of(job.name, job.share / WHOLE, job.seconds)
     workload = WorkloadSpec(
-        job.name, tuple(f"{node}/{index}" for index in placed.indices), Activities(activities), pod=job.name,
+        job.name, tuple(f"{node}/{index}" for index in placed.indices), activities, pod=job.pod or job.name,
         namespace=NAMESPACE, uses=uses,
+        repeat=0 if is_repeated else 1, ttl_seconds=job.seconds if is_repeated else 0.0,
     )  # fmt: skip
     action = Run(workload)
     start = placed.start_seconds
     return Occurrence(start, Entry(job.name, When(Span(start, start)), action), 0, action)
 
 
-def steps(series: UseSeries, begin: float, end: float) -> Iterator[tuple[int, float]]:
-    """The values of a series between two times: the place of each, and how long it holds.
+def _activities(values: NDArray[np.floating[Any]], seconds: NDArray[np.float64]) -> Activities:
+    """An activity for each value, without fluctuation."""
+    numbers = array("d")
+    numbers.frombytes(np.column_stack((values, np.zeros(len(values)), seconds)).tobytes())
+    return Activities.of_numbers(numbers)
 
-    The first value holds before it, too, and the last one to the end.
+
+def steps(series: UseSeries, begin: float, end: float) -> tuple[slice, NDArray[np.float64]]:
+    """The values of a series between two times: their places, and how long each holds, in seconds.
+
+    The first value holds before it, too, and the last one to the end. Equal values that follow each other stay apart.
     """
     first = max(0, int(np.searchsorted(series.seconds, begin, "right")) - 1)
     last = max(first + 1, int(np.searchsorted(series.seconds, end, "left")))
-    edges = [begin, *series.seconds[first + 1 : last].tolist(), end]
-    return zip(range(first, last), np.diff(edges).tolist(), strict=True)
-
-
-def configuration_of(trace: Trace, devices: Mapping[str, str], fleet: Mapping[str, object]) -> dict[str, Any]:
-    """The configuration of the nodes of a trace: a pool for each model and number of devices.
-
-    :param devices: the device type of each model.
-    :param fleet: further keys of ``fleet``.
-    """
-    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for node in trace.nodes:
-        groups[devices[node.model], node.devices].append(node.name)
-    pools = [
-        {"name": f"{device}-{count}", "nodes": names, "device": device, "devices-per-node": count}
-        for (device, count), names in groups.items()
-    ]
-    return {"fleet": {**fleet, "pools": pools}}
-
-
-def models_without_device(trace: Trace, devices: Mapping[str, str]) -> Sequence[str]:
-    """The models, of nodes that there are, that no device type is known for."""
-    return [model for model in trace.models if model not in devices]
+    return slice(first, last), np.diff(series.seconds[first + 1 : last], prepend=begin, append=end)

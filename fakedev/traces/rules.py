@@ -7,32 +7,52 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-import numpy as np
-
-from fakedev.traces.table import Column, TableRows
-from fakedev.traces.trace import Job, TraceNode, most_devices
+from fakedev.traces.json_records import JsonRecords
+from fakedev.traces.table import PLAIN, Column, TableForm, TableRows
+from fakedev.traces.trace import Job, TraceNode, Window, most_devices
 
 #: The devices of a node that is made for jobs of which the trace names no node.
 DEVICES_PER_NODE: Final = 8
 
 
 class Folder(Protocol):
-    """Where the tables of a trace are."""
+    """Where the files of a trace are.
+
+    :ivar window: what will be replayed. Large tables are read as streams, of which formats keep no more than that.
+    """
+
+    window: Window
 
     def has(self, name: str) -> bool:
-        """Whether there is a table, packed or not."""
+        """Whether there is a file, packed or not."""
 
-    def table(self, name: str, columns: Sequence[Column]) -> TableRows:
+    def head(self, name: str) -> Sequence[str]:
+        """The names in the first line of a file; none where there is no such file."""
+
+    def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
 
         :raises TraceProblems: when there is none.
         """
 
+    def records(self, name: str) -> JsonRecords:
+        """The records of a file with a JSON array of objects.
+
+        :raises TraceProblems: when there is none.
+        """
+
+
+class Refusing(Protocol):
+    """A file with rows or records, of which the one that was given last can be refused."""
+
+    def refuse(self, column: str, reason: str) -> None:
+        """Note that it cannot be used."""
+
 
 class Ids:
-    """Names that must be unique in a table, and times that must be in order; others are refused with their line."""
+    """Names that must be unique in a file, and times that must be in order; others are refused with their line."""
 
-    def __init__(self, rows: TableRows) -> None:
+    def __init__(self, rows: Refusing) -> None:
         self._rows = rows
         self._known: set[str] = set()
 
@@ -58,18 +78,18 @@ def nodes_of_jobs(jobs: Sequence[Job]) -> list[TraceNode]:
     for job in jobs:
         by_node[job.node].append(job)
     unnamed = by_node.pop("", [])
-    nodes = [TraceNode(name, _model(own), math.ceil(most_devices(own))) for name, own in sorted(by_node.items())]
+    nodes = [TraceNode(name, _model(own), _devices(own)) for name, own in sorted(by_node.items())]
     count = math.ceil(most_devices(unnamed) / DEVICES_PER_NODE)
     nodes += [TraceNode(f"node-{number}", _model(unnamed), DEVICES_PER_NODE) for number in range(count)]
     return nodes
+
+
+def _devices(jobs: Sequence[Job]) -> int:
+    """The devices that the jobs of a node need, among them those that they name."""
+    return max(math.ceil(most_devices(jobs)), *(index + 1 for job in jobs for index in job.indices), 0)
 
 
 def _model(jobs: Sequence[Job]) -> str:
     """The model that most jobs ask for; empty for none."""
     wanted = Counter(model for job in jobs for model in job.models)
     return wanted.most_common(1)[0][0] if wanted else ""
-
-
-def interval_of(seconds: Sequence[float]) -> float:
-    """The usual time between two values of a series; 60 s for one that has a single value."""
-    return float(np.median(np.diff(seconds))) if len(seconds) > 1 else 60.0

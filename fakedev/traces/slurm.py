@@ -61,7 +61,10 @@ _COLUMNS: Final = (
     Column("submit_time", moment, is_required=True),
     Column("start_time", moment),
     Column("end_time", moment),
+    Column("state", word, default=""),
 )
+#: States of jobs that ended badly; jobs that people cancelled did not.
+_FAILED: Final = ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
 
 def read_helios(folder: Folder) -> Trace:
@@ -106,7 +109,10 @@ def _jobs(rows: TableRows, model: str) -> tuple[list[Job], dict[str, int]]:
         if not ids.is_ordered("end_time", start, end, "start_time"):
             continue
         first = min(first, submit)
-        whole = Job(row["job_id"], submit, start, end, row["gpu_num"], models=(model,) if model else ())
+        whole = Job(
+            row["job_id"], submit, start, end, row["gpu_num"], models=(model,) if model else (),
+            has_failed=row["state"] in _FAILED,
+        )  # fmt: skip
         jobs += _on_nodes(whole, row["node_num"])
     jobs = [
         replace(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fakedev.spec.errors import did_you_mean
+from fakedev.traces.problems import MOST_PROBLEMS, FileProblems, Lenience
 
-#: The most problems that are told; the reading ends there.
-MOST_PROBLEMS: Final = 20
 #: Texts of numbers and times that stand for no value.
 NO_VALUE: Final = ("", "NA", "N/A", "nan", "NaN", "None", "null", "NULL")
 _LONGEST_FIELD: Final = 253
@@ -19,14 +18,6 @@ _LONGEST_FIELD: Final = 253
 _LARGEST: Final = 1e15
 #: More than any node has.
 _MOST_DEVICES: Final = 1024
-
-
-class TraceProblems(ValueError):
-    """A table that cannot be used; ``str`` of it is a line for each problem."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True)
@@ -44,22 +35,22 @@ class Column:
     is_required: bool = False
 
 
-@dataclass
-class Lenience:
-    """How many lines with a problem may be left out, of all tables together.
+@dataclass(frozen=True)
+class TableForm:
+    """How a table is written, where it is not as most are.
 
-    :ivar left_out: the problems of the lines that were.
+    :ivar head: the names of its columns, where its first line has none.
+    :ivar is_padded: empty fields at the end of a line are as if they were not there, and those that lack are empty.
+    :ivar only: a column and what its text must be like: other lines are passed over, unread.
     """
 
-    most: int = 0
-    left_out: list[str] = field(default_factory=list)
+    head: Sequence[str] = ()
+    is_padded: bool = False
+    only: tuple[str, Callable[[str], bool]] | None = None
 
-    def takes(self, problem: str) -> bool:
-        """Whether one more line may be left out."""
-        if len(self.left_out) >= self.most:
-            return False
-        self.left_out.append(problem)
-        return True
+
+#: As most are: the names of the columns, then a line for each row.
+PLAIN: Final = TableForm()
 
 
 class TableRows:
@@ -67,52 +58,68 @@ class TableRows:
 
     :param lines: of the file, decoded; UnicodeDecodeError becomes a problem.
     :param shown: how problems name the file.
+    :param form: how it is written.
     :raises TraceProblems: while it is iterated, when lines cannot be used and lenience is over.
     """
 
-    def __init__(self, lines: Iterable[str], shown: str, columns: Sequence[Column], lenience: Lenience) -> None:
+    def __init__(
+        self, lines: Iterable[str], shown: str, columns: Sequence[Column], lenience: Lenience, form: TableForm = PLAIN
+    ) -> None:
         self._lines = lines
-        self._shown = shown
+        self._form = form
         self._columns = columns
-        self._lenience = lenience
         self._line = 0
-        self._problems: list[str] = []
+        self._problems = FileProblems(shown, lenience)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         reader = csv.reader(self._lines, strict=True)
         try:
             yield from self._rows(reader)
         except csv.Error as error:
-            self._problems.append(f"{self._shown}:{reader.line_num or 1}: is not CSV: {error}")
+            self._problems.add(reader.line_num or 1, f"is not CSV: {error}")
         except UnicodeDecodeError:
-            self._problems.append(f"{self._shown}:{reader.line_num + 1}: is not UTF-8")
-        if self._problems:
-            raise TraceProblems(self._problems)
+            self._problems.add(reader.line_num + 1, "is not UTF-8")
+        self._problems.end()
 
     def refuse(self, column: str, reason: str) -> None:
         """Note that the row that was given last cannot be used.
 
         :raises TraceProblems: when there are too many.
         """
-        self._note(f"{self._shown}:{self._line}: column {column}: {reason}")
+        self._problems.note(self._line, f"column {column}: {reason}")
 
     def _rows(self, reader: Any) -> Iterator[Mapping[str, Any]]:
-        head = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
-        self._problems += [f"{self._shown}:1: {each}" for each in _wrong_head(head, self._columns)]
-        if self._problems:
-            raise TraceProblems(self._problems)
+        form = self._form
+        head = list(form.head) or [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
+        if form.is_padded:
+            head = _unpadded(head)
+        for each in _wrong_head(head, self._columns):
+            self._problems.add(1, each)
+        self._problems.end()
         places = [(each, head.index(each.name)) for each in self._columns if each.name in head]
         absent = {each.name: each.default for each in self._columns if each.name not in head}
-        for fields in reader:
-            if not fields:
-                continue
-            self._line = reader.line_num
+        for fields in self._kept(reader, head):
             if len(fields) != len(head):
-                self._note(f"{self._shown}:{self._line}: has {len(fields)} values: the first line has {len(head)}")
+                what = "the number of columns is" if form.head else "the first line has"
+                self._problems.note(self._line, f"has {len(fields)} values: {what} {len(head)}")
                 continue
             row = self._row(fields, places)
             if row is not None:
                 yield row | absent
+
+    def _kept(self, reader: Any, head: Sequence[str]) -> Iterator[list[str]]:
+        """The lines that are not passed over, each with its number noted."""
+        name, is_kept = self._form.only or ("", bool)
+        place = head.index(name) if name in head else -1
+        for fields in reader:
+            if not fields or (0 <= place < len(fields) and not is_kept(fields[place])):
+                continue
+            self._line = reader.line_num
+            if self._form.is_padded:
+                found = _unpadded(fields)
+                yield found + [""] * (len(head) - len(found))
+            else:
+                yield fields
 
     def _row(self, fields: Sequence[str], places: Iterable[tuple[Column, int]]) -> dict[str, Any] | None:
         row: dict[str, Any] = {}
@@ -132,12 +139,13 @@ class TableRows:
                 return None
         return row
 
-    def _note(self, problem: str) -> None:
-        if self._lenience.takes(problem):
-            return
-        self._problems.append(problem)
-        if len(self._problems) >= MOST_PROBLEMS:
-            raise TraceProblems([*self._problems, f"{self._shown}: further lines were not read"])
+
+def _unpadded(fields: list[str]) -> list[str]:
+    """Some fields without the empty ones at their end."""
+    count = len(fields)
+    while count and not fields[count - 1].strip():
+        count -= 1
+    return fields[:count]
 
 
 def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]:
@@ -170,6 +178,14 @@ def whole_number(text: str) -> int:
     if value != int(value):
         raise ValueError(f"{text[:40]!r} must be a whole number")
     return int(value)
+
+
+def percent(text: str) -> float:
+    """A number of percent, 0 to 100."""
+    value = number(text)
+    if value > 100.0:
+        raise ValueError(f"{text[:40]!r} is above 100 percent")
+    return value
 
 
 def device_count(text: str) -> int:

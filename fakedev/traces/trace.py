@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 #: The share of a whole device, in thousandths: shares add up without rounding.
 WHOLE: Final = 1000
+
+
+class Window(NamedTuple):
+    """The part of a trace that is asked for, in seconds since its beginning."""
+
+    begin_seconds: float = 0.0
+    end_seconds: float = math.inf
+
+
+#: All of a trace.
+WHOLE_TRACE: Final = Window()
 
 
 @dataclass(frozen=True)
@@ -33,8 +45,11 @@ class Job:
     :ivar devices: how many it has, all of one node.
     :ivar share: of its device, in thousandths; less than WHOLE only for a job with one device.
     :ivar node: where it ran; empty: the trace does not say.
+    :ivar indices: its devices on that node, as many as it has; none: the trace does not say.
     :ivar models: the models that it accepts; none: any.
-    :ivar series: the name of its series; empty: it has none.
+    :ivar series: the name of its series, of which it has the part of its own time; empty: it has none.
+    :ivar pod: that it belongs to, which may have several jobs; empty: one of its own name.
+    :ivar has_failed: whether it ended badly in the trace. A replay only tells how many did.
     """
 
     name: str
@@ -46,6 +61,9 @@ class Job:
     node: str = ""
     models: tuple[str, ...] = ()
     series: str = ""
+    indices: tuple[int, ...] = ()
+    pod: str = ""
+    has_failed: bool = False
 
     @property
     def seconds(self) -> float:
@@ -72,6 +90,10 @@ class UseSeries:
     end_seconds: float
     usage: NDArray[np.float32]
     memory_bytes: NDArray[np.float64] | None = None
+
+    def later(self, seconds: float) -> UseSeries:
+        """The same values later."""
+        return replace(self, seconds=self.seconds + seconds, end_seconds=self.end_seconds + seconds)
 
 
 @dataclass(frozen=True)
@@ -128,16 +150,12 @@ def most_devices(jobs: Sequence[Job]) -> float:
     return float(taken_over_time(jobs, starts)[1].max())
 
 
-def within(trace: Trace, begin_seconds: float, span_seconds: float | None) -> Trace:
-    """The part of a trace from a time on: what runs then starts at 0, and what begins later than the end is left out.
-
-    :param span_seconds: None: to the end.
-    """
-    end = np.inf if span_seconds is None else begin_seconds + span_seconds
-    jobs = list(_jobs_within(trace.jobs, begin_seconds, float(end)))
+def within(trace: Trace, window: Window) -> Trace:
+    """The part of a trace in a window: what runs at its begin starts at 0; what begins after its end is left out."""
+    jobs = list(_jobs_within(trace.jobs, *window))
     outside = len(trace.jobs) - len(jobs)
     left_out = trace.left_out | ({"jobs outside of the time": outside} if outside else {})
-    series = {name: _part_of(each, begin_seconds, float(end)) for name, each in trace.series.items()}
+    series = {name: _part_of(each, *window) for name, each in trace.series.items()}
     return Trace(trace.nodes, jobs, series, left_out)
 
 
@@ -167,4 +185,6 @@ def _part_of(series: UseSeries, begin: float, end: float) -> UseSeries:
     """The values before an end, at least one, which then holds on."""
     count = max(1, int(np.searchsorted(series.seconds, end, "left")))
     memory = None if series.memory_bytes is None else series.memory_bytes[:count]
-    return UseSeries(series.seconds[:count] - begin, series.end_seconds - begin, series.usage[:count], memory)
+    return replace(series, seconds=series.seconds[:count], usage=series.usage[:count], memory_bytes=memory).later(
+        -begin
+    )

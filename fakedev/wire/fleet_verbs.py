@@ -116,6 +116,7 @@ WORKLOAD_VERBS: Final = (
         ],
         answers=["ok TEXT"],
     ),
+    Verb("reset", "Let the fleet begin again with its configuration.", answers=["ok tick N"]),
     *FAULT_VERBS,
     *SHARED_VERBS,
 )

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from fakedev.app import web_config
+from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.system.watch import FileFollower
 from tests.support.application import SMALL, application
 from tests.support.reloads import reload
+from tests.support.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
 
 HEADER = "http_server_config: {{headers: {{X-Frame-Options: {}}}}}\n"
 
@@ -93,3 +95,41 @@ def test_addresses(tmp_path: Path) -> None:
     with application(with_file(one).replace('web: ["127.0.0.1:9400"]', web)) as app:
         found = [app.get("/metrics", place=place).headers.get("x-frame-options") for place in range(3)]
         assert found == ["deny", "sameorigin", None]
+
+
+def test_keys_in_the_configuration(tmp_path: Path, changed: Callable[[], None]) -> None:
+    """The mapping itself may stand in place of the path; a reload changes it, and a mistake in it changes nothing."""
+    keys = "web-config: {{http_server_config: {{headers: {{X-Frame-Options: {}}}}}}}\n"
+    with application(SMALL + keys.format("deny")) as app:
+        assert framed(app) == "deny"
+        assert reload(app, SMALL + keys.format("sameorigin")).status == 200
+        assert framed(app) == "sameorigin"
+        app.text = SMALL + keys.format("allow")
+        answer = app.ask("POST", "/-/reload", b"")
+        assert answer.status == 400
+        line = SMALL.count("\n") + 1
+        assert b"%d: X-Frame-Options: 'allow' is not deny or sameorigin" % line in answer.body
+        assert framed(app) == "sameorigin"
+
+
+def test_tls_of_a_line_port(tmp_path: Path, changed: Callable[[], None]) -> None:
+    """A reload gives it TLS, with an address that is new; a certificate that changes is used without one."""
+    (tmp_path / "cert.pem").write_text(CERTIFICATE)
+    (tmp_path / "key.pem").write_text(KEY)
+    keys = f"{{cert_file: {tmp_path}/cert.pem, key_file: {tmp_path}/key.pem}}"
+    text = SMALL.replace("127.0.0.1:9500\"", f"127.0.0.1:9501\", tls_server_config: {keys}")
+    with application() as app:
+        assert reload(app, text).status == 200
+        (port,) = app.factories(WorkloadPortFactory)
+        assert port.is_tls
+        assert Client(port, app.reactor).ask(b"list\n").startswith(b"ok")
+        other = AUTHORITY.sign("other", "localhost")
+        for name, new in zip(("cert.pem", "key.pem"), other, strict=True):
+            (tmp_path / name).write_text(new)
+        changed()
+        app.reactor.advance(1)
+        client = Client(port, app.reactor)
+        assert client.ask(b"list\n").startswith(b"ok")
+        assert "other" in str(client.tls.getpeercert())
+        assert reload(app, text.replace(f", tls_server_config: {keys}", "")).status == 200
+        assert not port.is_tls

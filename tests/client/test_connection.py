@@ -119,7 +119,7 @@ def test_a_service_that_leaves(listening: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "http://", "localhost:x", "http://::1:80", "a:99999", "https://a:1", "http://a:1/x", "ftp:///run/x"]
+    "url", ["", "http://", "localhost:x", "http://::1:80", "a:99999", "https://a:1/x", "http://a:1/x", "ftp:///run/x"]
 )
 def test_addresses_that_are_none(url: str) -> None:
     """An error at once, with what would be right."""

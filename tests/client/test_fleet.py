@@ -68,6 +68,18 @@ def test_clock(app: MemoryApplication, fleet: Fleet) -> None:
     assert fleet.clock().tick == 67
 
 
+def test_reset(fleet: Fleet) -> None:
+    """No workloads and no faults are left; the clock goes on."""
+    fleet.run("train", devices="a/0", profile="95:0:0")
+    fleet.fault("fan", devices="a/0")
+    fleet.advance("10m")
+    warm = fleet.device("a/0")["quantities"]["temperature_celsius"]
+    assert fleet.reset() == 601
+    assert fleet.advance("1s").tick == 601
+    assert fleet.device("a/0")["quantities"]["temperature_celsius"] < warm - 20
+    assert (fleet.workloads(), fleet.faults()) == ([], [])
+
+
 def test_wait_until(fleet: Fleet) -> None:
     """Steps until the condition is true, none when it is true already; the error says what it gave last."""
     fleet.run("train", devices="a/0", profile="95:0:0", ttl="30s")

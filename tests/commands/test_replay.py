@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from fakedev.commands.main import main
+from tests.fuzz.trace_targets import small_trace
 from tests.support.paths import ROOT
 
 _SMALL = str(ROOT / "etc" / "traces" / "small")
 
 
-def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    """What ``fakedev replay jobs`` prints; with another code than 0 what it says to standard error."""
-    assert main(["replay", "jobs", *arguments]) == code
+def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0, kind: str = "jobs") -> str:
+    """What ``fakedev replay`` prints of a format; with another code than 0 what it says to standard error."""
+    assert main(["replay", kind, *arguments]) == code
     told = capfd.readouterr()
     return told.err if code == 2 else told.out
 
@@ -26,12 +27,35 @@ def test_the_head_says_what_was_read_and_what_the_peak_will_be(capfd: pytest.Cap
         "nodes: 2 with 8 devices: A100 4 as a100, H100 4 as h100",
         "jobs: 5 in 901s, at the peak on 7.8 devices (98 %)",
         "series: 1, of 1 jobs",
+        "usage made up: 60 % plus or minus 20, of 4 jobs",
     ]
+    like = said(capfd, _SMALL, "--usage", "like=gentd26", "--seed", "3", "--check").splitlines()[-1]
+    assert like.startswith("usage made up: like gentd26, seed 3: mean ") and like.endswith(" of 4 jobs")
 
 
-def test_a_report_has_every_comparison_and_is_the_same_twice(
+def test_a_packed_log_of_json_and_a_table_whose_header_is_another_file(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Of Philly and of Alibaba's v2020; a problem names file, line and reason."""
+    folders = {name: tmp_path / name for name in ("philly", "pai")}
+    for name, folder in folders.items():
+        folder.mkdir()
+        for file, text in small_trace(name).items():
+            (folder / file).write_text(text)
+    log = folders["philly"] / "cluster_job_log"
+    log.with_suffix(".gz").write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    told = said(capfd, str(folders["philly"]), "--device", "t4", "--check", kind="philly")
+    assert "jobs: 2 in 542s, at the peak on 2.0 devices (100 %)" in told
+    header = folders["pai"] / "pai_machine_spec.header"
+    options = (str(folders["pai"]), "--usage", "60", "--device", "t4", "--check")
+    header.write_text("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\n")
+    assert "failed in the trace, end well here: 1 jobs" in said(capfd, *options, kind="pai")
+    header.write_bytes(b"\xff,x\n")
+    assert f"{header}:1: is not UTF-8" in said(capfd, *options, code=2, kind="pai")
+
+
+def test_a_report_has_every_comparison_and_is_the_same_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It ends with 0 when all bounds are met; two replays write the same bytes."""
     pages = [tmp_path / "a.html", tmp_path / "b.html"]
     for page in pages:
@@ -98,8 +122,9 @@ def test_lines_are_left_out_only_when_that_is_asked_for(tmp_path: Path, capfd: p
 
 
 def test_options_that_cannot_be_used_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    """A format, a mapping and a usage that there are not."""
-    for arguments in (["jobx", "d"], ["jobs", "d", "--map", "x"], ["jobs", "d", "--usage", "200"], ["jobs"]):
+    """A format, a mapping, a usage and a variant that there are not."""
+    options = (["--map", "x"], ["--usage", "200"], ["--variant", "x"], ["--seed", "-1"])
+    for arguments in (["jobx", "d"], ["jobs"], *(["jobs", "d", *each] for each in options)):
         with pytest.raises(SystemExit) as caught:
             main(["replay", *arguments])
         assert caught.value.code == 2

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from fakedev.config.schema.files import Unreadable
+from fakedev.config.export import effective_text
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.config.web_config import read_web_config
 from fakedev.spec.web_config import ClientAuth, TlsServer, WebConfig
@@ -114,3 +116,60 @@ def test_no_file() -> None:
 
     with pytest.raises(ConfigurationError, match=r"^/no\.yml: web-config: no such file$"):
         read_web_config("/no.yml", give)
+
+
+KEYS = """
+web:
+  - listen: "9400"
+    web-config:
+      tls_server_config: {cert_file: cert.pem, key: KEY}
+      basic_auth_users: {alice: HASH}
+  - "9401"
+web-config: {rate_limit: {interval: 1s, burst: 2}}
+fleet: {pools: [{name: p, nodes: 1, device: h100}]}
+""".replace("HASH", HASH)
+
+
+def test_keys_in_our_configuration() -> None:
+    """The same keys stand where the path of a file may; their paths begin in the folder of our configuration."""
+    first, second = load("/etc/w/f.yaml", Files(), text=KEYS).web
+    assert first.web_config is not None
+    assert second.web_config is not None
+    found = first.web_config.read(PEMS.__getitem__)
+    assert found == WebConfig(TlsServer("CERT", "KEY"), {"alice": HASH}, files=("/etc/w/cert.pem",))
+    assert second.web_config.read() == WebConfig(interval_seconds=1.0, burst=2)
+
+
+def test_keys_that_are_secret() -> None:
+    """The effective configuration hides the key and the hashes."""
+    text = effective_text(load("/etc/w/f.yaml", Files(), text=KEYS))
+    assert "cert_file: cert.pem" in text
+    assert '        key: "********"' in text
+    assert HASH not in text.replace("$$", "$")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("cert_file", "cert_fil", "f.yaml:5: web.0.web-config.tls_server_config: unknown key 'cert_fil'; did you"),
+        (HASH, "secret", "f.yaml:6: web.0.web-config.basic_auth_users.alice: is no bcrypt hash"),
+        ("{rate_limit: {interval: 1s, burst: 2}}", "[a]", "f.yaml:8: web-config: must be a path of a web"),
+    ],
+)
+def test_keys_that_are_refused(old: str, new: str, problem: str) -> None:
+    """With their place in our configuration."""
+    with pytest.raises(ConfigurationError) as caught:
+        load("f.yaml", Files(), text=KEYS.replace(old, new))
+    assert problem in str(caught.value)
+
+
+def test_keys_with_a_missing_file() -> None:
+    """Files are read when the service starts; the problem has the line of the key."""
+    (first, _) = load("/etc/w/f.yaml", Files(), text=KEYS).web
+    assert first.web_config is not None
+
+    def give(path: str) -> str:
+        raise Unreadable("no such file")
+
+    with pytest.raises(ConfigurationError, match=r"^/etc/w/f\.yaml:5: cert_file: /etc/w/cert\.pem: no such file$"):
+        first.web_config.read(give)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from fakedev.traces.acme_use import MEMORY as ACME_MEMORY
+from fakedev.traces.acme_use import USAGE as ACME_USAGE
 from fakedev.traces.formats import FORMATS
 from fakedev.traces.gentd26 import MEMORY, USAGE
 from fakedev.traces.openb import NODES as OPENB_NODES
 from fakedev.traces.openb import PODS
 from fakedev.traces.own import JOBS, NODES, SERIES
+from fakedev.traces.pai import INSTANCES, SENSORS, TASKS
+from fakedev.traces.pai import MACHINES as PAI_MACHINES
+from fakedev.traces.philly import JOBS as PHILLY_JOBS
+from fakedev.traces.philly import MACHINES
+from fakedev.traces.philly import USAGE as PHILLY_USAGE
 from fakedev.traces.placement import POLICIES
-from fakedev.traces.replay import Usage, plan_of
+from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
+from fakedev.traces.replay import plan_of
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, SEREN
 from fakedev.traces.spot import JOBS as SPOT_JOBS
 from fakedev.traces.spot import NODES as SPOT_NODES
-from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
+from fakedev.traces.usage import Usage
 from tests.fuzz.engine import Target
 from tests.support.trace_files import MadeFolder
 
@@ -24,6 +32,9 @@ _BETWEEN: Final = b"----\n"
 _TABLES: Final = {
     "jobs": (JOBS, NODES, SERIES), "openb": (OPENB_NODES, PODS), "gentd26": (USAGE, MEMORY),
     "helios": (HELIOS, HELIOS_GPUS), "acme": (SEREN,), "spot": (SPOT_NODES, SPOT_JOBS),
+    "acme-use": (ACME_USAGE, ACME_MEMORY),
+    "pai": (PAI_MACHINES, TASKS, INSTANCES, SENSORS),
+    "philly": (PHILLY_JOBS, MACHINES, PHILLY_USAGE),
 }  # fmt: skip
 _SLURM: Final = (
     b"job_id,user,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time\n"
@@ -32,6 +43,25 @@ _SLURM: Final = (
     b"3,u,1,1,1,CANCELLED,2020-06-09 18:41:01,None,2020-06-10 04:55:09\n"
 )
 _SEEDS: Final = {
+    "acme-use": (
+        b"Time,172.31.15.112-6,172.31.15.113-0\n2023-07-01 08:00:00+08:00,50,\n2023-07-01 08:00:15+08:00,99.5,0\n"
+        b"----\nTime,172.31.15.112-6\n2023-07-01 08:00:00+08:00,1024\n2023-07-01 08:00:15+08:00,81559.0\n",
+    ),
+    "pai": (
+        b"m1,T4,96,512,2\nm2,MISC,96,512,8\nm3,CPU,64,512,0\n----\n"
+        b"j,worker,1.0,Terminated,100.0,160.0,600.0,29.3,50.0,T4\n"
+        b"j,ps,1.0,Terminated,100.0,160.0,600.0,29.3,,\nk,worker,2.0,Failed,100.0,,600.0,29.3,200.0,MISC\n----\n"
+        b"j,worker,i,w1,x,Terminated,101.0,160.0,m1\nk,worker,i,w2,x,Failed,102.0,,m2\nk,worker,i,w2,x,Failed,,,\n----\n"
+        b"j,worker,w1,x,m1,/dev/nvidia1,140.1,16.0,1.4,2.3,1.25,2.4,2.1,1.6,1,1\n"
+        b"k,worker,w2,x,m2,/dev/nvidia0,1,300.5,1,2,1,2,2,1,1,1\n",
+    ),
+    "philly": (
+        b'[{"status": "Pass", "jobid": "a", "submitted_time": "2017-10-03 00:00:01", "attempts": ['
+        b'{"start_time": "2017-10-03 00:00:02", "end_time": "2017-10-03 00:09:02", '
+        b'"detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]----\n'
+        b"machineId,number of GPUs,single GPU mem\nm1,2, 12GB\n----\ntime,machineId,gpu0_util,gpu1_util\n"
+        b"2017-10-03 00:00:00 PDT,m1,60.8,99.366666667,\n2017-10-03 00:01:00 PDT,m1,NA,0.0,\n",
+    ),
     "helios": (_SLURM + b"----\ndate,vc1,total\n2020-09-01,8,64\n",),
     "acme": (_SLURM,),
     "spot": (
@@ -56,7 +86,15 @@ _SEEDS: Final = {
 _WORDS: Final = (
     b",", b"\n", b"\r\n", b'"', b"----\n", b"NA", b"nan", b"inf", b"-1", b"1e308", b"1e-308", b"99999999999999999999",
     b"0.0001", b"\xff", b"\xef\xbb\xbf", b"T4|", b"1GiB", b"1e999GiB",
+    b"null", b"[", b"]", b"{", b"}", b'"detail": ', b"gpu", b"/dev/nvidia",
+    b"2017-10-03 00:08:00 PDT", b"9999-12-31 23:59:59",
 )  # fmt: skip
+
+
+def small_trace(name: str) -> dict[str, str]:
+    """The files of a small trace of a format, by their names."""
+    (data,) = _SEEDS[name]
+    return {file: part.decode() for file, part in zip(_TABLES[name], data.split(_BETWEEN), strict=True)}
 
 
 class Traces:

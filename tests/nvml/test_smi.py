@@ -350,6 +350,14 @@ def test_mig_instances(tmp_path: Path) -> None:
             ["0", "4", "MIG", "1g.20gb", "0", "0", "0:1"],
         ]
         assert len(smi("mig", "-lgi").splitlines()) == 6 + 3 * 8
+        listed = smi("mig", "-lgip", "-i", "0").splitlines()
+        assert {len(line) for line in listed} == {81}
+        rows = [line.split() for line in listed if " MIG " in line]
+        assert rows[0] == ["|", "0", "MIG", "1g.10gb", "19", "0/7", "9.75", "No", "16", "1", "0", "|"]
+        assert [(row[3], row[4], row[5]) for row in rows[1:]] == [
+            ("1g.10gb+me", "20", "0/1"), ("1g.20gb", "15", "0/4"), ("2g.20gb", "14", "0/3"), ("3g.40gb", "9", "0/2"),
+            ("4g.40gb", "5", "0/1"), ("7g.80gb", "0", "0/1"),
+        ]  # fmt: skip
         for arguments in (["mig"], ["mig", "-lgi", "-lci"]):
             smi(*arguments)
             assert smi.code == 3

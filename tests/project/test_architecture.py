@@ -44,7 +44,7 @@ ALLOWED = {
     },
     "node": {"spec", "kube", "wire", "nvml"},
     "nvml": {"spec"},
-    "testing": {"client", "app", "config", "net", "scenario", "exposition", "sim", "spec"},
+    "testing": {"client", "app", "commands", "config", "net", "nvml", "scenario", "exposition", "sim", "spec"},
     "pytest_plugin": {"testing", "config"},
 }
 PURE = {

@@ -137,7 +137,9 @@ async def test_service_killed_at_random(start_async: StartAsync, tmp_path: Path,
     assert await service.program.stop() == 0
 
     assert load.again_after_end == []
-    assert load.promised["again"] <= load.finished
+    assert load.promised["again"] <= set(load.runs)
+    # Recorded as finished, while the crash came before the backend heard of it.
+    assert len(load.promised["again"] - load.finished) <= 2 * kills
     assert lost["again"] == 0
     assert max(load.runs[name] for name in load.promised["once"]) == 1
     # Recorded as taken, while the crash came before the backend got it.

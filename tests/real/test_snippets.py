@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +44,15 @@ ELSEWHERE: Final = {
     ".venv/bin/fakedev scenario run week.yaml": "the page has no week.yaml; tests/real/test_history.py runs both",
     "make ": "it would install into the environment of these tests, or run them again",
     "fakedev serve --config my.yaml --web-config-file": "tests/real/test_web_config.py starts one",
+    "fakedev workloads --socket tls://": "tests/real/test_tls_clients.py runs the like",
+    "fakedev status --url https://": "the same",
+    "fakedev-workload -socket tls://": "the same",
+    "fakedev-backend -faddr tls://": "the same",
     ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev replay openb DIR": "the trace does not come with fakedev; tests/traces reads small ones like it",
     ".venv/bin/fakedev replay gentd26 DIR": "the same",
+    ".venv/bin/fakedev replay pai DIR": "the same",
+    ".venv/bin/fakedev replay philly DIR": "the same",
     ".venv/bin/fakedev serve --topology": "tests/real/test_topology.py runs it",
     ".venv/bin/fakedev serve --config gpus.yaml": "tests/cluster runs it against an API server",
     "docker ": "it needs Docker, and builds an image from the network",
@@ -333,11 +340,43 @@ async def test_scenarios(checkout: Checkout) -> None:
     assert (checkout.folder / "score.xml").exists() and (checkout.folder / "again.yaml").exists()
 
 
+def is_demonstration(command: Command) -> bool:
+    """Whether it is one of the ten minutes of replay.md."""
+    return command.page == "replay.md" and any(
+        part in command.text for part in ("make_trace.py", "openb openb", "gentd26 gentd26", "curl", "kill")
+    )
+
+
+@pytest.mark.long
+@pytest.mark.requires_program("curl")
+@pytest_twisted.ensureDeferred
+async def test_the_demonstration_of_replays(checkout: Checkout) -> None:
+    """Traces of full size: a cluster that loses a node, boards with the usage of the trace, and the report."""
+    python = checkout.folder / ".venv" / "bin" / "python"
+    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
+    python.chmod(0o755)
+    shutil.copytree(ROOT / "benchmarks", checkout.folder / "benchmarks")
+    cluster = None
+    for command in filter(is_demonstration, page_commands("replay.md")):
+        if command.text.startswith("kill"):
+            assert cluster is not None and await cluster.stop(signal.SIGINT) == 0
+        elif command.text.endswith("&"):
+            options = f"--port {checkout.ports[9400]} --ready-file openb.json"
+            cluster = checkout.start(f"{command.text.rstrip(' &')} {options}")
+            await ready(cluster, checkout.folder / "openb.json")
+        elif "--speed" in command.text:
+            await checkout.serve_and_stop(command)
+        else:
+            printed = await checkout.run(command)
+            assert "refused" not in printed and "MISSED" not in printed
+    assert "<svg" in (checkout.folder / "gentd26.html").read_text()
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_replay(checkout: Checkout) -> None:
     """The example trace: checked, run, played."""
     for command in page_commands("replay.md"):
-        if is_elsewhere(command):
+        if is_elsewhere(command) or is_demonstration(command):
             continue
         if " serve " in command.text:
             await checkout.serve_and_stop(command)

@@ -131,7 +131,7 @@ class TestFaults:
         """The journal names the devices of a tick within bounds: many faults at random fill no megabytes."""
         told: list[JournalEntry] = []
         fleet = make_fleet(pool_of(nodes=128, devices_per_node=8))
-        fleet.journal._tell = told.extend
+        fleet.journal.tell = told.extend
         for _ in range(60):
             inject(fleet, kind="nan", devices="all", probability=0.5)
         told.clear()

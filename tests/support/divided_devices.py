@@ -10,9 +10,10 @@ import numpy as np
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.parts.mig import Mig, MigProfile, instances
+from fakedev.sim.parts.mig import Mig, instances
 from fakedev.spec.device_types import PartSpec
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
+from fakedev.spec.mig import MigProfile
 from tests.support.fleets import BOARD, MIB, make_fleet, pool_of
 from tests.support.rules import Broken, assert_none, broken, near, of_numbers
 

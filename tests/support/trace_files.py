@@ -4,25 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fakedev.traces.table import Column, Lenience, TableRows, TraceProblems
+from fakedev.traces.json_records import JsonRecords
+from fakedev.traces.problems import Lenience, TraceProblems
+from fakedev.traces.table import PLAIN, Column, TableForm, TableRows
+from fakedev.traces.trace import WHOLE_TRACE, Window
 
 
 class MadeFolder:
     """A folder of texts, by the names of files."""
 
-    def __init__(self, texts: Mapping[str, str], lenient: int = 0) -> None:
+    def __init__(self, texts: Mapping[str, str], lenient: int = 0, window: Window = WHOLE_TRACE) -> None:
         self._texts = texts
+        self.window = window
         self.lenience = Lenience(lenient)
 
     def has(self, name: str) -> bool:
         """Whether there is a table."""
         return name in self._texts
 
-    def table(self, name: str, columns: Sequence[Column]) -> TableRows:
+    def head(self, name: str) -> Sequence[str]:
+        """The names in the first line of a file; none where there is no such file."""
+        return self._texts[name].splitlines()[0].split(",") if name in self._texts else []
+
+    def table(self, name: str, columns: Sequence[Column], form: TableForm = PLAIN) -> TableRows:
         """The rows of a table.
 
         :raises TraceProblems: when there is none.
         """
+        return TableRows(self._text(name).splitlines(keepends=True), name, columns, self.lenience, form)
+
+    def records(self, name: str) -> JsonRecords:
+        """The records of a file, which comes in parts of seven characters.
+
+        :raises TraceProblems: when there is none.
+        """
+        text = self._text(name)
+        parts = (text[begin : begin + 7] for begin in range(0, len(text), 7))
+        return JsonRecords(parts, name, self.lenience)
+
+    def _text(self, name: str) -> str:
         if name not in self._texts:
             raise TraceProblems([f"{name}: there is no such file"])
-        return TableRows(self._texts[name].splitlines(keepends=True), name, columns, self.lenience)
+        return self._texts[name]

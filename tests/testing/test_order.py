@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.testing.order import DEFAULT, Order, clean_environment, journal_lines, run_again
+from fakedev.testing.replay import with_scenario
+from fakedev.testing.simulation import Simulation
+from tests.support.paths import ROOT
 
 
 def test_files_are_beside_the_test_or_in_the_root(tmp_path: Path) -> None:
@@ -34,6 +38,10 @@ def test_files_are_beside_the_test_or_in_the_root(tmp_path: Path) -> None:
         ({"scenario": "a.yaml"}, "scenario: there is no a.yaml in /x or /y"),
         ({"config": 7}, "config: must be a text, not 7"),
         ({"set": "fleet.seed=7"}, "set: must be a list of texts"),
+        ({"replay": "jobs trace"}, "replay: must be a list of texts"),
+        ({"replay": ["jobs"]}, "replay: needs a format and a folder"),
+        ({"replay": ["jobs", "trace"]}, "replay: there is no trace in /x or /y"),
+        ({"replay": ["jobs", "trace"], "scenario": "a.yaml"}, "replay: a trace has its own configuration"),
     ],
 )
 def test_wrong_orders(given: dict[str, Any], text: str) -> None:
@@ -66,3 +74,30 @@ def test_the_environment_of_a_service() -> None:
     """Nothing that would change its configuration, or where it writes."""
     environ = {"PATH": "/bin", "FAKEDEV__FLEET__SEED": "7", "FAKEDEV_URL": "x", "NOTIFY_SOCKET": "/run/n", "TOKEN": "t"}
     assert clean_environment(environ) == {"PATH": "/bin", "TOKEN": "t", "RUNTIME_DIRECTORY": "/tmp"}
+
+
+TRACE = str(ROOT / "etc" / "traces" / "small")
+
+
+def test_a_trace(tmp_path: Path) -> None:
+    """It becomes a scenario, whose jobs run in the fleet."""
+    order = with_scenario(Order.of({"replay": ["jobs", TRACE, "--usage", "60:0"]}, [Path("/")]), tmp_path)
+    sim = Simulation(order, tmp_path)
+    sim.advance("5m")
+    assert {"train", "chat", "notebook-1", "notebook-2", "batch"} == {each["name"] for each in sim.workloads()}
+    assert sim.device("n0/0")["quantities"]["usage_ratio"] > 0
+    assert f"fakedev replay jobs {TRACE} --usage 60:0" in str(order)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ([], "replay: the trace has no usage of 4 of 5 jobs"),
+        (["--usage", "60:20", "--check"], "replay: leave out options that show something else"),
+        (["--usag", "60:20"], "replay: there is no option --usag; did you mean --usage?"),
+    ],
+)
+def test_traces_that_are_none(tmp_path: Path, more: list[str], text: str) -> None:
+    """The words of the command, once; nothing is printed."""
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        with_scenario(Order(replay=("jobs", TRACE, *more)), tmp_path)

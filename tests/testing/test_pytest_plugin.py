@@ -22,7 +22,7 @@ from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment
 pytest_plugins = ["pytester"]
 
 #: Without plugins of this environment that others may not have; ours is no:fakedev where it is installed.
-ARGUMENTS = ("-p", "no:twisted", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin")
+ARGUMENTS = ("-p", "no:twisted", "-p", "no:schemathesis", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin")
 
 CONFIG = """
 version: 1
@@ -92,6 +92,56 @@ def test_fleets(pytester: pytest.Pytester) -> None:
     assert list(Path(pytester.path, folder).glob("fakedev[0-9]*")) == []
 
 
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_shared_fleet(pytester: pytest.Pytester) -> None:
+    """Tests that ask for the same fleet share a service, and find it as new; nothing is left but of a failed test."""
+    pytester.makefile(".yaml", fleet=CONFIG)
+    pytester.makepyfile("""
+        import os
+        import signal
+        import pytest
+
+        pids = []
+
+        def test_uses_it(fakedev_fleet_session):
+            fleet = fakedev_fleet_session
+            pids.append(fleet.pid)
+            fleet.run("train", devices="dgx-0/0", profile="95:2:0")
+            fleet.fault("fan", devices="dgx-0/0")
+            fleet.advance("10m")
+            fleet.speed(2)
+
+        def test_finds_it_as_new(fakedev_fleet_session):
+            fleet = fakedev_fleet_session
+            assert fleet.pid == pids[0]
+            assert (fleet.workloads(), fleet.faults(), fleet.clock().speed) == ([], [], 0)
+            assert fleet.device("dgx-0/0")["quantities"]["temperature_celsius"] < 45
+
+        @pytest.mark.fakedev(config="fleet.yaml")
+        def test_another(fakedev_fleet_session):
+            assert fakedev_fleet_session.pid != pids[0]
+            assert len(fakedev_fleet_session.nodes()) == 2
+
+        def test_kills_it(fakedev_fleet_session):
+            assert fakedev_fleet_session.pid == pids[0]
+            os.kill(fakedev_fleet_session.pid, signal.SIGKILL)
+
+        def test_gets_a_new_one(fakedev_fleet_session):
+            assert fakedev_fleet_session.pid != pids[0]
+            fakedev_fleet_session.run("mine", devices="dgx-0/0", profile="95:2:0")
+            assert False
+
+        @pytest.mark.fakedev(cnfig="fleet.yaml")
+        def test_wrong(fakedev_fleet_session): ...
+    """)
+    result = run(pytester, "--basetemp=kept")
+    result.assert_outcomes(passed=4, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*cnfig: is nothing*", "tick * mine on dgx-0/0", "Run it again: fakedev render *"])
+    assert "train" not in result.stdout.str().partition("fakedev journal")[2].partition("fakedev record")[0]
+    assert len(list(Path(pytester.path, "kept").glob("fakedev[0-9]*/record.jsonl"))) == 1
+
+
 @pytest.mark.slow
 def test_simulations(pytester: pytest.Pytester) -> None:
     """Without a service: what the marker asks for, the words for a wrong one, the report of a failed test."""
@@ -120,17 +170,66 @@ def test_simulations(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.real
 @pytest.mark.slow
+def test_programs_that_ask_for_boards(pytester: pytest.Pytester) -> None:
+    """Each fleet has a file of its own; what is missing is said; a trace is played by a service, too."""
+    pytester.makepyfile(f"""
+        import os, subprocess
+        import pytest
+
+        TRACE = ["jobs", {str(ROOT / "etc" / "traces" / "small")!r}, "--usage", "60:20"]
+        NVML = ["nvml={{}}", "fleet.pools.0.nodes=2"]
+
+        @pytest.mark.fakedev(set=NVML)
+        def test_nodes(fakedev_fleet, fakedev_fleet_factory):
+            other = fakedev_fleet_factory(set=["nvml={{}}"])
+            fakedev_fleet.run("train", devices="dgx-1/0", profile="95:0:0")
+            fakedev_fleet.advance("1m")
+            environments = [
+                *(fakedev_fleet.nvml_env(node, with_library=False) for node in ("dgx-0", "dgx-1")),
+                other.nvml_env(with_library=False),
+            ]
+            command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader", "-i", "0"]
+            shown = [subprocess.check_output(command, env=each, text=True) for each in environments]
+            assert [each.strip() for each in shown] == ["0 %", "95 %", "0 %"]
+            assert "LD_LIBRARY_PATH" not in set(environments[0]) - set(os.environ)
+
+        def test_none(fakedev_fleet):
+            fakedev_fleet.nvml_env()
+
+        @pytest.mark.fakedev(set=NVML)
+        def test_which(fakedev_fleet):
+            fakedev_fleet.nvml_env()
+
+        @pytest.mark.fakedev(replay=TRACE)
+        def test_trace(fakedev_fleet):
+            fakedev_fleet.advance("5m")
+            assert len(fakedev_fleet.workloads()) > 2
+
+        @pytest.mark.fakedev(replay=[*TRACE, "--set", "flet=1"])
+        def test_wrong_trace(fakedev_fleet): ...
+    """)
+    result = run(pytester)
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    result.stdout.fnmatch_lines([
+        "*fakedev: --set flet: unknown key 'flet'; did you mean 'fleet'?",
+        'E * there is no file *: a service writes it with nvml: {} *; for a test, set=*',
+        "E * the file has 2 nodes: choose one with nvml_env(NODE): dgx-0, dgx-1",
+    ])  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.slow
 def test_the_examples_of_the_document(pytester: pytest.Pytester) -> None:
     """Each runs as it is written; that of the client with the address of a fleet."""
     text = (ROOT / "doc" / "testing.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    client = [each.replace('"http://127.0.0.1:9400"', "fakedev_fleet.url") for each in examples if "def " not in each]
-    tests = [each for each in examples if "def " in each]
+    tests = [each for each in examples if "def test_" in each]
+    client = [each.replace('"http://127.0.0.1:9400"', "fakedev_fleet.url") for each in examples if each not in tests]
     tests += [f"def test_client(fakedev_fleet):\n{indent(each, '    ')}" for each in client]
     for number, test in enumerate(tests):
         Path(pytester.path, f"test_{number}.py").write_text(test)
     pytester.makefile(".yaml", **{"four-nodes": CONFIG.replace("[a, b]", "[a, b, c, d]")})
-    run(pytester).assert_outcomes(passed=len(examples))
+    run(pytester, "-p", "twisted").assert_outcomes(passed=len(examples))
 
 
 @pytest.mark.real

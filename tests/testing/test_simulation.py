@@ -34,7 +34,7 @@ def used(fleet: Fleet | Simulation) -> list[object]:
     said += [fleet.explain("a/0"), fleet.page("a"), fleet.page(), list(fleet.scrape("b")), fleet.clear(fault)]
     said += [fleet.stop(other), fleet.advance(1.5), fleet.page(), fleet.journal("start,stop,ended")]
     said += [fleet.journal(devices="a/1"), fleet.journal("began,ended", limit=2, node="b")]
-    said += [fleet.clear(), fleet.faults()]
+    said += [fleet.clear(), fleet.faults(), fleet.reset(), fleet.advance("5s"), fleet.workloads(), fleet.page("a")]
     said.append({name: value for name, value in fleet.device("a/0").items() if name != "links"})
     for wrong in (
         lambda: fleet.run("train", devices="a/7", profile="1:0:0"), lambda: fleet.run("x", "a/0", profil="1:0:0"),

@@ -8,12 +8,12 @@ import pytest
 from fakedev.traces.gentd26 import MEMORY, USAGE, read_gentd26
 from fakedev.traces.openb import NODES, PODS, read_openb
 from fakedev.traces.own import JOBS, SERIES, read_own
+from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
 from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, KALOS, SEREN, read_acme, read_helios
 from fakedev.traces.spot import JOBS as SPOT_JOBS
 from fakedev.traces.spot import NODES as SPOT_NODES
 from fakedev.traces.spot import read_spot
-from fakedev.traces.table import MOST_PROBLEMS, TraceProblems
-from fakedev.traces.trace import Job, TraceNode, within
+from fakedev.traces.trace import Job, TraceNode, Window, within
 from tests.support.trace_files import MadeFolder
 
 _NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,96000,1,8,G2\nn1,96000,1,0,\n"
@@ -62,6 +62,14 @@ def test_a_line_that_cannot_be_used_is_refused_with_its_place(line: str, problem
     folder = MadeFolder({NODES: _NODES, PODS: pods}, lenient=1)
     assert [job.name for job in read_openb(folder).jobs] == ["first"]
     assert folder.lenience.left_out == [found]
+
+
+def test_a_variant_of_the_pods_of_openb_has_demands_and_phases() -> None:
+    """Models that a pod accepts are in the files gpuspec; a pod that failed is told."""
+    head = "name,num_gpu,gpu_milli,gpu_spec,pod_phase,creation_time,deletion_time,scheduled_time\n"
+    texts = {NODES: _NODES, "openb_pod_list_gpuspec33.csv": head + "a,1,1000,V100M16|V100M32,Failed,1,9,2\n"}
+    (job,) = read_openb(MadeFolder(texts), "gpuspec33").jobs
+    assert (job.models, job.has_failed) == (("V100M16", "V100M32"), True)
 
 
 def test_a_head_without_a_needed_column_and_one_that_is_there_twice_are_refused() -> None:
@@ -121,7 +129,7 @@ def test_gentd26_joins_duty_cycle_and_memory_and_begins_at_its_first_value() -> 
 def test_a_part_of_a_trace_begins_with_what_runs_then() -> None:
     """A job that has begun before starts at once, and keeps its end; others that do not touch the time are counted."""
     jobs = "name,submit,start,end\nbefore,0,0,50\nruns,10,15,150\nlater,120,120,400\nafter,300,300,400\n"
-    part = within(read_own(MadeFolder({JOBS: jobs})), 100, 100)
+    part = within(read_own(MadeFolder({JOBS: jobs})), Window(100, 200))
     found = [(job.name, job.start_seconds, job.end_seconds) for job in part.jobs]
     assert found == [("runs", 0, 50), ("later", 20, 300)]
     assert [job.start_seconds - job.submit_seconds for job in part.jobs] == [5, 0]
@@ -131,9 +139,20 @@ def test_a_part_of_a_trace_begins_with_what_runs_then() -> None:
 def test_a_part_of_a_trace_has_the_values_until_its_end() -> None:
     """Later ones are not kept: the last one holds on."""
     series = "job,time,usage\na,0,1\na,60,2\na,120,3\n"
-    part = within(read_own(MadeFolder({JOBS: "name,start,end\na,0,180\n", SERIES: series})), 30, 60)
+    part = within(read_own(MadeFolder({JOBS: "name,start,end\na,0,180\n", SERIES: series})), Window(30, 90))
     assert part.series["a"].seconds.tolist() == [-30, 30]
     assert part.series["a"].usage.tolist() == [1, 2]
+
+
+def test_of_our_own_series_only_what_holds_in_the_window_is_kept() -> None:
+    """Of each job also the last value before it, or the first after it; a job that ends with the files still does."""
+    series = "job,time,usage\na,60,2\na,0,1\na,100,3\na,199,4\na,200,5\na,300,6\nb,500,9\nb,400,8\n"
+    files = {JOBS: "name,start,end\na,0,\nb,0,300\n", SERIES: series}
+    whole, part = (read_own(MadeFolder(files, window=window)) for window in (Window(), Window(90, 200)))
+    assert whole.series["a"].usage.tolist() == [1, 2, 3, 4, 5, 6]
+    assert part.series["a"].usage.tolist() == [2, 3, 4]
+    assert part.series["b"].usage.tolist() == [8]
+    assert part.jobs[0].end_seconds >= 500
 
 
 _LOG = "job_id,user,node_num,gpu_num,cpu_num,state,submit_time,start_time,end_time,duration,queue\n"
@@ -148,7 +167,7 @@ def test_logs_of_slurm() -> None:
         "4,u,1,8,1,CANCELLED,2023-02-28 16:00:00,None,2023-02-28 16:02:00,0,0\n"
     )
     trace = read_helios(MadeFolder({HELIOS: log, HELIOS_GPUS: "date,vc1,total\n2020-09-01,8,16\n2020-09-02,8,26\n"}))
-    assert trace.jobs == [Job("1", 10, 20, 600, 4), Job("2", 0, 60, 120)]
+    assert trace.jobs == [Job("1", 10, 20, 600, 4, has_failed=True), Job("2", 0, 60, 120)]
     assert trace.left_out == {"jobs without GPUs": 1, "jobs that never ran": 1}
     assert trace.nodes == [TraceNode(f"node-{number}", "", 8) for number in range(3)]
 
@@ -159,7 +178,8 @@ def test_a_job_on_several_nodes(name: str) -> None:
     log = _LOG + "x,u,3,20,1,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,0,0\n"
     trace = read_acme(MadeFolder({name: log}))
     assert trace.jobs == [
-        Job(f"x-{number}", 0, 10, 18, devices, models=("A100",)) for number, devices in enumerate((7, 7, 6))
+        Job(f"x-{number}", 0, 10, 18, devices, models=("A100",), has_failed=True)
+        for number, devices in enumerate((7, 7, 6))
     ]
     assert trace.nodes == [TraceNode(f"node-{number}", "A100", 8) for number in range(3)]
 

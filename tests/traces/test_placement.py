@@ -39,6 +39,19 @@ def test_a_node_or_a_model_that_is_asked_for_is_given() -> None:
     assert [job.name for job in found.never] == ["large", "lost"]
 
 
+def test_the_devices_of_the_trace_are_given() -> None:
+    """A job waits for them although others are free; a device that the node does not have is never given."""
+    jobs = [
+        Job("x", 0, 0, 9, node="b", indices=(2,)),
+        Job("y", 0, 1, 9, 2, node="b", indices=(1, 2)),
+        Job("z", 0, 2, 9, node="b", indices=(4,)),
+    ]
+    found = place(_NODES, jobs, "first")
+    given = [(each.job.name, each.indices, each.start_seconds) for each in found.placed]
+    assert given == [("x", (2,), 0), ("y", (1, 2), 9)]
+    assert [job.name for job in found.never] == ["z"]
+
+
 def test_a_job_without_a_place_waits_until_another_ends_and_keeps_its_length() -> None:
     """It starts when there is room; one with the same demand does not overtake it."""
     jobs = [Job("first", 0, 0, 100, node="c"), Job("second", 0, 10, 20, node="c"), Job("third", 0, 11, 15, node="c")]

@@ -12,8 +12,9 @@ from fakedev.spec.units import format_duration
 from fakedev.traces.compare import Comparison, compare
 from fakedev.traces.measure import Measured, measure
 from fakedev.traces.own import JOBS, NODES, SERIES, read_own
-from fakedev.traces.replay import Plan, Usage, plan_of, scaled, steps, usage_of, with_nodes
+from fakedev.traces.replay import Plan, plan_of, scaled, steps, with_nodes
 from fakedev.traces.trace import Trace, UseSeries
+from fakedev.traces.usage import DISTRIBUTIONS, Like, Usage, profiles_of, usage_of
 from tests.support.trace_files import MadeFolder
 
 _FILES = {
@@ -89,6 +90,29 @@ def test_no_usage_is_invented() -> None:
         plan_of(trace(), "first", None)
 
 
+def test_usage_like_another_trace_is_that_of_the_seed() -> None:
+    """The same seed gives each job the same, another one does not; a job with a share has that part of it."""
+    like = Like("gentd26", 1)
+    first, again, other = (plan_of(trace(), "first", each) for each in (like, like, Like("gentd26", 2)))
+    activities = [[each.action.workload.activities for each in plan.occurrences] for plan in (first, again, other)]
+    assert activities[0] == activities[1] != activities[2]
+    assert first.made_up.endswith("of 3 jobs") and "seed 1" in first.made_up
+    measured = replayed(first, 7.0)
+    assert not missed(compare(first, measured, _SPAN))
+    with pytest.raises(ValueError, match="'gentd' is no trace whose usage is known: gentd26"):
+        usage_of("like=gentd")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_profiles_have_the_distribution_and_the_correlation_of_their_trace(seed: int) -> None:
+    """Of the duty cycle of GenTD26: quantiles within a percent point, mean and correlation within some hundredths."""
+    values = profiles_of(DISTRIBUTIONS["gentd26"], seed)
+    assert np.mean(values == 0.0) == pytest.approx(0.67, abs=0.01)
+    assert np.quantile(values, [0.75, 0.9, 0.95, 0.99]) == pytest.approx([9.5, 24.7, 31.7, 78.6], abs=1.0)
+    assert values.mean() == pytest.approx(7.0, abs=0.2)
+    assert np.corrcoef(values[:, :-1].ravel(), values[:, 1:].ravel())[0, 1] == pytest.approx(0.33, abs=0.05)
+
+
 def test_usage_is_percent_of_what_a_job_has() -> None:
     """A job with 0.4 of a device at 60 percent loads the device by 24."""
     assert usage_of("60:20") == Usage(60, 20)
@@ -111,9 +135,9 @@ def test_copies_of_jobs_are_spread_evenly_and_nodes_repeat() -> None:
 def test_the_values_of_a_series_hold_until_the_next_one() -> None:
     """The first one holds before it, too; together they last as long as the job."""
     series = UseSeries(np.array([10.0, 20.0, 40.0]), 60.0, np.array([1, 2, 3], dtype=np.float32))
-    assert list(steps(series, 0, 50)) == [(0, 20), (1, 20), (2, 10)]
-    assert list(steps(series, 15, 20)) == [(0, 5)]
-    assert list(steps(series, 45, 90)) == [(2, 45)]
+    found = [steps(series, begin, end) for begin, end in ((0, 50), (15, 20), (45, 90))]
+    assert [values for values, _ in found] == [slice(0, 3), slice(0, 1), slice(2, 3)]
+    assert [seconds.tolist() for _, seconds in found] == [[20, 20, 10], [5], [45]]
 
 
 def test_models_without_a_device_type_are_all_told_with_what_to_write() -> None:

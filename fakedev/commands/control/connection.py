@@ -13,13 +13,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from fakedev.client.connection import HttpConnection
+from fakedev.client.connection import HttpConnection, authorization, http_address
+from fakedev.client.tls import CannotUseTls, connection_reason
 from fakedev.commands.console import write_text
 from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
-from fakedev.config.peer_address import HTTP_SOCKET, WORKLOAD_SOCKET, Address, parse_address, runtime_folder
-from fakedev.config.schema.files import read_token
+from fakedev.config.peer_address import (
+    HTTP_SOCKET,
+    WORKLOAD_SOCKET,
+    Address,
+    parse_address,
+    runtime_folder,
+    with_tls,
+)
+from fakedev.config.schema.files import read_password, read_token
+from fakedev.spec.client_tls import NO_FILES, TLS_OPTIONS, TLS_SCHEME, ClientTls
 from fakedev.spec.environment import SOCKET, URL, unknown_variables
-from fakedev.spec.os_errors import plain_reason
 from fakedev.wire.words import quote_word
 
 _ENVIRONMENT: Final = {WORKLOAD_SOCKET: SOCKET, HTTP_SOCKET: URL}
@@ -47,12 +55,41 @@ def add_address(parser: argparse.ArgumentParser, name: str) -> None:
     """
     default = f"default ${_ENVIRONMENT[name]}, then {name} in the default folder of sockets"
     if name == HTTP_SOCKET:
-        text = f"http://HOST:PORT or a UNIX socket; {default}, then http://127.0.0.1:9400"
+        text = f"http://HOST:PORT, https://HOST:PORT or a UNIX socket; {default}, then http://127.0.0.1:9400"
         parser.add_argument("--url", metavar="URL", help=text)
+        parser.add_argument("--user", metavar="NAME", help="user of an address with passwords, with --password-file")
+        parser.add_argument("--password-file", metavar="FILE", help="the password of --user")
     else:
-        text = f"the workload port: a UNIX socket or HOST:PORT; {default}"
+        text = f"the workload port: a UNIX socket, HOST:PORT or tls://HOST:PORT; {default}"
         parser.add_argument("--socket", metavar="ADDRESS", help=text)
     parser.add_argument("--token-file", metavar="FILE", help="the token of the address, if it asks for one")
+    for option, text in TLS_OPTIONS.items():
+        parser.add_argument(f"--{option}", metavar="FILE", default="", help=text)
+
+
+def given_tls(options: argparse.Namespace) -> ClientTls:
+    """The files of TLS that the options name.
+
+    :raises CannotAsk: when they do not go together.
+    """
+    try:
+        return ClientTls(options.ca_file, options.cert_file, options.key_file)
+    except ValueError as error:
+        raise CannotAsk(f"--{error}", 2) from None
+
+
+def given_authorization(options: argparse.Namespace) -> dict[str, str]:
+    """The header of requests with the token, or with the password.
+
+    :raises CannotAsk: when a file cannot be read, or the options do not go together.
+    """
+    if bool(options.user) is not bool(options.password_file):
+        raise CannotAsk("--user and --password-file go together: give both of them", 2)
+    try:
+        password = read_password(options.password_file) if options.password_file else ""
+    except ValueError as error:
+        raise CannotAsk(f"--password-file: {error}", 2) from None
+    return authorization(given_token(options), options.user or "", password)
 
 
 def given_token(options: argparse.Namespace) -> str:
@@ -66,9 +103,12 @@ def given_token(options: argparse.Namespace) -> str:
         raise CannotAsk(f"--token-file: {error}", 2) from None
 
 
-def service_address(given: str | None, name: str, environ: Mapping[str, str]) -> Address:
+def service_address(
+    given: str | None, name: str, environ: Mapping[str, str], tls: ClientTls = NO_FILES
+) -> Address:
     """The address that the user named, or that of the running service.
 
+    :param tls: files for an address with TLS.
     :raises CannotAsk: when there is none, or the text is no address.
     """
     for variable, problem in unknown_variables(environ):
@@ -85,13 +125,19 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
         option = "--url" if name == HTTP_SOCKET else "--socket"
         reason = f"no service of this user runs with the socket {path}"
         raise CannotAsk(f"{reason}: start one with fakedev serve, or name its address with {option}")
-    bare = text.removeprefix("http://").rstrip("/") if "://" in text else text
+    bare = text.removeprefix("http://").removeprefix("https://").rstrip("/") if "://" in text else text
     if name == HTTP_SOCKET and not set(bare) & set("/:@"):
         raise CannotAsk(f"{text!r} has no port: give http://{bare}:9400, or the path of a socket, as ./{bare}", 2)
     try:
-        return parse_address(bare)
+        return with_tls(_parsed(text, bare, name), tls)
     except ValueError as error:
         raise CannotAsk(str(error), 2) from None
+
+
+def _parsed(text: str, bare: str, name: str) -> Address:
+    if name == HTTP_SOCKET:
+        return http_address(text)
+    return parse_address(text if text.startswith(TLS_SCHEME) else bare)
 
 
 def ask_in_words(
@@ -130,7 +176,7 @@ def ask_in_words(
             for _ in range(int(count)):
                 yield next(lines)
     except OSError as error:
-        raise CannotAsk(f"{address}: {plain_reason(error)}: is fakedev serve running there?") from None
+        raise _unreachable(address, error) from None
 
 
 def _lines(connection: socket.socket, stop: StopSignals) -> Iterator[str]:
@@ -150,14 +196,16 @@ def _lines(connection: socket.socket, stop: StopSignals) -> Iterator[str]:
 class HttpService:
     """The API of a running service.
 
-    :param token: of the address, if it asks for one.
+    :param headers: see :func:`given_authorization`.
     :param patience_seconds: how long the service may be silent.
     """
 
-    def __init__(self, address: Address, token: str = "", patience_seconds: float = _PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, address: Address, headers: Mapping[str, str], patience_seconds: float = _PATIENCE_SECONDS
+    ) -> None:
         self._address = address
         self._patience_seconds = patience_seconds
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = dict(headers)
 
     def open(self, path: str) -> http.client.HTTPResponse:
         """The answer to a GET, to be read by the caller.
@@ -170,10 +218,16 @@ class HttpService:
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise CannotAsk(f"{self._address}: {plain_reason(error)}: is fakedev serve running there?") from None
+            raise _unreachable(self._address, error) from None
         if response.status != 200:
             raise CannotAsk(f"{self._address}{path}: {_reason(response)}")
         return response
+
+
+def _unreachable(address: Address, error: Exception) -> CannotAsk:
+    if isinstance(error, CannotUseTls):
+        return CannotAsk(f"--{error}", 2)
+    return CannotAsk(f"{address}: {connection_reason(error)}: is fakedev serve running there?")
 
 
 def _reason(response: http.client.HTTPResponse) -> str:

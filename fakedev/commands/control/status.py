@@ -10,7 +10,14 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
 from fakedev.commands.console import restored_after_interrupt, write_text
-from fakedev.commands.control.connection import CannotAsk, HttpService, add_address, given_token, service_address
+from fakedev.commands.control.connection import (
+    CannotAsk,
+    HttpService,
+    add_address,
+    given_authorization,
+    given_tls,
+    service_address,
+)
 from fakedev.commands.control.screen import Terminal, screen
 from fakedev.commands.parser import Parser
 from fakedev.config.peer_address import HTTP_SOCKET
@@ -25,7 +32,8 @@ def _service(command: str, what: str, arguments: Sequence[str]) -> HttpService:
     parser = Parser(f"fakedev {command}", description=what)
     add_address(parser, HTTP_SOCKET)
     options = parser.parse_args(arguments)
-    return HttpService(service_address(options.url, HTTP_SOCKET, os.environ), given_token(options), _SILENCE_SECONDS)
+    address = service_address(options.url, HTTP_SOCKET, os.environ, given_tls(options))
+    return HttpService(address, given_authorization(options), _SILENCE_SECONDS)
 
 
 def status(arguments: Sequence[str]) -> int:

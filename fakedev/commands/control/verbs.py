@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.commands.console import Progress, write_text
-from fakedev.commands.control.connection import CannotAsk, add_address, ask_in_words, given_token, service_address
+from fakedev.commands.control.connection import (
+    CannotAsk,
+    add_address,
+    ask_in_words,
+    given_tls,
+    given_token,
+    service_address,
+)
 from fakedev.commands.parser import Parser
 from fakedev.commands.workload.socket import Stopped, StopSignals
 from fakedev.config.peer_address import WORKLOAD_SOCKET
@@ -28,6 +35,7 @@ VERBS: Final = {
     "journal": "journal",
     "advance": "advance",
     "speed": "speed",
+    "reset": "reset",
 }
 
 
@@ -60,7 +68,7 @@ def relay(command: str, arguments: Sequence[str], verb: str = "") -> int:
         words.append("detach")  # it would end with this command
     with StopSignals() as stop, Progress(f"fakedev {command}", sys.stderr) as progress:
         try:
-            address = service_address(options.socket, WORKLOAD_SOCKET, os.environ)
+            address = service_address(options.socket, WORKLOAD_SOCKET, os.environ, given_tls(options))
             line = " ".join(quote_word(word) for word in words)
             for answer in ask_in_words(address, line, stop, given_token(options), progress.show):
                 progress.clear()

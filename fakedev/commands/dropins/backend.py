@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls
 from fakedev.commands.workload.options import find_files
 from fakedev.workqueue.backend_run import PLACEHOLDER, SLEEP, BackendCommand
 
@@ -37,6 +37,7 @@ class BackendOptions:
         self._limit = flags.seconds("limit", 0.0, "time limit of each run, unless the request's is smaller; 0: none")
         self._node_env = flags.text("node-env", "", "variable with the node's name; else the host's", "VARIABLE")
         self._pod_env = flags.text("pod-env", "", "variable with the pod's name; else the host's", "VARIABLE")
+        self._tls_files = flags.tls_files(ours)
         #: The options that are settings as they are, by the field of BackendSettings.
         self._plain: dict[str, Flag[Any]] = {
             "frontend": flags.address("faddr", "localhost:9999", "where the frontend listens"),
@@ -74,6 +75,7 @@ class BackendOptions:
             given = f", not {words[0]!r}" if words else ""
             raise FlagError(f"give the absolute path of a command, or sleep, and its arguments{given}")
         plain = {field: values[flag] for field, flag in self._plain.items()}
+        plain["frontend"] = address_with_tls(plain["frontend"], values, self._tls_files)
         if not plain["pattern"] and any(PLACEHOLDER in word for word in words):
             raise FlagError(f"{PLACEHOLDER} in the command needs -glob PATTERN, which says what the file is")
         if plain["backoff_seconds"] > plain["max_backoff_seconds"]:

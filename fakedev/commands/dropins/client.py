@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from fakedev.commands.console import ProgressLine, write_text
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls, all_interfaces
+from fakedev.spec.client_tls import NO_FILES
 from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spacing
 
@@ -74,6 +75,7 @@ class ClientOptions:
             "protocol", ("bare", "json"), f"protocol: bare, the original's; json, of fakedev's frontend{ours}"
         )
         self._token_file = flags.token_file(f"; needs -protocol json{ours}")
+        self._tls_files = flags.tls_files(ours)
         self._headless = flags.boolean("headless", f"serve no control; show progress on the terminal{ours}")
         self._duration = flags.seconds("duration", 0.0, f"how long; 0: until stopped{ours}", duration)
         self._grace = flags.seconds(
@@ -115,6 +117,7 @@ class ClientOptions:
         flags_of_one_plan: tuple[Flag[object], ...] = (
             *(self._faddr, self._name, self._limit, self._req_max, self._req_now, self._delay, self._rate),
             *(self._arrivals, self._seed, self._max_outstanding, self._protocol, self._token_file),
+            *self._tls_files.values(),
         )
         _refuse(values, flags_of_one_plan, "belongs in the file of plans, in each plan")
         if values.operands:
@@ -138,7 +141,11 @@ class ClientOptions:
         limit, token_file = values[self._limit], values[self._token_file]
         if token_file and not is_lines:
             raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
-        return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines, token_file)
+        frontend = address_with_tls(values[self._faddr], values, self._tls_files)
+        return Plan(
+            queue, queue, load, frontend.shown, values.operands, limit, is_lines, token_file,
+            frontend.tls or NO_FILES,
+        )  # fmt: skip
 
     def _closed(self, values: Values) -> ClosedLoad:
         _refuse(values, (self._arrivals, self._seed, self._max_outstanding), "needs -rate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +25,10 @@ from fakedev.spec.units import format_duration
 from fakedev.traces.compare import Comparison, compare
 from fakedev.traces.formats import FORMATS
 from fakedev.traces.measure import measure
+from fakedev.traces.problems import Lenience, TraceProblems
 from fakedev.traces.replay import Plan, plan_of, scaled, with_nodes
-from fakedev.traces.table import Lenience, TraceProblems
-from fakedev.traces.trace import within
+from fakedev.traces.trace import Window, within
+from fakedev.traces.usage import Like
 
 _PROGRAM: Final = "fakedev replay"
 #: The time over which --scale spreads the copies of a job.
@@ -59,7 +61,7 @@ def replay(arguments: Sequence[str]) -> int:
     sys.stdout.flush()
     if options.check:
         return 0
-    fleet = {"tick": format_duration(options.tick), "speed": options.speed}
+    fleet = {"tick": format_duration(options.tick), "speed": options.speed, "seed": options.seed}
     made = scenario_of(plan, options.format, devices, fleet, options.set, span_seconds)
     tell_notes(made.scenario.notes)
     try:
@@ -85,7 +87,14 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     :raises ValueError: when it cannot be replayed.
     """
     kind = FORMATS[options.format]
-    trace = within(kind.read(TraceFolder(options.folder, lenience)), getattr(options, "from"), getattr(options, "for"))
+    begin, span = getattr(options, "from"), getattr(options, "for")
+    window = Window(begin, math.inf if span is None else begin + span)
+    folder = TraceFolder(options.folder, lenience, window)
+    if options.variant is not None and kind.read_variant is not None:
+        trace = kind.read_variant(folder, options.variant)
+    else:
+        trace = kind.read(folder)
+    trace = within(trace, window)
     if not trace.jobs:
         raise ValueError(f"{options.folder}: no job runs in that time")
     known = {model: device for model, device in kind.devices.items() if model in trace.models}
@@ -93,10 +102,11 @@ def _plan(options: argparse.Namespace, lenience: Lenience) -> tuple[Plan, dict[s
     trace = scaled(trace, options.scale, _SCALE_SECONDS)
     if options.nodes is not None:
         trace = with_nodes(trace, options.nodes)
-    plan = plan_of(trace, options.place, options.usage)
+    usage = options.usage._replace(seed=options.seed) if isinstance(options.usage, Like) else options.usage
+    plan = plan_of(trace, options.place, usage)
     if not plan.placement.placed:
         raise ValueError(f"{options.folder}: no job finds a place on the nodes")
-    span = getattr(options, "for") or max(each.end_seconds for each in plan.placement.placed) + options.tick
+    span = span or max(each.end_seconds for each in plan.placement.placed) + options.tick
     return plan, devices, max(span, options.tick)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fakedev.spec.units import format_duration
+from fakedev.traces.problems import Lenience
 from fakedev.traces.replay import Plan
-from fakedev.traces.table import Lenience
 from fakedev.traces.trace import most_devices
 
 #: Jobs and lines that are named; the rest is counted.
@@ -30,6 +30,11 @@ def head_lines(plan: Plan, devices: Mapping[str, str], lenience: Lenience, span_
         f"({100.0 * peak / total if total else 0.0:.0f} %)"
     )
     yield f"series: {len(trace.series):,}, of {sum(bool(job.series) for job in trace.jobs):,} jobs"
+    if plan.made_up:
+        yield f"usage made up: {plan.made_up}"
+    failed = sum(job.has_failed for job in trace.jobs)
+    if failed:
+        yield f"failed in the trace, end well here: {failed:,} jobs"
     yield from (f"left out: {count:,} {what}" for what, count in sorted(trace.left_out.items()))
     yield from _named("left out: line that cannot be used", lenience.left_out)
     delayed = [f"{each.job.name} by {format_duration(round(each.delay_seconds))}" for each in placement.delayed]

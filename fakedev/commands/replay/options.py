@@ -11,7 +11,7 @@ from fakedev.commands.parser import Parser
 from fakedev.spec.units import parse_duration
 from fakedev.traces.formats import FORMATS
 from fakedev.traces.placement import POLICIES
-from fakedev.traces.replay import usage_of
+from fakedev.traces.usage import DISTRIBUTIONS, LIKE, usage_of
 
 #: The options of ``fakedev serve`` that a replay has, too.
 _OF_SERVE: Final = ("set", "port", "shard", "web-config-file", "record", "ready-file")
@@ -27,6 +27,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("folder", metavar="DIR", help="the folder with the files of the trace")
     _add(parser, "map", "MODEL=DEVICE,...", "the device types of models", _mapping, {})
     parser.add_argument("--device", metavar="DEVICE", help="the device type of all models that --map does not name")
+    parser.add_argument("--variant", metavar="NAME", help="of openb's list of pods, as gpuspec33; default: default")
     _add(parser, "from", "TIME", "begin at this time of the trace, as 117d", parse_duration, 0.0)
     _add(parser, "for", "TIME", "replay so much of it; default: to the end", parse_duration, None)
     _add(parser, "scale", "N", "have each job so many times, evenly over an hour", _count, 1)
@@ -34,7 +35,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--place", choices=POLICIES, default=POLICIES[0], help="where jobs go that the trace gives no node"
     )
-    _add(parser, "usage", "P:F", "what jobs do that the trace has no usage of: percent, plus or minus", usage_of, None)
+    like = " or ".join(f"{LIKE}{name}" for name in DISTRIBUTIONS)
+    text = f"what jobs do that the trace has no usage of: percent, plus or minus; or as another trace: {like}"
+    _add(parser, "usage", "P:F", text, usage_of, None)
+    _add(parser, "seed", "N", "of what is drawn; default 0", _number, 0)
     _add(parser, "speed", "N", "simulated seconds a second; default 1", _speed, 1.0)
     _add(parser, "tick", "TIME", f"default: what gives {_TICKS_PER_SECOND} ticks a second, 1s at least", _tick, None)
     _add(parser, "lenient", "N", "leave out up to N lines that cannot be used", _number, 0)
@@ -45,6 +49,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--output", metavar="FILE.yaml", help="write the replay as a scenario")
     add_options(parser, [option for option in SERVE if option.name in _OF_SERVE])
     options: argparse.Namespace = parser.parse_args(list(arguments))
+    if options.variant is not None and FORMATS[options.format].read_variant is None:
+        parser.error(f"--variant: the files of {options.format} have no variants")
     if options.tick is None:
         options.tick = max(1.0, options.speed / _TICKS_PER_SECOND)
     return options

@@ -54,12 +54,21 @@ def run(order: Order, stop: StopSignals) -> int:
     try:
         connection = connect(order.address, stop)
     except OSError as error:
-        log(f"ERROR: cannot connect to {order.address}: {plain_reason(error)}{_running_service(order.address)}")
+        reason = _reason(order.address, error)
+        log(f"ERROR: cannot connect to {order.address}: {reason}{_running_service(order.address)}")
         return 1
     with connection:
         verdict = converse(connection, order.message, stop, log, token)
     log(conclusion(verdict, workload, order.message))
     return verdict.code
+
+
+def _reason(address: Address, error: OSError) -> str:
+    if address.tls is None:
+        return plain_reason(error)
+    from fakedev.client.tls import connection_reason  # noqa: PLC0415 - without TLS the program must start fast
+
+    return connection_reason(error)
 
 
 def _running_service(tried: Address) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_number
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls, parse_number
 from fakedev.commands.workload.devices import fields_from_json, indexed_names, matched_names
 from fakedev.commands.workload.exchange import run_message
 from fakedev.config.peer_address import Address
@@ -137,8 +137,9 @@ class WorkloadOptions:
         self._max_index = flags.integer(
             "max-index", 0, "replace INDEX in -devnames by $JOB_COMPLETION_INDEX modulo N; 0: do not"
         )
-        self._socket = flags.address("socket", "/tmp/fakedev-exporter", "where the server listens", "PATH|HOST:PORT")
+        self._socket = flags.address("socket", "/tmp/fakedev-exporter", "where the server listens", "PATH|[tls://]HOST:PORT")
         self._token_file = flags.token_file()
+        self._tls_files = flags.tls_files()
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
         self._uses = flags.each(
             "use", f"{fields['metrics'].help}: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
@@ -177,7 +178,8 @@ class WorkloadOptions:
         remarks = [f"{path}: {key!r} means nothing here" for key in unknown]
         if workload.node and "node" not in from_file and not values.given(self._where["node"]):
             remarks.append(f"Node {workload.node!r} is from {_VARIABLES['node']}; -node= for none")
-        return Order(values[self._socket], workload, message, tuple(remarks), values[self._token_file])
+        address = address_with_tls(values[self._socket], values, self._tls_files)
+        return Order(address, workload, message, tuple(remarks), values[self._token_file])
 
     def _from_options(self, values: Values) -> dict[str, object]:
         fields: dict[str, object] = {name: values[flag] for name, flag in self._plain.items()}

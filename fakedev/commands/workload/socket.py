@@ -71,14 +71,22 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 
 def connect(address: Address, stop: StopSignals) -> socket.socket:
-    """A connected, non-blocking socket.
+    """A connected, non-blocking socket, also of TLS.
 
-    :raises OSError: when none of the addresses accepts the connection.
+    :raises OSError: when none of the addresses accepts the connection, or TLS cannot be agreed on.
     :raises Stopped: at a signal.
     """
     if address.path:
         path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
         return _connected(socket.AF_UNIX, path, stop)
+    if address.tls is not None:
+        from fakedev.commands.workload.tls_socket import secured  # noqa: PLC0415 - most addresses have no TLS
+
+        return secured(_connected_to(address, stop), address.host, address.tls, stop.wait)
+    return _connected_to(address, stop)
+
+
+def _connected_to(address: Address, stop: StopSignals) -> socket.socket:
     failure = OSError(f"{address.host} has no address")
     for family, _, _, _, target in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
         try:
@@ -104,8 +112,10 @@ def send_all(connection: socket.socket, data: bytes, stop: StopSignals) -> None:
 
 def receive(connection: socket.socket, stop: StopSignals) -> bytes:
     """The next bytes; empty at the end of the connection."""
+    pending = getattr(connection, "pending", int)  # bytes that TLS has decrypted already
     while True:
-        stop.wait(connection.fileno(), select.POLLIN)
+        if not pending():
+            stop.wait(connection.fileno(), select.POLLIN)
         try:
             return connection.recv(65536)
         except BlockingIOError:

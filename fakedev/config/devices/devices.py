@@ -54,7 +54,10 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         tiles=tiles_of(values["tiles"], memory["total"]),
     )
     mig = read_mig(values, report)
-    device = replace(device, limits=_read_limits(values, device, report), mig_slices=mig.slices if mig else 0)
+    device = replace(
+        device, limits=_read_limits(values, device, report), mig_slices=mig.slices if mig else 0,
+        mig_profiles=mig.profiles if mig else (),
+    )  # fmt: skip
     return LoadedDevice(device, mig=mig)
 
 

@@ -9,8 +9,9 @@ from fakedev.config.models import LoadedDevice
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Values, did_you_mean
 from fakedev.config.schema.types import Integer, ListOf, Size, Text
-from fakedev.sim.parts.mig import Mig, MigProfile, instances
+from fakedev.sim.parts.mig import Mig, instances
 from fakedev.spec.device_types import PartSpec
+from fakedev.spec.mig import MigProfile
 
 #: Keys that a profile needs; missing ones were reported.
 _NEEDED: Final = ("name", "slices", "memory-slices", "memory", "begins")

@@ -18,6 +18,8 @@ from fakedev.spec.os_errors import plain_reason
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
 _CATALOG: Final = "catalog:"
+#: A recorded run has no addresses, so nobody can use it.
+_TOKEN_OF_A_RECORD: Final = "not-in-the-record"
 #: The name of the built-in configuration among the texts that were read.
 DEMO_FILE: Final = "demo:demo.yaml"
 
@@ -67,6 +69,10 @@ class Files:
             raise Unreadable("is not in the record")
         self.texts[path] = text
         return text
+
+    def read_token(self, path: str) -> str:
+        """The token in a file; see :func:`read_token`. It is never in a record, so a recorded run gets another one."""
+        return read_token(path) if self._recorded is None else _TOKEN_OF_A_RECORD
 
     @property
     def has_own_catalog(self) -> bool:
@@ -167,6 +173,20 @@ def read_token(path: str) -> str:
         return token_text(_decoded(_bytes(path)).strip())
     except (Unreadable, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def read_password(path: str) -> str:
+    """The password in a file: its first line, which may have any printable characters; it is not remembered.
+
+    :raises ValueError: with the reason, which does not have the text of the file.
+    """
+    try:
+        lines = _decoded(_bytes(path)).splitlines()
+    except Unreadable as error:
+        raise ValueError(f"{path}: {error}") from None
+    if len(lines) != 1 or not lines[0].isprintable() or not lines[0]:
+        raise ValueError(f"{path}: must have one line, the password")
+    return lines[0]
 
 
 def read_file(path: str) -> str:

@@ -14,6 +14,7 @@ from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Positions
 from fakedev.spec.binary_records import Record, text_of
 from fakedev.spec.device_types import DeviceType
+from fakedev.spec.mig import profiles_to_text
 from fakedev.spec.nvml_layout import ABSENT, BOARD, LINK, NODE, PART
 
 #: NVIDIA's number of a vendor on PCI.
@@ -113,6 +114,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
         "pci_bus_id": text_of(f"0000{address.upper()}" if address else "", 32),
         "pci_device_id": int(pci["id"], 16) << 16 | _VENDOR if _is_hexadecimal(pci["id"]) else ABSENT,
         "max_part_count": device_type.mig_slices,
+        "mig_profiles": text_of(profiles_to_text(device_type.mig_profiles, 512), 512),
         "minor_number": int(facts["index"]),
         "compute_major": capability[0],
         "compute_minor": capability[1],

@@ -1,4 +1,4 @@
-"""/api/v1/clock: the simulated clock. /api/v1/journal: the last events with their reasons."""
+"""The clock of a fleet (/api/v1/clock), its resets (/api/v1/reset), and its last events (/api/v1/journal)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 from fakedev.net.fleet.describe import describe_clock
 from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.ticker import Advance, Ticker
+from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.api import ApiResource, argument, json_body
 from fakedev.net.http.items import Items, described_key, items_response
 from fakedev.net.http.request import GuardedRequest
@@ -71,6 +72,19 @@ class Clock(ApiResource):
 
     def _shown(self) -> Response:
         return json_response(describe_clock(self._fleet, self._ticker))
+
+
+class ResetApi(ApiResource):
+    """Lets the fleet begin again."""
+
+    def __init__(self, hub: WorkloadHub) -> None:
+        self._hub = hub
+
+    def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """The tick from which on it is as at its start."""
+        if body and json_body(body):
+            raise HttpError(400, "a reset takes nothing: send no body, or {}", "bad-argument", "body")
+        return json_response({"tick": self._hub.reset()})
 
 
 def _stopped(failure: Failure) -> Response:

@@ -16,7 +16,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.spec.web_paths import FIND
 
 #: Characters of the text, and devices in an answer.
-_MAX_CHARACTERS: Final = 100
+MAX_CHARACTERS: Final = 100
 _MAX_FOUND: Final = 20_000
 #: Workloads whose names are looked at in one step.
 _WORKLOADS_AT_ONCE: Final = 100
@@ -36,8 +36,8 @@ class Find(ApiResource):
 
     def _steps(self, request: GuardedRequest) -> Steps:
         text = argument(request, "text").lower()
-        if not 0 < len(text) <= _MAX_CHARACTERS:
-            reason = f"text must have 1 to {_MAX_CHARACTERS} characters"
+        if not 0 < len(text) <= MAX_CHARACTERS:
+            reason = f"text must have 1 to {MAX_CHARACTERS} characters"
             raise HttpError(400, reason, "bad-argument", "text")
         yield
         roster = self._fleet.roster

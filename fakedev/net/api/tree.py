@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from fakedev.net.api.control import Clock, JournalApi
+from fakedev.net.api.control import Clock, JournalApi, ResetApi
 from fakedev.net.api.devices import Devices
 from fakedev.net.api.find import Find
 from fakedev.net.api.nodes import Nodes, describe_identities
@@ -40,6 +40,7 @@ def add_api(root: GuardedResource, program: Program) -> None:
         web_paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         web_paths.JOURNAL: JournalApi(fleet),
         web_paths.CLOCK: Clock(fleet, program.ticker),
+        web_paths.RESET: ResetApi(program.hub),
         web_paths.QUEUES: Queues(program.queues, program.queue_history),
         web_paths.HISTORY: ApiHistory(history.of_fleet),
         web_paths.FIND: Find(fleet),

@@ -54,6 +54,11 @@ class JournalFile(Service):
         """Why no more lines are written; empty while they are."""
         return self._file.problem
 
+    @property
+    def waiting_count(self) -> int:
+        """Entries that the file does not have yet."""
+        return len(self._waiting)
+
     def write(self, entries: Sequence[JournalEntry]) -> None:
         """Write a line for each entry: in the file when this returns, or soon if there are more than a thousand."""
         if self.problem or self._has_ended:

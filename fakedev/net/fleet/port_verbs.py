@@ -51,6 +51,13 @@ class FleetVerbs:
         stopped = self._hub.stop(str(request.arguments["workload"]))
         return Reply(f"stopped {len(stopped)}", data={"stopped": stopped})
 
+    def do_reset(self, _: Request) -> Reply:
+        """Let the fleet begin again."""
+        self._check_allowed("workloads", "start or stop workloads")
+        self._check_allowed("faults", "inject or clear faults")
+        tick = self._hub.reset()
+        return Reply(f"tick {tick}", data={"tick": tick})
+
     def do_list(self, _: Request) -> Reply:
         """A line for each workload."""
         workloads = list(self._fleet.workloads.by_id.values())

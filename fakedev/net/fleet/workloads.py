@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from twisted.logger import Logger, LogLevel
 
 from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.system.timing import no_op
 from fakedev.sim.door import workload_id_of
-from fakedev.sim.events import DropWorkload, DropWorkloads, StartWorkload, StopWorkload, StopWorkloads
+from fakedev.sim.events import DropWorkload, DropWorkloads, Reset, StartWorkload, StopWorkload, StopWorkloads
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict, is_churn
 from fakedev.spec.errors import Refused
@@ -26,12 +27,18 @@ class WorkloadHub:
     """The workloads of a fleet, with the listeners that wait for their ends.
 
     :param fair_share: shares the reactor between the connections and the verdicts of a tick in which many end.
+    :param note_connected: called with the id of each workload that ends with its connection.
+    :param master: what else decides what runs, as ``the scenario``: then the fleet cannot be reset. Empty: nothing.
     """
 
     log = Logger()
 
-    def __init__(self, fleet: Fleet, fair_share: FairShare) -> None:
+    def __init__(
+        self, fleet: Fleet, fair_share: FairShare, master: str = "", note_connected: Callable[[str], None] = no_op
+    ) -> None:
         self.fleet = fleet
+        self.master = master
+        self._note_connected = note_connected
         self._fair_share = fair_share
         self._listeners: dict[str, Listener] = {}
         self._verdicts: deque[Verdict] = deque()
@@ -48,8 +55,13 @@ class WorkloadHub:
         workload_id = workload_id_of(self.fleet.apply(StartWorkload(spec), peer).sequence)
         if listener is not None:
             self._listeners[workload_id] = listener
+            self._note_connected(workload_id)
         self.log.debug("workload {id} ({name}) starts", id=workload_id, name=spec.name)
         return workload_id
+
+    def connected(self) -> Iterable[str]:
+        """The ids of the workloads whose ends somebody waits for."""
+        return self._listeners
 
     def note_pid(self, workload_id: str, pid: int | None) -> None:
         """A workload is that of a process: to kill it ends the workload."""
@@ -90,6 +102,15 @@ class WorkloadHub:
         found = self.fleet.intake.not_ending([each for each in workload_ids if each in by_id])
         if found:
             self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
+
+    def reset(self) -> int:
+        """Let the fleet begin again with its configuration; the tick from which on it does.
+
+        :raises Refused: when something else decides what runs.
+        """
+        if self.master:
+            raise Refused("limit", f"{self.master} decides what runs: start fakedev again instead of a reset")
+        return self.fleet.apply(Reset()).tick + 1
 
     def notify_listeners(self, verdicts: list[Verdict]) -> None:
         """Log the verdicts of a tick and pass each to its listener, in order; many take several turns."""

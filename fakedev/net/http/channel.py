@@ -7,6 +7,7 @@ slices, with turns for other connections between them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final, Protocol, cast
@@ -24,6 +25,7 @@ from fakedev.net.http.parser import Incoming
 from fakedev.net.http.request import GuardedRequest, RequestSite
 from fakedev.net.http.response import Response
 from fakedev.net.http.sending import Connection, Deadlines, InFlightBodies, Outgoing
+from fakedev.net.http.statistics import Dropped
 from fakedev.net.lines.fair_share import FairShare
 
 #: About how long a connection may answer requests before others have a turn.
@@ -39,6 +41,7 @@ class ChannelSite(RequestSite, Protocol):
     held: InFlightBodies
     channels: set[GuardedChannel]
     fair_share: FairShare
+    dropped: Counter[str]
 
     def refusal(self, status: int, reason: str) -> Sequence[bytes]: ...
 
@@ -68,6 +71,7 @@ class GuardedChannel(TwistedProtocol):
         self._advancing = False
         self._awaits_turn = False
         self._linger = False
+        self._is_dropped = False
         self._deadlines = Deadlines(site.reactor, self._input_is_late, self._output_is_late)
 
     # Called by the transport
@@ -85,7 +89,7 @@ class GuardedChannel(TwistedProtocol):
         )  # fmt: skip
         self.site.channels.add(self)
         if len(self.site.channels) > self._limits.max_connections:
-            self._refuse(503, "too many connections")
+            self._refuse(503, "too many connections", Dropped.FULL)
         else:
             self._deadlines.input_in(self._limits.idle_seconds)
 
@@ -214,13 +218,13 @@ class GuardedChannel(TwistedProtocol):
                 elif self._state is not _State.BODY or not self._read_body():
                     break
         except BadRequest as error:
-            self._refuse(error.status, error.reason)
+            self._refuse(error.status, error.reason, Dropped.REFUSED)
         finally:
             self._advancing = False
         is_reading = self._state in (_State.HEAD, _State.BODY) and not self._awaits_turn
         if is_reading and self._incoming.has_ended and self._outgoing.unsent <= PIECE:
             if self._incoming.pending or self._state is _State.BODY:
-                self._refuse(400, "the request is not complete")
+                self._refuse(400, "the request is not complete", Dropped.REFUSED)
             else:
                 self._close(False)
         self._throttle()
@@ -263,13 +267,20 @@ class GuardedChannel(TwistedProtocol):
 
     # Refusing and closing
 
-    def _refuse(self, status: int, reason: str) -> None:
+    def _refuse(self, status: int, reason: str, dropped: Dropped) -> None:
         """Answer what is being read with an error, and close."""
+        self._count_drop(dropped)
         if self._request is not None:
             self._refuse_request(self._request, self._request.error(status, reason))
             return
         self._connection.writeSequence(self.site.refusal(status, reason))
         self._close(True)
+
+    def _count_drop(self, reason: Dropped) -> None:
+        """Count this connection as dropped, by the first reason."""
+        if not self._is_dropped:
+            self._is_dropped = True
+            self.site.dropped[reason.value] += 1
 
     def _refuse_request(self, request: GuardedRequest, response: Response) -> None:
         """Answer a request without reading its body, and close."""
@@ -314,6 +325,7 @@ class GuardedChannel(TwistedProtocol):
             self._request.sent()
 
     def _output_is_late(self) -> None:
+        self._count_drop(Dropped.UNREAD)
         self.log.debug("A peer does not read its answer, or reads too slowly: dropped")
         self.abort()
 
@@ -323,6 +335,6 @@ class GuardedChannel(TwistedProtocol):
         elif self._awaits_turn:
             self._deadlines.input_in(self._limits.head_seconds)
         elif self._incoming.is_under_way:
-            self._refuse(408, "the request was not complete in time")
+            self._refuse(408, "the request was not complete in time", Dropped.LATE)
         else:
             self._close(False)

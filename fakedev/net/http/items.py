@@ -26,6 +26,8 @@ Part = Generator[None, None, T]
 
 #: Items of a collection in one answer.
 MAX_ITEMS: Final = 500
+#: The highest number of an item that an answer can begin with.
+MAX_OFFSET: Final = 10**9 - 1
 #: Items that are looked at in one step, and items that are sorted in one step.
 _AT_ONCE: Final = 20
 _SORTED_AT_ONCE: Final = 1000
@@ -85,7 +87,7 @@ def page_of(request: GuardedRequest, most: int = MAX_ITEMS) -> slice:
     :param most: the limit of items in one answer.
     :raises HttpError: when one is not a whole number in its range.
     """
-    offset = whole_number(request, "offset", 0, 10**9 - 1)
+    offset = whole_number(request, "offset", 0, MAX_OFFSET)
     return slice(offset, offset + whole_number(request, "limit", most, most))
 
 

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from fakedev.spec.histogram import REQUEST_BUCKETS, Histogram
+
+
+class Dropped(Enum):
+    """Why a connection was closed that its peer would have kept."""
+
+    FULL = "full"  # there are too many connections
+    REFUSED = "refused"  # what it sent is no valid request, or too large
+    LATE = "late"  # its request did not arrive in time
+    UNREAD = "unread"  # it did not read its answer, or too slowly
 
 
 @dataclass(eq=False, slots=True)

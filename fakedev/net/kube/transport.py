@@ -18,7 +18,7 @@ from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from fakedev.net.kube.api_error import NO_ANSWER, ApiError
-from fakedev.net.kube.tls import tls_options
+from fakedev.net.system.tls_client import tls_options
 from fakedev.spec.api_server import ApiServer
 from fakedev.spec.errors import printable
 from fakedev.spec.os_errors import plain_reason

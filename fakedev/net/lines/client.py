@@ -15,6 +15,7 @@ from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, U
 from twisted.internet.error import ConnectError
 from twisted.internet.interfaces import (
     IConsumer,
+    INegotiated,
     IPushProducer,
     IReactorFromThreads,
     IStreamClientEndpoint,
@@ -83,6 +84,8 @@ class FrontendConnector:
     :param shown: the frontend's name in the log.
     :param look_up: finds the addresses of a name; fails with OSError.
     :param read_token: gives the token for a :class:`JsonClient`, or raises ValueError; None for no token.
+    :param tls_options: gives how connections are encrypted, for Twisted's wrapClientTLS, or raises ValueError; it is
+        asked for each connection, because certificates change. None for plain text.
     """
 
     reactor: Any
@@ -92,6 +95,7 @@ class FrontendConnector:
     shown: str = ""
     look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses
     read_token: Callable[[], str] | None = None
+    tls_options: Callable[[], Any] | None = None
     _last_address: str = ""
 
     def __post_init__(self) -> None:
@@ -106,10 +110,14 @@ class FrontendConnector:
             token = self.read_token() if self.read_token is not None else ""
         except ValueError as error:
             raise FrontendLost(f"no token for {self.shown}: {error}") from None
+        try:
+            options = self.tls_options() if self.tls_options is not None else None
+        except ValueError as error:
+            raise FrontendLost(f"no TLS with {self.shown}: {error}") from None
         problem = "its name has no address"
         for address in await self._addresses():
             try:
-                connecting = self._endpoint(address).connect(_Factory.forProtocol(make_protocol))
+                connecting = self._endpoint(address, options).connect(_Factory.forProtocol(make_protocol))
                 protocol = cast("P", await connecting)
             except ConnectError as error:
                 problem = (
@@ -125,11 +133,16 @@ class FrontendConnector:
         self._last_address = ""
         raise FrontendLost(f"cannot connect to {self.shown}: {problem}")
 
-    def _endpoint(self, address: str) -> IStreamClientEndpoint:
+    def _endpoint(self, address: str, tls_options: Any) -> IStreamClientEndpoint:
         if self.path:
             return UNIXClientEndpoint(self.reactor, address, timeout=CONNECT_SECONDS)
         make_endpoint = TCP6ClientEndpoint if isIPv6Address(address) else TCP4ClientEndpoint
-        return make_endpoint(self.reactor, address, self.port, timeout=CONNECT_SECONDS)
+        endpoint = make_endpoint(self.reactor, address, self.port, timeout=CONNECT_SECONDS)
+        if tls_options is None:
+            return endpoint
+        from twisted.internet.endpoints import wrapClientTLS  # noqa: PLC0415 - needs pyOpenSSL
+
+        return wrapClientTLS(tls_options, endpoint)
 
     async def _addresses(self) -> list[str]:
         if self.path:
@@ -146,6 +159,8 @@ class FrontendConnector:
 
 
 def _keep_alive(transport: ITransport | None) -> None:
+    if INegotiated.providedBy(transport):
+        transport = cast("Protocol", transport).transport  # that of TCP, below TLS
     if not ITCPTransport.providedBy(transport):
         return
     handle = cast("socket.socket", cast("ISystemHandle", transport).getHandle())
@@ -155,6 +170,15 @@ def _keep_alive(transport: ITransport | None) -> None:
         if hasattr(socket, name):
             with contextlib.suppress(OSError):
                 handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def tls_reason(error: BaseException | None) -> str:
+    """Why TLS failed, of an error of pyOpenSSL; empty for other errors."""
+    if not type(error).__module__.startswith("OpenSSL") or error is None:
+        return ""
+    entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    words = [str(entry[-1]) for entry in entries if entry]
+    return f"TLS failed: {', '.join(words) or 'no reason is given'}"
 
 
 class _Client(Protocol):
@@ -191,7 +215,7 @@ class _Client(Protocol):
     def _note_loss(self, reason: Failure) -> str:
         """The connection is closed; returns why."""
         self.is_lost = True
-        return reason.getErrorMessage().rstrip(".")
+        return tls_reason(reason.value) or reason.getErrorMessage().rstrip(".")
 
 
 @implementer(IPushProducer)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
-from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.interfaces import IAddress, IProtocol, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 
 from fakedev.net.lines.connection import LineConnection
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.peer import Peer, Session
 from fakedev.net.lines.silence import SilentPeers
+from fakedev.net.lines.tls import LineTls
 from fakedev.net.lines.tokens import TokenGate
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
@@ -23,7 +24,23 @@ MAX_CONNECTIONS: Final = 10_000
 MESSAGE_SECONDS: Final = 10.0
 
 
-class LineServerFactory(Factory):
+class _WithTls(Factory):
+    """Makes connections with TLS, or without."""
+
+    noisy = False
+    _tls: LineTls
+
+    def use_tls(self, context: Any) -> None:
+        """See :meth:`LineTls.use`."""
+        self._tls.use(context)
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether new connections speak TLS."""
+        return self._tls.is_used
+
+
+class LineServerFactory(_WithTls):
     """Serves a line port.
 
     :param make_session: makes the port's behaviour for a new connection.
@@ -36,12 +53,11 @@ class LineServerFactory(Factory):
     :param fair_share: shares the reactor; several ports may have one.
     :param turn_observer: called after each turn of a connection, and when a connection has ended.
     :param closed: counts the connections that this side has closed, by reason: the code of the last error, ``full`` (a
-        new one had no room), ``silent`` (made room for another one), ``unread`` (did not read its answers).
+        new one had no room), ``silent`` (made room for another one), ``unread`` (did not read its answers),
+        ``handshake`` and ``plain`` (see :class:`~fakedev.net.lines.tls.Handshakes`).
     :ivar gate: the tokens of peers that connect by this factory.
     :ivar accepted: how many connections were taken.
     """
-
-    noisy = False
 
     def __init__(
         self,
@@ -72,9 +88,14 @@ class LineServerFactory(Factory):
         self.silent_peers = SilentPeers(clock)
         self.accepted = 0
         self.closed: Counter[str] = Counter() if closed is None else closed
+        self._tls = LineTls(self, clock, self.closed)
 
-    def buildProtocol(self, addr: IAddress | None, gate: TokenGate | None = None) -> Protocol:
-        """Make the connection of a new peer.
+    def buildProtocol(self, addr: IAddress | None) -> IProtocol:  # type: ignore[override]  # also one of TLS
+        """Make the connection of a new peer."""
+        return self._tls.wrap(self.connection())
+
+    def connection(self, gate: TokenGate | None = None) -> Protocol:
+        """The connection of a new peer, before TLS.
 
         :param gate: of the peer's address, if that is not the port's only one.
         """
@@ -96,17 +117,16 @@ class LineServerFactory(Factory):
         return True
 
 
-class LineAddress(Factory):
-    """One of several addresses of a line port, with its tokens."""
-
-    noisy = False
+class LineAddress(_WithTls):
+    """One of several addresses of a line port, with its tokens and its TLS."""
 
     def __init__(self, port: LineServerFactory, tokens: Iterable[str] = ()) -> None:
         self.port = port
         self.gate = TokenGate(port.clock, tokens)
+        self._tls = LineTls(self, port.clock, port.closed)
 
-    def buildProtocol(self, addr: IAddress | None) -> Protocol:
-        return self.port.buildProtocol(addr, self.gate)
+    def buildProtocol(self, addr: IAddress | None) -> IProtocol:  # type: ignore[override]  # also one of TLS
+        return self._tls.wrap(self.port.connection(self.gate))
 
     def make_room(self) -> bool:
         """See :meth:`LineServerFactory.make_room`."""

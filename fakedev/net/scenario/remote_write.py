@@ -16,8 +16,8 @@ from fakedev import __version__
 from fakedev.kube.backoff import Backoff
 from fakedev.net.kube.api_error import LONGEST_PAUSE_SECONDS, ApiError
 from fakedev.net.kube.body import read_whole
-from fakedev.net.kube.tls import CannotConnect
 from fakedev.net.kube.transport import make_agent, no_answer
+from fakedev.net.system.tls_client import CannotConnect
 from fakedev.spec.api_server import ApiServer
 from fakedev.spec.errors import printable, shortened
 from fakedev.spec.units import format_duration

@@ -2,109 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from twisted.application.service import IServiceCollection, MultiService
 from twisted.internet.interfaces import IReactorCore, IReactorTime
-from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner
+from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogBeginner
 from twisted.python.components import Componentized
-from twisted.python.failure import Failure
 from twisted.python.logfile import LogFile
 from zope.interface import implementer
 
+from fakedev.net.system.journald import SOCKET_PATH, JournalSocket, is_journal
+from fakedev.net.system.log_lines import json_line, text_line
 from fakedev.net.system.log_repeats import RepeatLimit
-
-#: Longer texts are cut, because they may come from a peer.
-LONGEST_TEXT = 4000
-#: Before each line of a traceback, so that it does not look like an entry.
-TRACEBACK_INDENT = "    | "
-
-#: The fields that Twisted's older logging module adds to an event.
-_OLD_FIELDS = frozenset({"message", "time", "system", "format", "isError", "failure", "why", "logLevel", "debug"})
-#: Our JSON keys; fields of an event with these names are left out.
-_KEYS = frozenset({"time", "level", "logger", "text", "traceback"})
-
-
-def text_line(event: Mapping[str, Any]) -> str:
-    """``TIME LEVEL TEXT`` and a newline; the lines of a traceback follow, indented."""
-    lines = [f"{_time(event)} {_level(event):<5} {escaped(_text(event))}"]
-    lines += (f"{TRACEBACK_INDENT}{escaped(line)}" for line in _traceback(event).splitlines())
-    return "\n".join(lines) + "\n"
-
-
-def json_line(event: Mapping[str, Any]) -> str:
-    """One object on one line: time, level, logger, text, the event's plain fields, traceback."""
-    entry: dict[str, Any] = {
-        "time": _time(event),
-        "level": _level(event),
-        "logger": event.get("log_namespace", ""),
-        "text": _shortened(_text(event)),
-    }
-    for name, value in event.items():
-        if name in _OLD_FIELDS or name in _KEYS or name.startswith("log_"):
-            continue
-        if isinstance(value, bytes):
-            entry[name] = _shortened(value.decode("latin-1"))
-        elif isinstance(value, str):
-            entry[name] = _shortened(value)
-        elif value is None or isinstance(value, (bool, int)):
-            entry[name] = value
-        elif isinstance(value, float):
-            # JSON has no infinities; NaN differs from itself.
-            entry[name] = value if value - value == 0 else str(value)
-    if traceback := _traceback(event):
-        entry["traceback"] = traceback
-    return json.dumps(entry) + "\n"
-
-
-def escaped(text: str) -> str:
-    """A text on one line: characters that do not print are escaped as Python does it, and long texts are cut."""
-    text = _shortened(text)
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= LONGEST_TEXT:
-        return text
-    return f"{text[:LONGEST_TEXT]}... ({len(text)} characters)"
-
-
-def _time(event: Mapping[str, Any]) -> str:
-    moment = datetime.fromtimestamp(event.get("log_time", 0.0), UTC)
-    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S')}.{moment.microsecond // 1000:03d}Z"
-
-
-def _level(event: Mapping[str, Any]) -> str:
-    level = event.get("log_level", LogLevel.info)
-    return str(level.name)
-
-
-def _text(event: Mapping[str, Any]) -> str:
-    text = formatEvent(dict(event))
-    if text:
-        return text
-    failure = event.get("log_failure")
-    return f"{type(failure.value).__name__}: {failure.value}" if isinstance(failure, Failure) else ""
-
-
-def _traceback(event: Mapping[str, Any]) -> str:
-    failure = event.get("log_failure")
-    if not isinstance(failure, Failure):
-        return ""
-    try:
-        return str(failure.getTraceback())
-    except Exception as reason:  # an exception whose __str__ fails must not lose the entry
-        return f"no traceback could be made: {type(reason).__name__}"
 
 
 @implementer(ILogObserver)
@@ -112,10 +25,15 @@ class LogLines:
     """Writes events of a level and above to a stream, a line each.
 
     Twisted's own events of level info (for each port and factory) count as debug.
+
+    :param journal: gets the entries in place of the stream, unless it cannot take one.
     """
 
-    def __init__(self, stream: TextIO | LogFile, level: str = "info", form: str = "text") -> None:
+    def __init__(
+        self, stream: TextIO | LogFile, level: str = "info", form: str = "text", journal: JournalSocket | None = None
+    ) -> None:
         self._stream = stream
+        self._journal = journal
         self._lowest = LogLevel.levelWithName(level)
         self._line: Callable[[Mapping[str, Any]], str] = {"text": text_line, "json": json_line}[form]
 
@@ -126,6 +44,8 @@ class LogLines:
             event = {**event, "log_level": level}
         if level < self._lowest:
             return
+        if self._journal is not None and self._journal.send(event):
+            return
         try:
             self._stream.write(self._line(event))
             self._stream.flush()
@@ -134,9 +54,17 @@ class LogLines:
             return
 
 
-def make_log(stream: TextIO | LogFile, reactor: Any, level: str = "info", form: str = "text") -> ILogObserver:
-    """The observer of the whole program: it limits repeats, then writes lines."""
-    limit = RepeatLimit(LogLines(stream, level, form), IReactorTime(reactor))
+def make_log(
+    stream: TextIO | LogFile, reactor: Any, level: str = "info", form: str = "text", journal: str = SOCKET_PATH
+) -> ILogObserver:
+    """The observer of the whole program: it limits repeats, then writes lines.
+
+    JSON for journald becomes fields of the journal, which can be searched there.
+
+    :param journal: journald's socket.
+    """
+    fields = JournalSocket(journal) if form == "json" and is_journal(stream, os.environ) else None
+    limit = RepeatLimit(LogLines(stream, level, form, fields), IReactorTime(reactor))
     if IReactorCore.providedBy(reactor):
         reactor.addSystemEventTrigger("after", "shutdown", limit.flush)
     return limit

@@ -25,7 +25,7 @@ from fakedev.tester.tallies import ALL
 
 _HTML: Final = "text/html; charset=utf-8"
 #: The most nodes, devices and pods in one answer, which takes about 20 ms to write.
-_MAX_SHOWN: Final = 100
+MAX_SHOWN: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _LINKS: Final = ("stats", "nodes", "pods", "fails", "parallel", "reqs-per-sec")
 #: The forms of the original's page.
@@ -186,7 +186,7 @@ def make_tester_folder(tester: LoadTester) -> Folder:
 
 def shown_names(request: GuardedRequest) -> range:
     """The range of nodes, devices and pods that a query selects by limit and offset."""
-    return range(*page_of(request, _MAX_SHOWN).indices(len(ALL)))
+    return range(*page_of(request, MAX_SHOWN).indices(len(ALL)))
 
 
 def result(form: Form, value: float | str, info: str) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -18,7 +18,7 @@ from fakedev.net.http.negotiation import choose_exposition
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response
-from fakedev.net.http.statistics import ScrapeStatistics
+from fakedev.net.http.statistics import Dropped, ScrapeStatistics
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.spec.histogram import Histogram
 from fakedev.spec.units import python_number
@@ -88,6 +88,24 @@ def stall_metrics(delays: Histogram) -> Iterable[Metric]:
     yield family
 
 
+def clock_metrics(shift_seconds: Callable[[], float]) -> Iterable[Metric]:
+    """The clock that nobody can set, against the system's.
+
+    :param shift_seconds: returns how far the system's time of day is ahead.
+    """
+    text = "How far the system's time of day is ahead of fakedev's clock: it was set, and fakedev's was not."
+    yield GaugeMetricFamily("fakedev_clock_shift_seconds", text, shift_seconds())
+
+
+def collector_metrics(by_generation: Sequence[Histogram]) -> Iterable[Metric]:
+    """How long the garbage collector held the process."""
+    text = "How long collections of garbage held the whole process; generation 2: full collections."
+    family = HistogramMetricFamily("fakedev_garbage_collection_seconds", text, labels=["generation"])
+    for generation, pauses in enumerate(by_generation):
+        add_histogram(family, [str(generation)], pauses)
+    yield family
+
+
 def scrape_metrics(scrapes: ScrapeStatistics) -> Iterable[Metric]:
     """Requests to our pages."""
     text = "Requests answered; 499: the client left first; 444: closed by a fault."
@@ -120,14 +138,30 @@ def fault_metrics(by_kind: Callable[[], Mapping[str, int]]) -> Iterable[Metric]:
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
 
 
-def file_metrics(problems: Callable[[], Mapping[str, str]]) -> Iterable[Metric]:
+def file_metrics(problems: Callable[[], Mapping[str, str]], journal_waiting: Callable[[], int]) -> Iterable[Metric]:
     """The record and the journal.
 
     :param problems: returns why each has ended; empty texts for those that have not.
+    :param journal_waiting: returns the number of entries that the journal's file does not have yet.
     """
     text = "1: the file could not be written, and has ended; /health and the log say why."
     failed = {name: int(bool(problem)) for name, problem in problems().items()}
     yield labelled(GaugeMetricFamily, "fakedev_file_failed", text, "file", failed)
+    text = "Entries that wait to be written to the journal's file; an event is in the record at once."
+    yield GaugeMetricFamily("fakedev_journal_waiting", text, journal_waiting())
+
+
+def state_metrics(snapshots: Mapping[bool, int], began_seconds: float) -> Iterable[Metric]:
+    """The folder of the fleet's state.
+
+    :param snapshots: how many have ended, by whether they are complete.
+    :param began_seconds: when the last one was begun, in seconds since 1970.
+    """
+    counts = {"complete": snapshots[True], "failed": snapshots[False]}
+    text = "Snapshots of the fleet's state, beside that of the start."
+    yield labelled(CounterMetricFamily, "fakedev_state_snapshots", text, "result", counts)
+    text = "When the last snapshot of the state was begun."
+    yield GaugeMetricFamily("fakedev_state_snapshot_timestamp_seconds", text, began_seconds)
 
 
 def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> Iterable[Metric]:
@@ -144,18 +178,28 @@ def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> It
     yield labelled(GaugeMetricFamily, "fakedev_limit_allowed", text, "limit", allowed)
 
 
-def port_metrics(closed: Mapping[str, Mapping[str, int]], postponed: Callable[[], int]) -> Iterable[Metric]:
-    """Connections that the line ports have closed by themselves, and new ones that must wait on any port.
+def port_metrics(
+    closed: Mapping[str, Mapping[str, int]], http_dropped: Mapping[str, int], postponed: Callable[[], int]
+) -> Iterable[Metric]:
+    """Connections that the ports have closed by themselves, and new ones that must wait on any port.
 
-    :param closed: their numbers by reason, by port.
+    :param closed: those of the line ports: their numbers by reason, by port.
+    :param http_dropped: those of the HTTP addresses: their numbers by reason.
     :param postponed: returns how often a port did not accept for lack of descriptors.
     """
-    text = "Connections that a line port closed; silent: for a new one; full: new ones without room; else the error."
+    text = (
+        "Connections that a line port closed; silent: for a new one; full: new ones without room; plain: no TLS; "
+        "handshake: one of TLS failed or took too long; else the error."
+    )
     family = CounterMetricFamily("fakedev_line_connections_closed", text, labels=["port", "reason"])
     for port, by_reason in closed.items():
         for reason in sorted({"denied", "full", "silent", *by_reason}):
             family.add_metric([port, reason], by_reason.get(reason, 0))
     yield family
+    text = "HTTP connections that were dropped; full: too many; refused: no valid request; late: one that did not " \
+        "arrive in time; unread: the peer did not read its answer."
+    dropped = {reason.value: http_dropped.get(reason.value, 0) for reason in Dropped}
+    yield labelled(CounterMetricFamily, "fakedev_http_connections_dropped", text, "reason", dropped)
     text = "How often a port did not accept connections because no file descriptors were left."
     yield CounterMetricFamily("fakedev_accepts_postponed", text, postponed())
 

@@ -1,4 +1,4 @@
-"""``mig -lgi`` and ``mig -lci``: the instances of boards in MIG mode, with their places.
+"""``mig -lgip``, ``-lgi`` and ``-lci``: the kinds of instances of boards in MIG mode, and their instances.
 
 Numbers of profiles: NVIDIA's MIG User Guide, tables of profiles by board; on all of them they follow from the share of
 the memory. An instance has the number of its place in the tree of halves, as in :mod:`fakedev.sim.parts.mig`.
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from fakedev.nvml.smi.failures import NOT_FOUND, Failure
 from fakedev.nvml.smi.snapshot import Board, View
+from fakedev.spec.mig import attributes_of, profiles_from_text
 
 #: Profiles by their share of the board's memory, as its divisor: a whole board, a half, a quarter, an eighth.
 _PROFILES: Final = {1: 0, 2: 5, 4: 14, 8: 19}
@@ -24,22 +25,74 @@ class _Place(NamedTuple):
     profile: int
 
 
+def _memory_slices(board: Board) -> int:
+    """The memory slices of a board, a power of two."""
+    return 1 << max(0, board.view.count("max_part_count") - 1).bit_length()
+
+
+def _number_of(name: str, slices: int, share: int, memory_slices: int) -> int:
+    """The number of a profile.
+
+    :param share: of the board's memory, as its divisor.
+    """
+    if name.endswith("+me"):
+        return _ALL_ENGINES
+    if share == 2 and slices == 3:
+        return _THREE_SLICES
+    if share == 4 and slices == 1 and memory_slices == 8:
+        return _ONE_SLICE_OF_A_QUARTER
+    return _PROFILES.get(share, 0)
+
+
 def _place_of(board: Board, part: View) -> _Place:
-    """Where an instance is among the memory slices of its board, of which there is a power of two."""
-    memory_slices = 1 << max(0, board.view.count("max_part_count") - 1).bit_length()
+    """Where an instance is among the memory slices of its board."""
+    memory_slices = _memory_slices(board)
     number, share = part.count("gpu_instance") + 1, 1
     while number >= 2 * share and share < memory_slices:
         share *= 2
-    slices = part.count("slices")
-    profile = _PROFILES.get(share, 0)
-    if part.text("profile").endswith("+me"):
-        profile = _ALL_ENGINES
-    elif share == 2 and slices == 3:
-        profile = _THREE_SLICES
-    elif share == 4 and slices == 1 and memory_slices == 8:
-        profile = _ONE_SLICE_OF_A_QUARTER
     size = memory_slices // share
+    profile = _number_of(part.text("profile"), part.count("slices"), share, memory_slices)
     return _Place((number - share) * size, size, profile)
+
+
+def gpu_instance_profiles(boards: Sequence[Board]) -> Iterator[str]:
+    """The lines of ``mig -lgip``: how many instances of each kind a board can have, and could have beside the present.
+
+    :raises Failure: without MIG mode.
+    """
+    divided = _divided(boards)
+    titles = (
+        " GPU instance profiles:                                                        ",
+        " GPU   Name               ID    Instances   Memory     P2P    SM    DEC   ENC  ",
+        "                                Free/Total   GiB              CE    JPEG  OFA  ",
+    )
+    edge = f"+{'-' * len(titles[0])}+"
+    yield from (edge, *(f"|{each}|" for each in titles), f"|{'=' * len(titles[0])}|")
+    for board in divided:
+        for line in _profile_rows(board):
+            yield f"|{line}|" if line else edge
+
+
+def _profile_rows(board: Board) -> Iterator[str]:
+    """Two lines for each profile of a board, and an empty one for the edge."""
+    places = [_place_of(board, part) for part in board.parts]
+    taken = [range(place.start, place.start + place.size) for place in places]
+    names = [part.text("profile") for part in board.parts]
+    slices, memory_slices = board.view.count("max_part_count"), _memory_slices(board)
+    left = slices - sum(max(1, part.count("slices")) for part in board.parts)
+    for each in profiles_from_text(board.view.text("mig_profiles")):
+        free, total = each.count_beside(left, taken, names.count(each.name)), each.count_beside(slices, ())
+        number = _number_of(each.name, each.slices, memory_slices // each.memory_slices, memory_slices)
+        known = attributes_of({"pci_device_id": f"0x{board.view.count('pci_device_id') >> 16:04x}"}, each.name)
+        engines = ["N/A"] * 6 if known is None else [str(count) for count in known]
+        processors, copies, decoders, encoders, jpegs, flows = engines
+        name, counts, memory = f"MIG {each.name}", f"{free}/{total}", f"{each.memory_bytes / 2**30:.2f}"
+        yield (
+            f" {board.number:>3}  {name:<17}{number:>5}{counts:>8}{memory:>12}       No{processors:>7}"
+            f"{decoders:>6}{encoders:>6}   "
+        )
+        yield f"{copies:>64}{jpegs:>6}{flows:>6}   "
+        yield ""
 
 
 def gpu_instances(boards: Sequence[Board]) -> Iterator[str]:
@@ -85,12 +138,21 @@ def _box(
 
     :raises Failure: without MIG mode, and without instances.
     """
-    divided = [board for board in boards if board.is_divided]
-    if not divided:
-        raise Failure(NOT_FOUND, "No MIG-enabled devices found.")
+    divided = _divided(boards)
     rows = [row(board, part, _place_of(board, part)) for board in divided for part in board.parts]
     if not rows:
         raise Failure(NOT_FOUND, none)
     width = len(titles[0])
     edge, cells = f"+{'-' * width}+", [f"|{each[:width]:<{width}}|" for each in rows]
     yield from (edge, *(f"|{each}|" for each in titles), f"|{'=' * width}|", *cells, edge)
+
+
+def _divided(boards: Sequence[Board]) -> list[Board]:
+    """Those in MIG mode.
+
+    :raises Failure: when there are none.
+    """
+    divided = [board for board in boards if board.is_divided]
+    if not divided:
+        raise Failure(NOT_FOUND, "No MIG-enabled devices found.")
+    return divided

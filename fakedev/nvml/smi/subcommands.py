@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from fakedev.nvml.smi.connections import link_states, matrix
 from fakedev.nvml.smi.failures import not_supported
-from fakedev.nvml.smi.instances import compute_instances, gpu_instances
+from fakedev.nvml.smi.instances import compute_instances, gpu_instance_profiles, gpu_instances
 from fakedev.nvml.smi.monitors import board_lines, board_monitor, process_lines, process_titles
 from fakedev.nvml.smi.options import COMMON, FLAG, VALUE, Option
 from fakedev.nvml.smi.snapshot import Board, Snapshot
@@ -62,10 +62,17 @@ def _nvlink(given: Mapping[str, str]) -> Lines:
 
 
 def _mig(given: Mapping[str, str]) -> Lines:
-    if ("list-gpu-instances" in given) == ("list-compute-instances" in given):
-        raise not_supported("mig without one of -lgi and -lci")
-    lines = gpu_instances if "list-gpu-instances" in given else compute_instances
-    return lambda snapshot, boards, is_first: lines(boards)
+    found = [lines for name, lines in _OF_INSTANCES.items() if name in given]
+    if len(found) != 1:
+        raise not_supported("mig without one of -lgip, -lgi and -lci")
+    return lambda snapshot, boards, is_first: found[0](boards)
+
+
+_OF_INSTANCES: Final = {
+    "list-gpu-instance-profiles": gpu_instance_profiles,
+    "list-gpu-instances": gpu_instances,
+    "list-compute-instances": compute_instances,
+}
 
 
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
@@ -75,7 +82,8 @@ SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
     "topo": Subcommand("How boards are connected.",
                        (_HELP, _ID, Option("matrix", "-m", FLAG, "Each pair of boards.")), _topo),
     "mig": Subcommand("Instances of boards in MIG mode.", (
-        _HELP, _ID, Option("list-gpu-instances", "-lgi", FLAG, "GPU instances."),
+        _HELP, _ID, Option("list-gpu-instance-profiles", "-lgip", FLAG, "Kinds of GPU instances."),
+        Option("list-gpu-instances", "-lgi", FLAG, "GPU instances."),
         Option("list-compute-instances", "-lci", FLAG, "Compute instances."),
     ), _mig),
     "nvlink": Subcommand("Links.", (_HELP, _ID, Option("status", "-s", FLAG, "Their speeds.")), _nvlink),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -99,14 +99,18 @@ def column(axis: str, dtype: DTypeLike = np.float64, of: str = "") -> Any:
     return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis, "of": of})
 
 
+#: A column of so many rows costs time to copy: if they are all equal the value is kept once.
+MANY_ROWS: Final = 20_000
+
+
 class Rows:
-    """A dataclass of columns along some axes, whose rows can be kept or joined."""
+    """A dataclass of columns along some axes, whose rows can be kept or joined; columns are only read."""
 
     def _kept(self, **masks: Mask) -> dict[str, Any]:
         """The columns with the rows that the mask of their axis keeps, and with new positions."""
         columns = {}
         for name, axis, of in self._columns():
-            rows = getattr(self, name)[masks[axis]]
+            rows = _kept_rows(getattr(self, name), masks[axis])
             columns[name] = (np.cumsum(masks[of]) - 1)[rows] if of else rows
         return columns
 
@@ -118,7 +122,7 @@ class Rows:
         columns = {}
         for name, _, of in self._columns():
             rows = getattr(other, name)
-            columns[name] = np.concatenate((getattr(self, name), rows + counts[of] if of else rows))
+            columns[name] = _joined_rows(getattr(self, name), rows + counts[of] if of else rows)
         return columns
 
     def _carried(self, old: Self, was: NDArray[np.int64], *names: str) -> dict[str, Any]:
@@ -136,3 +140,27 @@ class Rows:
         for each in fields(self):  # type: ignore[arg-type]  # the classes of rows are dataclasses
             if "axis" in each.metadata:
                 yield each.name, each.metadata["axis"], each.metadata["of"]
+
+
+def _kept_rows(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
+    return np.broadcast_to(values[0], int(np.count_nonzero(mask))) if _is_kept_once(values) else values[mask]
+
+
+def _joined_rows(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    count = len(first) + len(second)
+    if count > MANY_ROWS and len(first) and len(second):
+        value = first[0]
+        if second[0] == value and _has_only(second, value) and _has_only(first, value):
+            return np.broadcast_to(value, count)
+    return np.concatenate((first, second))
+
+
+def _is_kept_once(values: NDArray[Any]) -> bool:
+    return len(values) > 1 and values.strides == (0,)
+
+
+def _has_only(values: NDArray[Any], value: Any) -> bool:
+    """Whether all values are the same; nearly always, one of three tells if they are not."""
+    if _is_kept_once(values):
+        return bool(values[0] == value)
+    return bool(values[-1] == value and values[len(values) // 2] == value and (values == value).all())

@@ -125,6 +125,12 @@ class Faults:
         if fault_id in self.by_id:
             self.by_id[fault_id].is_cleared = True
 
+    def remove_all(self) -> None:
+        """All faults are gone at once, as if they had not been: devices do not recover from them."""
+        for fault in list(self.by_id.values()):
+            self._remove(fault)
+        self._devices_moved = True
+
     def move(self, new_of: Positions, rules: FaultRules, resolved_again: Collection[str]) -> None:
         """Move faults to the new positions of their devices after a reload; faults without devices are removed.
 

@@ -1,4 +1,4 @@
-"""NVIDIA's instances of a GPU (MIG): profiles of a board, and the placement of instances on it.
+"""NVIDIA's instances of a GPU (MIG): the placement of instances on a board.
 
 A board has compute slices and memory slices. An instance takes consecutive memory slices from one of the start slices
 of its profile. Its id is its number in the tree of halves: 0 for the whole board, 1 and 2 for its halves, 3 to 6 for
@@ -11,24 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fakedev.spec.device_types import PartSpec
-
-
-@dataclass(frozen=True)
-class MigProfile:
-    """A kind of instance.
-
-    :param slices: compute slices.
-    :param memory_slices: consecutive memory slices: 1, 2, 4 or 8.
-    :param begins: memory slices at which it may start, in order of preference.
-    :param most: how many instances a board can have.
-    """
-
-    name: str
-    slices: int
-    memory_slices: int
-    memory_bytes: float
-    begins: tuple[int, ...]
-    most: int = 7
+from fakedev.spec.mig import MigProfile
 
 
 @dataclass(frozen=True)

@@ -112,10 +112,17 @@ class ConfiguredWork:
             self._faults.append(Configured(fault_id, key, spec))
             taken.add(fault_id)
 
-    def starts(self, following: CompiledFleet) -> Starts:
-        """The workloads and faults that another configuration would start."""
-        workloads = _kept(self._workloads, following.spec.base)[2]
-        faults = _kept(self._faults, following.spec.faults, _named)[2]
+    def forget(self) -> None:
+        """All workloads and faults of the configuration were ended: the next configuration starts all of its own."""
+        self._workloads, self._faults, self._elsewhere = [], [], set()
+
+    def starts(self, following: CompiledFleet, *, is_reset: bool = False) -> Starts:
+        """The workloads and faults that another configuration would start.
+
+        :param is_reset: it starts all of them, because the fleet begins again.
+        """
+        workloads = _kept([] if is_reset else self._workloads, following.spec.base)[2]
+        faults = _kept([] if is_reset else self._faults, following.spec.faults, _named)[2]
         return starts_of(workloads, faults, following.admission, following.fault_rules)
 
     def check_room(self, starts: Starts, limits: Limits) -> None:

@@ -135,6 +135,22 @@ class Intake:
         self._never_ran += self._not_started(workloads)
         self._remove(workload_ids)
 
+    def stop_all(self, reason: str) -> None:
+        """End all workloads before the next tick, but those that end anyway, with a verdict for each."""
+        self.stop(self.not_ending(list(self._workloads.by_id)), reason)
+
+    def start_again(self, attribution: Attribution) -> None:
+        """Let the running workloads start with the next :meth:`apply_changes`, as if they had not run.
+
+        :param attribution: has no owners yet, and is used from now on.
+        """
+        running = self._workloads.running()
+        self._workloads.change([], {each.workload_id for each in running}, 0, 0.0)
+        for workload in running:
+            self._workloads.accept(workload)
+        self._starting |= {each.workload_id: each for each in running}
+        self._attribution = attribution
+
     def drop(self, workload_ids: Sequence[str]) -> None:
         """End workloads before the next tick, without a verdict.
 

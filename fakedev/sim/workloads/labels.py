@@ -232,6 +232,11 @@ class DeviceLabels:
         """The number of label changes on all nodes."""
         return self._versions.latest
 
+    @property
+    def latest_shared(self) -> int:
+        """As :attr:`latest`, of further containers on shared devices."""
+        return self._shared_versions.latest
+
     def note(self, before: Level, after: Level) -> None:
         """A tick was done: change the versions of nodes on which a value of VALUE_FACTS changed."""
         for name in VALUE_FACTS:

@@ -43,8 +43,7 @@ class Workloads:
         self._by_name: dict[str, dict[str, None]] = {}
         self._held: Floats | None = None
         self._contexts: Mask | None = None
-        ones = np.ones(self._count)
-        self._crowds = self._crowds_before = Oversubscription(ones, ones)
+        self.forget_crowds()
         self.changes = 0
 
     def accept(self, workload: Workload) -> None:
@@ -80,6 +79,11 @@ class Workloads:
             noise, pace = first_noise(self._seed, new.pair_keys, tick), pace_of(self._seed, new.keys)
             new = replace(new, noise=noise, pace=pace)
             self.table = self.table.joined(new)
+
+    def forget_crowds(self) -> None:
+        """No device was asked for more than it has, as before the first tick."""
+        ones = np.ones(self._count)
+        self._crowds = self._crowds_before = Oversubscription(ones, ones)
 
     def reindex(
         self, moves: Reindex, chosen: Collection[str], device_keys: Keys, capacity: Capacity,

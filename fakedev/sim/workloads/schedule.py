@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import Mask, Positions, Rows, column
+from fakedev.sim.entities.state import MANY_ROWS, Mask, Positions, Rows, column
 from fakedev.sim.workloads.segments import FIRST_DRAWN, Segment, Shape, segments_of, shape_integrals
 from fakedev.spec.fleet import FOREVER, Activities, Activity
 
@@ -108,6 +108,10 @@ class Profiles(Rows):
         """The profiles of the workloads where ``keep``, shape (W,), is true."""
         used = np.zeros(len(self.key), dtype=np.bool_)
         used[self.profile[keep]] = True
+        unused = len(self.starts) - int(self.counts[used].sum())
+        if len(self.starts) > MANY_ROWS and unused < len(self.starts) // 4:
+            # Long profiles are copied once for many that go, not for each.
+            return replace(self, profile=self.profile[keep])
         return Profiles(**self._kept(workload=keep, profile=used, segment=np.repeat(used, self.counts)))
 
     def joined(self, other: Profiles) -> Profiles:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from tests.support.application import STANDING, MemoryApplication, application
 from tests.support.http_wire import answers, failed
 
@@ -50,6 +51,18 @@ def test_advance_that_cannot_be(app: MemoryApplication) -> None:
     for advance in (0, -5, "0", 1e300, 20_000_000):
         failed(app.ask("POST", "/api/v1/clock", {"advance": advance}), 400, "bad-argument", "duration")
     assert app.json("/api/v1/clock")["tick"] == 0
+
+
+def test_reset() -> None:
+    """One event; a body with anything in it is refused; what decides what runs is named."""
+    with application(STANDING) as app:
+        assert app.ask("POST", "/api/v1/reset").status == 200
+        assert json.loads(app.ask("POST", "/api/v1/reset", {}).body) == {"tick": 1}
+        failed(app.ask("POST", "/api/v1/reset", {"tick": 0}), 400, "bad-argument", "body")
+        app.factories(WorkloadPortFactory)[0].hub.master = "the scenario"
+        refused = app.ask("POST", "/api/v1/reset")
+        failed(refused, 400, "limit", "")
+        assert b"the scenario decides what runs" in refused.body
 
 
 def test_two_advances_at_once(app: MemoryApplication) -> None:

@@ -59,7 +59,7 @@ MISSING = [
         "devises",
         "resource",
         "no resource 'devises': there are clock, devices, fault-kinds, faults, find, history, identities, journal, "
-        "nodes, openapi.json, queues, scenario, stream, tester, workloads",
+        "nodes, openapi.json, queues, reset, scenario, stream, tester, workloads",
     ),
 ]
 #: What is below a resource that has nothing below it.

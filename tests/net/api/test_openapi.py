@@ -88,10 +88,31 @@ def test_bodies(app: MemoryApplication, described: dict[str, Any], path: str, me
     assert validated(described, f"/api/v1/{path}", method, body) == (answer.status != 400), answer
 
 
+def test_examples(app: MemoryApplication, described: dict[str, Any]) -> None:
+    """The examples of bodies are taken, and the links lead from what they made to what shows it and ends it."""
+    for path in ("workloads", "faults", "clock"):
+        posted = described["paths"][f"/api/v1/{path}"]["post"]
+        example = posted["requestBody"]["content"]["application/json"]["example"]
+        answer = app.ask("POST", f"/api/v1/{path}", example)
+        assert answer.status in (200, 201), answer
+        for method, link in posted["responses"].get("201", {}).get("links", {}).items():
+            assert link["parameters"] == {"ID": "$response.body#/id"}
+            followed = app.ask(method.upper(), f"/api/v1/{path}/{json.loads(answer.body)['id']}")
+            operation = described["paths"][f"/api/v1/{path}/{{ID}}"][method]
+            assert operation["operationId"] == link["operationId"]
+            schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+            assert_valid(described, json.loads(followed.body), schema)
+
+
 def test_answers(app: MemoryApplication, described: dict[str, Any]) -> None:
     """Those of collections, and of an error."""
     for path in ("workloads", "faults", "journal", "devices", "nodes", "queues"):
         (response,) = [described["paths"][f"/api/v1/{path}"]["get"]["responses"]["200"]]
-        jsonschema.validate(app.json(f"/api/v1/{path}"), response["content"]["application/json"]["schema"])
+        assert_valid(described, app.json(f"/api/v1/{path}"), response["content"]["application/json"]["schema"])
     error = json.loads(app.get("/api/v1/devices/a/9").body)
-    jsonschema.validate(error, described["components"]["schemas"]["Error"])
+    assert_valid(described, error, {"$ref": "#/components/schemas/Error"})
+
+
+def assert_valid(described: dict[str, Any], value: object, schema: dict[str, Any]) -> None:
+    """A value is what a schema of the description says."""
+    jsonschema.validate(value, {**schema, "components": described["components"]}, jsonschema.Draft202012Validator)

@@ -217,6 +217,7 @@ def test_flood_of_connections() -> None:
     guarded = limited(Clock(), max_connections=2)
     peers = [Peer(guarded) for _ in range(103)]
     assert guarded.buildProtocol(None) is None
+    assert guarded.dropped == {"full": 102}
     for peer in peers:
         peer.leave()
     assert not guarded.channels and guarded.buildProtocol(None) is not None

@@ -56,6 +56,23 @@ def test_slow_head_byte_by_byte() -> None:
     assert answers(peer.transport.value())[0].status == 408
 
 
+def test_dropped_peers_are_counted() -> None:
+    """By the reason; a peer that only says nothing is closed, but has lost nothing."""
+    clock = Clock()
+    guarded = site(clock)
+    late, deaf, wrong, idle = (Peer(guarded) for _ in range(4))
+    late.send(GET[:-1])
+    deaf.transport.reading = False
+    deaf.send(GET.replace(b"page", b"big"))
+    wrong.send(b"\0\r\n\r\n")
+    clock.pump([1] * 61)
+    late.read()
+    assert late.closed and deaf.closed and wrong.closed and idle.closed
+    idle.leave()
+    clock.pump([1] * 60)
+    assert guarded.dropped == {"late": 1, "unread": 1, "refused": 1}
+
+
 def test_empty_lines_do_not_keep_a_connection() -> None:
     """Empty lines are no request: the connection is idle."""
     clock = Clock()

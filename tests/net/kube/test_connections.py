@@ -18,8 +18,8 @@ from fakedev.config.kubeconfig import in_cluster, read_kubeconfig
 from fakedev.config.schema.files import Files
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.api_error import ApiError
-from fakedev.net.kube.tls import CannotConnect
 from fakedev.net.kube.watch import Watch
+from fakedev.net.system.tls_client import CannotConnect
 from fakedev.spec.api_server import ApiServer
 from tests.support.deferreds import within
 from tests.support.kube.api_server import ClusterApi, node
@@ -174,7 +174,7 @@ def test_tls_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(CannotConnect, match=r"pip install 'fakedev\[kubernetes\]', or run `kubectl proxy`"):
+    with pytest.raises(CannotConnect, match=r"pip install 'fakedev\[kubernetes\]', for line ports"):
         ApiClient(ApiServer("https://127.0.0.1:1"), reactor, random=random.random)
     ApiClient(ApiServer("http://127.0.0.1:1"), reactor, random=random.random)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 
 import pytest
@@ -236,3 +237,21 @@ class TestApplication:
         assert "horse" not in shown
         for path in ("/-/metrics", "/api/v1/queues", "/api/v1/workloads"):
             assert b"horse" not in self.app.get(path).body
+
+
+def test_all_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with the given one by hmac, also after one that is right, so that time shows nothing."""
+    compared: list[tuple[bytes, bytes]] = []
+    original = hmac.compare_digest
+
+    def compare(given: bytes, own: bytes) -> bool:
+        compared.append((given, own))
+        return original(given, own)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    gate = TokenGate(Clock(), ["first-token", "second-token"])
+    gate.check("first-token", "")
+    with pytest.raises(ProtocolError):
+        gate.check("other", "")
+    own = (b"first-token", b"second-token")
+    assert compared == [(given, each) for given in (b"first-token", b"other") for each in own]

@@ -16,16 +16,9 @@ from twisted.logger import ILogObserver, Logger, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 from twisted.python.log import LogPublisher as OldPublisher
 
+from fakedev.net.system.log_lines import TRACEBACK_INDENT, json_line, text_line
 from fakedev.net.system.log_repeats import MAX_KINDS, RepeatLimit
-from fakedev.net.system.logging import (
-    TRACEBACK_INDENT,
-    LoggedService,
-    LogLines,
-    json_line,
-    make_log,
-    text_line,
-    twistd_log,
-)
+from fakedev.net.system.logging import LoggedService, LogLines, make_log, twistd_log
 
 MOMENT = 1_700_000_000.25
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 from twisted.internet.task import Clock
 
-from fakedev.net.system.stalls import StallWatch
+from fakedev.net.system.stalls import CollectorPauses, StallWatch
 
 
 def test_delays() -> None:
@@ -19,3 +22,40 @@ def test_delays() -> None:
     assert watch.delays.total_seconds == pytest.approx(0.73)
     watch.stopService()
     assert clock.getDelayedCalls() == []
+
+
+@pytest.fixture
+def pauses() -> Iterator[CollectorPauses]:
+    """While it runs each collection takes a quarter of a second by its clock."""
+    clock = Clock()
+
+    def seconds() -> float:
+        clock.advance(0.25)
+        return clock.seconds()
+
+    watch = CollectorPauses(seconds)
+    watch.startService()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    yield watch
+    if was_enabled:
+        gc.enable()
+    if watch.running:
+        watch.stopService()
+
+
+def test_collections_are_measured_by_generation(pauses: CollectorPauses) -> None:
+    """Each once, with its time; none after the stop."""
+    gc.collect(0)
+    gc.collect(2)
+    gc.collect(2)
+    pauses.stopService()
+    gc.collect(1)
+    assert [sum(each.counts) for each in pauses.by_generation] == [1, 0, 2]
+    assert [each.total_seconds for each in pauses.by_generation] == [0.25, 0, 0.5]
+
+
+def test_a_collection_that_had_begun(pauses: CollectorPauses) -> None:
+    """Its end alone says nothing about its time."""
+    pauses.collects("stop", {"generation": 2})
+    assert not any(sum(each.counts) for each in pauses.by_generation)

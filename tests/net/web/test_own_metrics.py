@@ -16,12 +16,15 @@ from fakedev.net.web.own_metrics import (
     OwnMetrics,
     OwnMetricsResource,
     ReloadStatistics,
+    collector_metrics,
+    file_metrics,
+    port_metrics,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
     workload_metrics,
 )
-from fakedev.spec.histogram import TICK_BUCKETS, Histogram
+from fakedev.spec.histogram import STALL_BUCKETS, TICK_BUCKETS, Histogram
 from tests.support.http_wire import Peer, make_site
 from tests.support.logged_errors import LoggedErrors
 
@@ -94,6 +97,40 @@ class TestOwnMetrics:
         assert {name: found.get(name) for name in wanted} == wanted
         assert "process_resident_memory_bytes" in found
         assert any(name.startswith("python_info{") for name in found)
+
+    def test_peers_that_were_dropped(self) -> None:
+        """Each reason has a series from the start, so that its first increase is seen."""
+        ports = partial(port_metrics, {"workloads": {"full": 2}}, {"late": 3}, lambda: 4)
+        found = samples(OwnMetrics({"ports": ports}))
+        wanted = {
+            "fakedev_line_connections_closed_total{port=workloads,reason=full}": 2,
+            "fakedev_line_connections_closed_total{port=workloads,reason=silent}": 0,
+            "fakedev_http_connections_dropped_total{reason=late}": 3,
+            "fakedev_http_connections_dropped_total{reason=full}": 0,
+            "fakedev_http_connections_dropped_total{reason=refused}": 0,
+            "fakedev_http_connections_dropped_total{reason=unread}": 0,
+            "fakedev_accepts_postponed_total": 4,
+        }
+        assert {name: found.get(name) for name in wanted} == wanted
+
+    def test_pauses_of_the_collector(self) -> None:
+        """A histogram for each generation."""
+        pauses = [Histogram(STALL_BUCKETS) for _ in range(3)]
+        pauses[2].observe(0.03)
+        found = samples(OwnMetrics({"collector": partial(collector_metrics, pauses)}))
+        name = "fakedev_garbage_collection_seconds"
+        assert found[f"{name}_bucket{{generation=2,le=0.02}}"] == 0
+        assert found[f"{name}_bucket{{generation=2,le=0.05}}"] == 1
+        assert found[f"{name}_sum{{generation=2}}"] == 0.03
+        assert found[f"{name}_count{{generation=0}}"] == 0
+
+    def test_what_the_journal_owes(self) -> None:
+        """Beside what has failed: how many entries are not in its file yet."""
+        files = partial(file_metrics, lambda: {"journal": "", "record": "full"}, lambda: 7)
+        found = samples(OwnMetrics({"files": files}))
+        assert found["fakedev_file_failed{file=record}"] == 1
+        assert found["fakedev_file_failed{file=journal}"] == 0
+        assert found["fakedev_journal_waiting"] == 7
 
     def test_scrapes_of_itself(self) -> None:
         """Requests over HTTP are counted by page and code, and appear on the page."""

@@ -14,7 +14,8 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Place, Report
-from fakedev.sim.parts.mig import Mig, MigProfile, instances
+from fakedev.sim.parts.mig import Mig, instances
+from fakedev.spec.mig import MigProfile
 
 DIVIDED = ("a100-sxm4-40gb", "a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb")
 

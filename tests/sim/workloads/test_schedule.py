@@ -159,6 +159,16 @@ class TestManyProfiles:
         profiles = profiles.kept(np.arange(1000) < 2).joined(other)
         assert (profiles.profile.tolist(), profiles.counts.tolist()) == ([0, 0, 1], [100, 50])
 
+    def test_long_profiles_that_go_are_removed_together(self) -> None:
+        """Of ten long profiles the first two that go stay in the arrays, the third takes them along."""
+        profiles = Profiles.of([[Activity(step + each, 0, 5) for step in range(2500)] for each in range(10)])
+        alone, keys = rows_of(profiles, 9), []
+        for _ in range(3):
+            profiles = profiles.kept(np.arange(len(profiles.profile)) > 0)
+            keys.append(len(profiles.key))
+        assert keys == [10, 10, 7]
+        assert rows_of(profiles, 6) == alone
+
     def test_no_profiles(self) -> None:
         """A fleet without workloads has no means."""
         load, fluctuation = Profiles.of([]).means(np.zeros(0), np.zeros(0), 1)

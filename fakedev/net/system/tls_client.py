@@ -1,4 +1,4 @@
-"""TLS with an API server: its certificate authority, our own certificate; by the optional pyOpenSSL."""
+"""The client's side of TLS: the server's certificate authority, our own certificate; by the optional pyOpenSSL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fakedev.spec.api_server import ApiServer
 _END: Final = "-----END CERTIFICATE-----"
 _MISSING: Final = (
     "TLS needs pyOpenSSL and service-identity, which are not installed: pip install 'fakedev[kubernetes]', "
-    "or run `kubectl proxy` and use its http:// URL"
+    "for line ports 'fakedev[tls]'; or for an API server run `kubectl proxy` and use its http:// URL"
 )
 
 

@@ -10,75 +10,12 @@ from twisted.internet.task import Clock
 
 from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.http.tls import CannotUseTls, tls_context
+from fakedev.net.system.tls_context import CannotUseTls, tls_context
 from fakedev.spec.web_config import ClientAuth, TlsServer, WebConfig
 from tests.support.http_channels import GET, site
 from tests.support.http_wire import SocketLike, answers
 from tests.support.kube.certificates import Authority
-
-AUTHORITY = Authority(server_name="localhost")
-CERTIFICATE, KEY = AUTHORITY.sign("server", "localhost")
-
-
-class Client:
-    """A client that speaks TLS with a site.
-
-    :param own: files of its certificate and key.
-    :param chop: sends its bytes one by one.
-    """
-
-    def __init__(self, served: GuardedSite, clock: Clock, own: tuple[str, ...] = (), chop: bool = False,
-                 most: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED) -> None:  # fmt: skip
-        context = ssl.create_default_context(cadata=AUTHORITY.pem)
-        context.set_alpn_protocols(["h2", "http/1.1"])
-        context.maximum_version = most
-        if own:
-            context.load_cert_chain(*own)
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._in, self._out, server_hostname="localhost")
-        self._clock, self._chop = clock, chop
-        self.wire = SocketLike()
-        protocol = served.buildProtocol(None)
-        assert protocol is not None
-        self._protocol = protocol
-        protocol.makeConnection(self.wire)
-        self._seen = 0
-
-    def ask(self, text: bytes) -> bytes:
-        """Send a request; all of the answer."""
-        self._do(self.tls.do_handshake)
-        self._do(lambda: self.tls.write(text))
-        found = b""
-        while True:
-            try:
-                found += self._do(lambda: self.tls.read(65536))
-            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-                return found
-
-    def _do(self, act):  # type: ignore[no-untyped-def]
-        """Do something, with what the two send to each other meanwhile."""
-        for _ in range(20):
-            try:
-                return act()
-            except ssl.SSLWantReadError:
-                if not self._exchange():
-                    raise
-            finally:
-                self._exchange()
-        raise AssertionError("the handshake does not end")
-
-    def _exchange(self) -> bool:
-        sent = self._out.read()
-        for part in ([sent[at : at + 1] for at in range(len(sent))] if self._chop else [sent]):
-            if part:
-                self._protocol.dataReceived(part)
-        self._clock.advance(0)
-        while self.wire.flush():
-            self._clock.advance(0)
-        news = self.wire.value()[self._seen :]
-        self._seen += len(news)
-        self._in.write(news)
-        return bool(news or sent)
+from tests.support.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
 
 
 def secured(clock: Clock, **settings: object) -> GuardedSite:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.testing.child import on_free_ports
+from fakedev.testing.free_ports import on_free_ports
 
 EVERYTHING = """
 version: 1
@@ -16,13 +18,14 @@ web:
 workloads: {listen: ["*:9500", "/run/y.sock"]}
 queues: {names: [sleep], listen-clients: ["127.0.0.1:9997"], listen-backends: ["127.0.0.1:9998"]}
 journal: {file: /var/log/journal.jsonl}
+nvml: {file: /run/nvml.map}
 """
 
 
-def test_all_addresses_are_free_ports() -> None:
-    """Only the addresses of nodes stay; there is one more for the test; files are not written."""
+def test_all_addresses_are_free_ports(tmp_path: Path) -> None:
+    """Only the addresses of nodes stay; there is one more for the test; files are not written, but that for NVML."""
     given = load(None, Files(environ={}), text=EVERYTHING.replace("*:9500", "127.0.0.1:9500"))
-    moved = on_free_ports(given)
+    moved = on_free_ports(given, tmp_path)
     assert [each.listen.display for each in moved.web] == [
         "127.0.0.1:0", "127.0.0.1:0", given.web[2].listen.display, "127.0.0.1:0",
     ]  # fmt: skip
@@ -32,4 +35,6 @@ def test_all_addresses_are_free_ports() -> None:
     others = (*moved.workloads.listen, *moved.queues.clients, *moved.queues.backends)
     assert {(each.listen.host, each.listen.port) for each in others} == {("127.0.0.1", 0)}
     assert moved.journal is None
+    assert moved.nvml is not None
+    assert moved.nvml.file == str(tmp_path / "nvml.map")
     assert moved.fleet == given.fleet

@@ -1,6 +1,6 @@
-"""What NVML says of instances (MIG): multiprocessors, slices and engines, by board and profile.
+"""The kinds of instances of NVIDIA's boards (MIG), and what NVML says of them: multiprocessors and engines.
 
-Only listed figures are here: a board or profile without a line has no such labels. Sources, as ``nvidia-smi mig -lgip``
+Only listed figures are here: a board or profile without a line has none. Sources, as ``nvidia-smi mig -lgip``
 lists them:
 
 - A100: NVIDIA's MIG User Guide, "Supported MIG Profiles" (engines), and a listing of an A100-SXM4-40GB. The guide gives
@@ -15,8 +15,71 @@ multiprocessors; real boards list those below.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+_MIB: Final = 2**20
+
+
+@dataclass(frozen=True)
+class MigProfile:
+    """A kind of instance.
+
+    :param slices: compute slices.
+    :param memory_slices: consecutive memory slices: 1, 2, 4 or 8.
+    :param begins: memory slices at which it may start, in order of preference.
+    :param most: how many instances a board can have.
+    """
+
+    name: str
+    slices: int
+    memory_slices: int
+    memory_bytes: float
+    begins: tuple[int, ...]
+    most: int = 7
+
+    def count_beside(self, slices: int, taken: Iterable[range], same: int = 0) -> int:
+        """How many instances of it a board can have beside those that it has.
+
+        :param slices: compute slices that are left.
+        :param taken: the memory slices of each instance that is there.
+        :param same: how many of these are of this kind.
+        """
+        used = {each for some in taken for each in some}
+        count = 0
+        for begin in sorted(self.begins):
+            place = {*range(begin, begin + self.memory_slices)}
+            if not place & used:
+                used |= place
+                count += 1
+        return max(0, min(count, self.most - same, slices // self.slices))
+
+
+def profiles_to_text(profiles: Iterable[MigProfile], most_bytes: int) -> str:
+    """Profiles as a text for the file for NVML: those that have room, in their order."""
+    text = ""
+    for each in profiles:
+        begins = ".".join(map(str, each.begins))
+        fields = (each.name, each.slices, each.memory_slices, round(each.memory_bytes / _MIB), begins, each.most)
+        longer = f"{text};" * bool(text) + ":".join(map(str, fields))
+        if len(longer.encode()) >= most_bytes:
+            break
+        text = longer
+    return text
+
+
+def profiles_from_text(text: str) -> list[MigProfile]:
+    """The profiles that :func:`profiles_to_text` has written.
+
+    :raises ValueError: for another text.
+    """
+    found = []
+    for each in text.split(";") if text else ():
+        name, slices, memory_slices, mebibytes, begins, most = each.split(":")
+        places = tuple(map(int, begins.split(".")))
+        found.append(MigProfile(name, int(slices), int(memory_slices), int(mebibytes) * _MIB, places, int(most)))
+    return found
 
 
 class MigAttributes(NamedTuple):

@@ -1,78 +1,19 @@
-"""The server's side of TLS for the connections of a site, by the optional pyOpenSSL."""
+"""The server's side of TLS, as the configuration says it, by the optional pyOpenSSL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
-
-from twisted.internet.interfaces import IOpenSSLServerConnectionCreator, IProtocol, IProtocolFactory, IReactorTime
-from zope.interface import implementer
 
 from fakedev.spec.web_config import ClientAuth, TlsServer
 
 _MISSING: Final = "TLS needs pyOpenSSL, which is not installed: pip install 'fakedev[tls]'"
-#: How requests of HTTP begin; a handshake of TLS begins with 0x16 (RFC 8446, 5.1).
-_OF_HTTP: Final = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"PATCH", b"DELET", b"OPTIO")
-#: The words of Go's net/http, which servers of Prometheus' family use.
-_PLAIN_ANSWER: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
-#: The only protocol that is spoken over TLS (ALPN).
+#: The only protocol that peers may ask for by its name (ALPN).
 _ALPN: Final = b"http/1.1"
 _SESSION_ID: Final = b"fakedev"
-
-#: Puts TLS around the protocol of a new connection.
-WrapTls = Callable[[IProtocol], IProtocol]
 
 
 class CannotUseTls(ValueError):
     """TLS cannot be used as it is configured: a package is missing, or a certificate cannot be used."""
-
-
-def tls_wrapper(context: Any, site: IProtocolFactory, clock: IReactorTime) -> WrapTls:
-    """Put TLS around the protocols of a site.
-
-    :param context: of :func:`tls_context`.
-    """
-    from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol  # noqa: PLC0415 - needs pyOpenSSL
-
-    factory = TLSMemoryBIOFactory(_Connections(context), False, site, clock)
-
-    class Transport(factory.protocol):  # type: ignore[name-defined,misc]  # the class that the factory uses
-        """Answers a request of plain HTTP, which would get no answer from TLS."""
-
-        #: The first bytes, until it is known what they are.
-        _begin: bytes | None = b""
-
-        def dataReceived(self, data: bytes) -> None:
-            """Pass on what is TLS."""
-            if self._begin is not None:
-                self._begin += data
-                if len(self._begin) < len(_OF_HTTP[0]) and self._begin[:1] != b"\x16":
-                    return
-                data, self._begin = self._begin, None
-                if data.startswith(_OF_HTTP):
-                    self.transport.write(_PLAIN_ANSWER)
-                    self.transport.loseConnection()
-                    return
-            super().dataReceived(data)
-
-    def wrap(protocol: IProtocol) -> IProtocol:
-        made: TLSMemoryBIOProtocol = Transport(factory, protocol)
-        return made
-
-    return wrap
-
-
-@implementer(IOpenSSLServerConnectionCreator)
-class _Connections:
-    """Makes the TLS connections of one context."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-
-    def serverConnectionForTLS(self, protocol: object) -> Any:
-        from OpenSSL import SSL  # noqa: PLC0415 - an optional package
-
-        return SSL.Connection(self._context, None)
 
 
 def tls_context(server: TlsServer) -> Any:

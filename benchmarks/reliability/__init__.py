@@ -1,0 +1,1 @@
+"""Figures of reliability: each program does something bad to a service, and says what it took."""

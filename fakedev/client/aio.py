@@ -1,0 +1,106 @@
+"""A running fakedev as an object for asyncio: ``from fakedev.client import aio``, then ``aio.Fleet(url)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+
+from fakedev.client import calls
+from fakedev.client.connection import Access, with_access
+from fakedev.client.requests import Call, CallUnderWay, declared_by
+from fakedev.client.streams import AsyncRequester, AsyncServiceAddress
+from fakedev.client.waiting import Duration, Wait
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaits(call: Callable[P, Call[T]]) -> Callable[Concatenate[Fleet, P], Coroutine[Any, Any, T]]:
+    """A method that makes a call, and awaits its answers."""
+
+    async def method(self: Fleet, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._result(call(*args, **kwargs))
+
+    return declared_by(call, method)
+
+
+class Fleet:
+    """A running fakedev; all methods are coroutines, those of :class:`fakedev.client.Fleet`.
+
+    It keeps nothing open between two calls, so it needs no end, and tasks and event loops may share it. A call that is
+    cancelled closes its connection; with an advance, the clock stops then.
+
+    :param url: see :class:`fakedev.client.Fleet`, also for the others.
+    :ivar url: as given, without a slash at its end.
+    :raises ValueError: for a URL that is no address.
+    """
+
+    def __init__(
+        self, url: str, token: str = "", timeout_seconds: float = 30.0, requester: AsyncRequester | None = None,
+        **access: Unpack[Access],
+    ) -> None:  # fmt: skip
+        self.url = url.rstrip("/")
+        tls, self._headers = with_access(token, access)
+        self._requester = requester or AsyncServiceAddress(url, timeout_seconds, tls)
+
+    run = _awaits(calls.run)
+    stop = _awaits(calls.stop)
+    workloads = _awaits(calls.workloads)
+    workload = _awaits(calls.workload)
+    fault = _awaits(calls.fault)
+    clear = _awaits(calls.clear)
+    faults = _awaits(calls.faults)
+    clock = _awaits(calls.clock)
+    advance = _awaits(calls.advance)
+    speed = _awaits(calls.speed)
+    reset = _awaits(calls.reset)
+    page = _awaits(calls.page)
+    scrape = _awaits(calls.scrape)
+    devices = _awaits(calls.devices)
+    device = _awaits(calls.device)
+    explain = _awaits(calls.explain)
+    nodes = _awaits(calls.nodes)
+    journal = _awaits(calls.journal)
+    queues = _awaits(calls.queues)
+    queue = _awaits(calls.queue)
+    scenario = _awaits(calls.scenario)
+    occurrences = _awaits(calls.occurrences)
+    reload = _awaits(calls.reload)
+
+    @overload
+    async def wait_until(
+        self, predicate: Callable[[], Awaitable[T]], advance: Duration = "1s", at_most: Duration = "5m"
+    ) -> T:
+        """With a coroutine function."""
+
+    @overload
+    async def wait_until(self, predicate: Callable[[], T], advance: Duration = "1s", at_most: Duration = "5m") -> T:
+        """With a plain function."""
+
+    async def wait_until(
+        self, predicate: Callable[[], object], advance: Duration = "1s", at_most: Duration = "5m"
+    ) -> object:
+        """Advance the clock until a condition is true; it is checked before the first step, too.
+
+        :param predicate: returns something true when the wait is over; it may be a coroutine function.
+        :param advance: the simulated time of a step.
+        :param at_most: the simulated time after which the wait fails.
+        :returns: what the predicate returned.
+        :raises NeverTrue: when it was not true within ``at_most``.
+        """
+        wait = Wait(predicate, advance, at_most)
+        while True:
+            given = predicate()
+            value = await given if inspect.isawaitable(given) else given
+            if value:
+                return value
+            await self.advance(wait.next_seconds(value))
+
+    async def _result(self, call: Call[T]) -> T:
+        under_way = CallUnderWay(self.url, call)
+        while (request := under_way.request) is not None:
+            still = self.clock if request.is_long else None
+            asked = request.method, request.path, request.content, self._headers, still
+            under_way.answered(await self._requester.ask(*asked))
+        return under_way.result

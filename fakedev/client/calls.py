@@ -1,0 +1,261 @@
+"""What the API does, as calls: which requests each makes, and what it returns, whatever sends them.
+
+:class:`fakedev.client.Fleet` and :class:`fakedev.client.aio.Fleet` have a method for each public function here.
+Names of fields are those of doc/protocol-workload.txt, with ``_`` in place of ``-``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from fakedev.client.requests import Call, Description, Request
+from fakedev.client.samples import Samples, read_samples
+from fakedev.client.waiting import Duration
+from fakedev.spec import web_paths
+from fakedev.spec.web_paths import WebPath
+
+#: Items of a collection that are asked for at once; the API gives no more.
+_PAGE_SIZE: Final = 500
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The simulated clock.
+
+    :param seconds: simulated seconds since the start, those of ``tick``.
+    :param speed: simulated seconds in a second of the wall clock; 0: only an advance moves the clock.
+    :param due_seconds: the time of the tick, in seconds since 1970.
+    :param stopped_before_tick: after an advance that was stopped, the tick that it should have reached; else None.
+    """
+
+    tick: int
+    seconds: float
+    tick_seconds: float
+    speed: float
+    due_seconds: float
+    stopped_before_tick: int | None = None
+
+
+# -- work and faults -------------------------------------------------------------------------------
+
+
+def run(name: str, devices: str | Sequence[str], **fields: object) -> Call[Description]:
+    """Start a workload; it runs from the next tick on.
+
+    :param fields: further ones, as ``profile="80:5:10"`` or ``run_time_limit="5m"``.
+    :returns: its description; ``["id"]`` is its id.
+    """
+    return _one("POST", web_paths.WORKLOADS.at(), by_protocol(fields) | {"name": name, "devices": devices})
+
+
+def stop(workload: str | Description) -> Call[list[str]]:
+    """Stop a workload, or all of a name; they end in the next tick.
+
+    :param workload: an id, a name, or what :meth:`run` returned.
+    :returns: their ids.
+    """
+    answer = yield Request("DELETE", web_paths.WORKLOAD.at(ID=_quoted(id_of(workload))))
+    stopped: list[str] = answer["stopped"]
+    return stopped
+
+
+def workloads(search: str = "", sort: str = "") -> Call[list[Description]]:
+    """The workloads, oldest first."""
+    return _all(web_paths.WORKLOADS, "workloads", search=search, sort=sort)
+
+
+def workload(workload: str | Description) -> Call[Description]:
+    """One workload, by its id or name."""
+    return _one("GET", web_paths.WORKLOAD.at(ID=_quoted(id_of(workload))))
+
+
+def fault(kind: str, devices: str | Sequence[str], **fields: object) -> Call[Description]:
+    """Inject a fault; it begins in the next tick.
+
+    :param fields: further ones, as ``duration="5m"``, and the parameters of the kind.
+    :returns: its description; ``["id"]`` is its id.
+    """
+    return _one("POST", web_paths.FAULTS.at(), by_protocol(fields) | {"kind": kind, "devices": devices})
+
+
+def clear(fault: str | Description | None = None) -> Call[list[str]]:
+    """Clear a fault, or all.
+
+    :param fault: an id, or what :meth:`fault` returned; None: all.
+    :returns: their ids.
+    """
+    path = web_paths.FAULTS.at() if fault is None else web_paths.FAULT.at(ID=_quoted(id_of(fault)))
+    answer = yield Request("DELETE", path)
+    cleared: list[str] = answer["cleared"]
+    return cleared
+
+
+def faults(search: str = "", sort: str = "") -> Call[list[Description]]:
+    """The waiting and active faults, oldest first."""
+    return _all(web_paths.FAULTS, "faults", search=search, sort=sort)
+
+
+# -- the clock -------------------------------------------------------------------------------------
+
+
+def clock() -> Call[Clock]:
+    """The simulated clock."""
+    return _clock(Request("GET", web_paths.CLOCK.at()))
+
+
+def advance(duration: Duration) -> Call[Clock]:
+    """Advance the clock, and wait until it is there, however long that takes.
+
+    :param duration: simulated time, as ``"10m"`` or a number of seconds; a part of a tick counts as a whole one.
+    """
+    return _clock(Request("POST", web_paths.CLOCK.at(), {"advance": duration}, is_long=True))
+
+
+def speed(speed: float) -> Call[Clock]:
+    """Change the speed of the clock.
+
+    :param speed: simulated seconds in a second of the wall clock; 0 stops it.
+    """
+    return _clock(Request("PATCH", web_paths.CLOCK.at(), {"speed": speed}))
+
+
+def reset() -> Call[int]:
+    """Let the fleet begin again with its configuration: no workloads, no faults, cold devices. The clock goes on.
+
+    :returns: the tick from which on it is so; with a clock that stands, advance it by a tick.
+    """
+    answer = yield Request("POST", web_paths.RESET.at())
+    tick: int = answer["tick"]
+    return tick
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+def page(node: str = "", path: str = web_paths.METRICS.template) -> Call[str]:
+    """A page of metrics, as an exporter prints it.
+
+    :param node: one node's; empty: the whole fleet's.
+    :param path: another page, as ``/queues/metrics`` or one of the configuration.
+    """
+    text: str = yield Request("GET", web_paths.NODE_METRICS.at(NODE=_quoted(node)) if node else path, is_page=True)
+    return text
+
+
+def scrape(node: str = "", path: str = web_paths.METRICS.template) -> Call[Samples]:
+    """The samples of :meth:`page`.
+
+    :raises ValueError: when the page has a line that is no sample, as some faults make it.
+    """
+    return read_samples((yield from page(node, path)))
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def devices(node: str = "", search: str = "", sort: str = "") -> Call[list[Description]]:
+    """The devices with all their quantities."""
+    return _all(web_paths.DEVICES, "devices", node=node, search=search, sort=sort)
+
+
+def device(name: str) -> Call[Description]:
+    """One device or part, as ``dgx-0/3``: also its health, workloads and links, and why it shows what it shows."""
+    return _one("GET", f"{web_paths.DEVICES.at()}/{quote(name)}")
+
+
+def explain(name: str) -> Call[list[Description]]:
+    """Why the most important values of a device or part are what they are.
+
+    :returns: for each ``metric``, ``value``, ``text``, and the ids of ``faults``.
+    """
+    explained: list[Description] = (yield from device(name))["explained"]
+    return explained
+
+
+def nodes(pool: str = "", search: str = "", sort: str = "") -> Call[list[Description]]:
+    """The nodes."""
+    return _all(web_paths.NODES, "nodes", pool=pool, search=search, sort=sort)
+
+
+def journal(
+    kind: str = "", devices: str = "", node: str = "", search: str = "", limit: int | None = None
+) -> Call[list[Description]]:
+    """What happened, and why; the newest first.
+
+    :param kind: only these kinds, separated by commas.
+    :param devices: only what concerns these devices.
+    :param limit: at most so many; None: all that the service still has.
+    """
+    return _all(web_paths.JOURNAL, "journal", limit, kind=kind, devices=devices, node=node, search=search)
+
+
+def queues(search: str = "", sort: str = "") -> Call[list[Description]]:
+    """The work queues."""
+    return _all(web_paths.QUEUES, "queues", search=search, sort=sort)
+
+
+def queue(name: str) -> Call[Description]:
+    """One work queue."""
+    return _one("GET", web_paths.QUEUE.at(NAME=_quoted(name)))
+
+
+def scenario() -> Call[Description]:
+    """The scenario that the service plays, with its occurrences around now."""
+    return _one("GET", web_paths.SCENARIO.at())
+
+
+def occurrences(search: str = "", sort: str = "") -> Call[list[Description]]:
+    """All occurrences of the scenario."""
+    return _all(web_paths.OCCURRENCES, "occurrences", search=search, sort=sort)
+
+
+def reload() -> Call[Description]:
+    """Let the service read its configuration again; the old one stays when that is refused."""
+    return _one("POST", web_paths.RELOAD.at())
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def by_protocol(given: Mapping[str, object]) -> dict[str, object]:
+    """Keyword arguments as fields of the protocol: ``run_time_limit`` is ``run-time-limit``."""
+    return {name.replace("_", "-"): value for name, value in given.items()}
+
+
+def id_of(given: str | Description) -> str:
+    """The id of a workload or fault, given as that, as a name, or as its description."""
+    return given if isinstance(given, str) else str(given["id"])
+
+
+def _one(method: str, path: str, body: object = None) -> Call[Description]:
+    answer: Description = yield Request(method, path, body)
+    return answer
+
+
+def _all(path: WebPath, key: str, limit: int | None = None, **query: str) -> Call[list[Description]]:
+    """All items of a collection, page by page."""
+    asked = {name: value for name, value in query.items() if value}
+    items: list[Description] = []
+    while limit is None or len(items) < limit:
+        count = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(items))
+        text = urlencode({**asked, "limit": count, "offset": len(items)})
+        answer = yield Request("GET", f"{path.at()}?{text}")
+        items += answer[key]
+        if not answer[key] or len(items) >= answer["total"]:
+            break
+    return items
+
+
+def _clock(request: Request) -> Call[Clock]:
+    answer = yield request
+    return Clock(
+        answer["tick"], answer["seconds"], answer["tick-seconds"], answer["speed"], answer["due-seconds"],
+        answer.get("stopped-before-tick"),
+    )  # fmt: skip
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

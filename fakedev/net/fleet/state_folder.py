@@ -1,0 +1,202 @@
+"""Keeps the state of a fleet in a folder, so that a service goes on after a restart, also after it was killed.
+
+Each event is in a file before anybody is answered, and the number of each tick. From time to time a copy of the process
+writes a snapshot, so that few ticks must run again at the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from twisted.application.service import Service
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from fakedev.net.fleet.state_files import (
+    TICK_DIGITS,
+    Saved,
+    connected_line,
+    read_saved,
+    since_path,
+    write_snapshot,
+)
+from fakedev.net.system.files import PRIVATE, LineFile
+from fakedev.net.system.process_copies import Outcome, run_in_copy
+from fakedev.sim.events import Stamped
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.record import event_line
+from fakedev.spec.os_errors import CannotWrite
+from fakedev.spec.record_head import RecordHead
+
+#: Seconds from one snapshot to the next.
+EVERY_SECONDS: Final = 60.0
+#: Ticks of devices after which a snapshot is due, too: to run them again takes about a second.
+_MOST_DEVICE_TICKS: Final = 2_000_000
+#: A tick takes as long as that of so many devices more.
+_DEVICES_OF_A_TICK: Final = 1000
+
+
+class StateFolder(Service):
+    """The folder of the state of a service, which is its own while it runs.
+
+    :param path: is made if it is not there; its parent must exist.
+    :param copy: see run_in_copy.
+    :raises CannotWrite: when the folder cannot be used.
+    :ivar snapshots: how many were written, by whether that was possible.
+    :ivar saved_at: when the last snapshot was begun, in seconds since 1970.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, path: str, clock: IReactorTime, copy: Callable[[Callable[[], None]], Outcome] = run_in_copy
+    ) -> None:
+        self.setName("state")
+        self._path = path
+        self._clock = clock
+        self._copy = copy
+        self._generation = 0
+        self._since: LineFile | None = None
+        self._outcome: Outcome | None = None
+        self._first_tick = 0
+        self.snapshots = {True: 0, False: 0}
+        self.saved_at = 0.0
+        self._descriptors: list[int] = []
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            self._check_owner()
+            self._tick_file = self._open("tick")
+            fcntl.flock(self._tick_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._close()
+            raise CannotWrite(path, "another service keeps its state there: give each a folder of its own") from None
+        except OSError as reason:
+            self._close()
+            raise CannotWrite(path, reason) from None
+
+    @property
+    def problem(self) -> str:
+        """Why the state is not kept any more; empty while it is."""
+        return self._since.problem if self._since is not None else ""
+
+    def read(self) -> Saved | None:
+        """What the service before this one has left; None: nothing.
+
+        :raises CannotGoOn: when it cannot be used.
+        """
+        saved, self._generation = read_saved(self._path)
+        return saved
+
+    def begin(self, fleet: Fleet, head: RecordHead, connected: Iterable[str] = ()) -> None:
+        """Keep the state of a fleet from now on. Its first snapshot is complete when this returns.
+
+        :param head: its configuration.
+        :param connected: ids of workloads whose connections are gone; they are to end.
+        :raises CannotWrite: when that is not possible.
+        """
+        self._fleet, self._head = fleet, head
+        self._next_generation()
+        write_snapshot(self._path, self._generation, fleet, fleet.source or head, sorted(connected))
+        self._write_tick()
+
+    def record(self, stamped: Stamped) -> None:
+        """Keep an event; it is in the file when this returns."""
+        if self._since is not None:
+            self._since.write(event_line(stamped))
+
+    def note_connected(self, workload_id: str) -> None:
+        """Keep that a workload ends with its connection."""
+        if self._since is not None:
+            self._since.write(connected_line(workload_id))
+
+    def ticked(self, connected: Iterable[str]) -> None:
+        """A tick has ended, and no event has come since: keep its number, and begin a snapshot if one is due.
+
+        :param connected: ids of the workloads that end with their connections.
+        """
+        if self._since is None or self.problem:
+            return
+        self._write_tick()
+        self._look_after_copy()
+        ticks, age_seconds = self._fleet.state.tick - self._first_tick, self._clock.seconds() - self.saved_at
+        most = _MOST_DEVICE_TICKS // (_DEVICES_OF_A_TICK + self._fleet.roster.device_count)
+        if self._outcome is None and (ticks >= most or not 0 <= age_seconds < EVERY_SECONDS):
+            self._begin_snapshot(sorted(connected))
+
+    def stopService(self) -> None:
+        """End. The next service goes on from here."""
+        super().stopService()
+        self._close()
+
+    def _begin_snapshot(self, connected: list[str]) -> None:
+        try:
+            self._next_generation()
+            path, number, fleet = self._path, self._generation, self._fleet
+            head = fleet.source or self._head
+            self._outcome = self._copy(lambda: write_snapshot(path, number, fleet, head, connected))
+        except (OSError, CannotWrite) as reason:
+            self._note_failure(str(reason))
+
+    def _look_after_copy(self) -> None:
+        outcome = None if self._outcome is None else self._outcome()
+        if outcome is None:
+            return
+        self._outcome = None
+        self.snapshots[outcome] += 1
+        if not outcome:
+            self._note_failure("the process that writes it has failed")
+
+    def _note_failure(self, reason: str) -> None:
+        self.log.error(
+            "no snapshot of the state could be written: {reason}; the one before stays, and events are kept: "
+            "the next start takes longer", reason=reason,
+        )  # fmt: skip
+
+    def _next_generation(self) -> None:
+        """Write events into the next file from now on.
+
+        :raises CannotWrite: when there can be none; the file before stays in use.
+        """
+        before = self._since
+        self._since = LineFile("state", since_path(self._path, self._generation + 1))
+        self._generation += 1
+        self.saved_at, self._first_tick = self._clock.seconds(), self._fleet.state.tick
+        if before is not None:
+            before.close()
+
+    def _write_tick(self) -> None:
+        try:
+            os.pwrite(self._tick_file, b"%0*d\n" % (TICK_DIGITS, self._fleet.state.tick), 0)
+        except OSError as reason:
+            if self._since is not None:
+                self._since.fail(CannotWrite(f"{self._path}/tick", reason))
+
+    def _open(self, name: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptors.append(os.open(f"{self._path}/{name}", flags, PRIVATE))
+        return self._descriptors[-1]
+
+    def _check_owner(self) -> None:
+        """A snapshot decides what the program does: nobody else may have written it.
+
+        :raises CannotWrite: when others may.
+        """
+        status = os.stat(self._path)
+        if not stat.S_ISDIR(status.st_mode):
+            raise CannotWrite(self._path, "it is no folder")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            reason = "others may write there: make it a folder of the user of the service, with mode 0700"
+            raise CannotWrite(self._path, reason)
+
+    def _close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+        if self._since is not None:
+            self._since.close()
+            self._since = None

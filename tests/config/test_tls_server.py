@@ -1,0 +1,54 @@
+"""TLS at the addresses of line ports."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.spec.web_config import TlsServer, WebConfig
+
+TEXT = """
+workloads:
+  listen:
+    - listen: "9500"
+      tls_server_config: {cert_file: cert.pem, key: KEY, min_version: TLS13}
+queues:
+  names: [sleep]
+  listen-clients: ["9997"]
+  listen-backends:
+    - listen: "9999"
+      tls_server_config: {cert: CERT, key_file: key.pem}
+fleet: {pools: [{name: p, nodes: 1, device: h100}]}
+"""
+PEMS = {"/etc/w/cert.pem": "CERT", "/etc/w/key.pem": "KEY"}
+
+
+def test_keys() -> None:
+    """They are those of a web configuration; paths begin in the folder of the configuration."""
+    found = load("/etc/w/f.yaml", Files(), text=TEXT)
+    assert found.queues is not None
+    entries = (*found.workloads.listen, *found.queues.clients, *found.queues.backends)
+    assert [each.tls and each.tls.read(PEMS.__getitem__) for each in entries] == [
+        WebConfig(TlsServer("CERT", "KEY", least_version="TLS13"), files=("/etc/w/cert.pem",)),
+        None,
+        WebConfig(TlsServer("CERT", "KEY"), files=("/etc/w/key.pem",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("key: KEY, ", "", "f.yaml:5: tls_server_config: missing one of key or key_file"),
+        ("cert_file: cert.pem, key: KEY, ", "", "f.yaml:5: tls_server_config: missing one of cert or cert_file"),
+        ("key: KEY", "key: KEY, users: {}", "f.yaml:5: workloads.listen.0.tls_server_config: unknown key 'users'"),
+        ('"9500"', "/run/w.sock", "f.yaml:5: tls_server_config: /run/w.sock is a UNIX socket, which has no TLS"),
+        ('"9500"', "ssl:9500:privateKey=key.pem", "f.yaml:4: listen: 'ssl:9500:privateKey=key.pem': give the address"),
+    ],
+)
+def test_what_is_refused(old: str, new: str, problem: str) -> None:
+    """With its place: never plain text where TLS was asked for."""
+    with pytest.raises(ConfigurationError) as caught:
+        load("f.yaml", Files(), text=TEXT.replace(old, new))
+    assert problem in str(caught.value)

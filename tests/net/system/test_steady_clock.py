@@ -1,0 +1,74 @@
+"""The reactor's clock stays steady when somebody sets that of the machine."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from twisted.internet.base import ReactorBase
+from twisted.internet.task import Clock
+
+from fakedev.net.system.steady_clock import SteadyClock, clock_shift, passed_seconds, use_steady_clock
+from fakedev.net.web.own_metrics import OwnMetrics, clock_metrics
+
+
+class Machine:
+    """A machine with a clock that can be set."""
+
+    def __init__(self) -> None:
+        self.wall_seconds = 1_800_000_000.0
+        self.up_seconds = 500.0
+        self.clock = SteadyClock(lambda: self.wall_seconds, lambda: self.up_seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.wall_seconds += seconds
+        self.up_seconds += seconds
+
+
+def test_it_starts_with_the_time_of_day() -> None:
+    """And goes as that does, as long as nobody sets it."""
+    machine = Machine()
+    assert machine.clock() == 1_800_000_000
+    machine.wait(2.5)
+    assert (machine.clock(), machine.clock.shift_seconds()) == (1_800_000_002.5, 0)
+
+
+def test_the_machine_is_set() -> None:
+    """Back by an hour, then forward by a day: the clock goes on, and knows how far the other one is away."""
+    machine = Machine()
+    for change, shift in ((-3600, -3600), (86_400, 82_800)):
+        before = machine.clock()
+        machine.wall_seconds += change
+        machine.wait(1)
+        assert machine.clock() == before + 1
+        assert machine.clock.shift_seconds() == shift
+
+
+def test_seconds_pass() -> None:
+    """The system's own count never goes back."""
+    seen = [passed_seconds() for _ in range(100)]
+    assert seen == sorted(seen) and seen[0] > 0
+
+
+def test_a_reactor_gets_one_clock() -> None:
+    """Once: a second time would move its timers. Its timers use it."""
+    reactor = SimpleNamespace(seconds=ReactorBase.seconds)
+    clock = use_steady_clock(reactor)
+    assert reactor.seconds is clock is use_steady_clock(reactor)
+    assert abs(clock_shift(reactor)) < 60
+
+
+def test_a_reactor_of_tests() -> None:
+    """Its clock is nobody's time of day, so there is no shift."""
+    assert clock_shift(Clock()) == 0
+
+
+def test_the_shift_is_shown() -> None:
+    """As a metric of fakedev itself."""
+    machine = Machine()
+    machine.wall_seconds -= 3600
+    own = OwnMetrics({"clock": partial(clock_metrics, machine.clock.shift_seconds)})
+    families = {family.name: family for family in parse_text(own.render(None)[1].decode())}
+    assert families["fakedev_clock_shift_seconds"].samples[0].value == -3600
