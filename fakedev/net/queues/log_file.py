@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterable
@@ -42,9 +41,7 @@ class LogFile:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as reason:
             self.close()
-            is_used = reason.errno in (errno.EWOULDBLOCK, errno.EACCES) and self._lock >= 0
-            text = "another service, or another queue, uses this folder: give each queue its own"
-            raise CannotWrite(folder, text if is_used else reason) from None
+            raise CannotWrite(folder, reason) from None
 
     def read(self, queue: str) -> Replayed:
         """The content of the log.
@@ -79,8 +76,14 @@ class LogFile:
         :raises OSError: and the lines must be written again, by :meth:`rewrite`.
         """
         data = b"".join(lines)
-        _write_all(self._descriptor, data)
-        os.fdatasync(self._descriptor)
+        try:
+            _write_all(self._descriptor, data)
+            os.fdatasync(self._descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self.size)
+                os.lseek(self._descriptor, self.size, os.SEEK_SET)
+            raise
         self.size += len(data)
 
     def rewrite(self, lines: Iterable[bytes]) -> None:
