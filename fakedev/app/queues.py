@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from twisted.application.service import Service
 from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from fakedev import __version__
@@ -30,6 +33,7 @@ from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.os_errors import CannotWrite
 from fakedev.spec.web_paths import METRICS
 from fakedev.workqueue.broker import Broker
 
@@ -87,6 +91,23 @@ class WorkQueues(Reloadable):
             QueueLog(self.figures, queues.log_interval_seconds, reactor) if queues.log_interval_seconds else None
         )
         self._drain_seconds = queues.drain_seconds
+        self._reactor = reactor
+
+    def open_logs(self) -> None:
+        """Restore the requests of the durable queues.
+
+        :raises CannotWrite: if a log cannot be used.
+        """
+        reactor = self._reactor
+
+        def in_thread(work: Callable[[], None]) -> Deferred[None]:
+            return deferToThreadPool(reactor, reactor.getThreadPool(), work)
+
+        self._hub.logs.open(self._hub.broker, reactor, time.time(), in_thread, self._hub.turn_ended)
+
+    def close_logs(self) -> None:
+        """Free the folders of the durable queues."""
+        self._hub.logs.close()
 
     @property
     def ports(self) -> list[tuple[ListeningService, str]]:
@@ -131,7 +152,7 @@ class WorkQueues(Reloadable):
                 "running jobs: {running}; they have {seconds:g} s to finish, or until the next signal",
                 running=running, seconds=self._drain_seconds,
             )  # fmt: skip
-        return self._hub.drain(self._drain_seconds)
+        return self._hub.drain(self._drain_seconds).addCallback(lambda _: self._hub.logs.when_idle())
 
     def hurry(self, signal_name: str) -> None:
         """End the jobs that still run while the queues drain."""
@@ -141,7 +162,30 @@ class WorkQueues(Reloadable):
 
     def trouble(self) -> str | None:
         """Why no requests are accepted; None when they are."""
-        return GOING_DOWN if self._hub.is_closed else None
+        return GOING_DOWN if self._hub.is_closed else self._hub.logs.problem or None
+
+
+class QueueLogs(Service):
+    """Opens the logs of the durable queues at the start, when all addresses are ours.
+
+    :param listeners: give up if a log cannot be used.
+    """
+
+    def __init__(self, queues: WorkQueues, listeners: Listeners) -> None:
+        self.setName("queue-logs")
+        self._queues = queues
+        self._listeners = listeners
+
+    def startService(self) -> None:
+        """Open the logs.
+
+        :raises CannotStart: if one cannot be used.
+        """
+        try:
+            self._queues.open_logs()
+        except CannotWrite as reason:
+            self._listeners.give_up(f"the log of a queue cannot be used: {reason}")
+        super().startService()
 
 
 def _queues_of(configuration: Configuration) -> Queues:
@@ -197,6 +241,7 @@ def make_frontend(queues: Queues, metrics: ListenAddress, reactor: Any, verbose:
     names = ", ".join(queue.name for queue in queues.broker.queues)
     addresses = AnnouncedAddresses(f"fakedev {__version__}: frontend of the queues {names}", (), web, queues=work.ports)
     services = [
+        QueueLogs(work, listeners),
         listeners,
         work.log_service,
         HangupService(reactor, partial(stop_reactor, reactor)),

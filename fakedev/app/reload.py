@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from fakedev.app.ports import Reloadable
 from fakedev.app.run import Run
-from fakedev.config.configuration import Configuration, Kubernetes
+from fakedev.config.configuration import Configuration, Kubernetes, Queues
 from fakedev.config.schema.files import DEMO_FILE
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors
@@ -280,6 +280,7 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
             "queues.window": (now.queues.broker.window_seconds, after.queues.broker.window_seconds),
             "queues.maxima": (now.queues.broker.maxima, after.queues.broker.maxima),
             "queues.log-interval": (now.queues.log_interval_seconds, after.queues.log_interval_seconds),
+            "queues.names: durable": (_logs_of(now.queues), _logs_of(after.queues)),
             "queues.drain": (now.queues.drain_seconds, after.queues.drain_seconds),
         }
     for key, (before, then) in simple.items():
@@ -292,6 +293,11 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
     for address in _addresses(after):
         if sockets.get(address.path, address) != address:
             yield f"{address.path}: mode or group of the socket have changed, which needs a restart"
+
+
+def _logs_of(queues: Queues) -> dict[str, str]:
+    """The folders of the durable queues, by queue."""
+    return {queue.name: queue.durable for queue in queues.broker.queues if queue.durable}
 
 
 def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:

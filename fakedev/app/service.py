@@ -20,7 +20,7 @@ from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
 from fakedev.app.own_metrics import make_own_metrics
 from fakedev.app.ports import Ports, Remedies
-from fakedev.app.queues import WorkQueues
+from fakedev.app.queues import QueueLogs, WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run
 from fakedev.app.runner import Application, run_application
@@ -191,6 +191,7 @@ def make_application(
             ticker,
             live,
             journal,
+            QueueLogs(queues, listeners) if queues else None,
             state,
             listeners,
             queue_history,

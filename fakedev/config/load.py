@@ -143,7 +143,7 @@ def _built(
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
-    queues = load_queues(values["queues"], endpoints, report)
+    queues = load_queues(values["queues"], endpoints, report, folder)
     frontend = own_frontend(queues.clients if queues else ())
     plans = tester_plans(values["tester"], folder, files, report, frontend)
     reports = tester_reports(values["tester"], folder, report)

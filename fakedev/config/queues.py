@@ -10,6 +10,7 @@ from fakedev.config.endpoint_keys import LINE_LISTEN, MAX_CONNECTIONS, MESSAGE_T
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.names import MAX_QUEUES, queue_name
 from fakedev.config.schema.fields import keys_from
+from fakedev.config.schema.files import absolute
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import (
@@ -105,12 +106,13 @@ QUEUES = Section(
 )
 
 
-def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues | None:
+def load_queues(values: Values, endpoints: Endpoints, report: Report, folder: str) -> Queues | None:
     """The queues and their ports; problems are reported.
 
+    :param folder: where relative folders of durable queues begin.
     :returns: None when no queue is named.
     """
-    names = tuple(_named(values, report))
+    names = tuple(_named(values, report, folder))
     if not names:
         for key in values:
             if key != "names" and values.given(key) and not values.given("names"):
@@ -132,11 +134,18 @@ def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues 
     )
 
 
-def _named(values: Values, report: Report) -> Iterator[QueueSpec]:
+def _named(values: Values, report: Report, folder: str) -> Iterator[QueueSpec]:
     names = values["names"]
     if isinstance(names, Mapping):
+        owners: dict[str, str] = {}
         for name, settings in names.items():
-            yield settings.build(QueueSpec, name=name)
+            durable = absolute(settings["durable"], folder) if settings["durable"] else ""
+            if settings.given("durable") and owners.setdefault(durable, name) != name:
+                reason = f"the queue {owners[durable]!r} has this folder too: give each queue its own"
+                report.problem(settings.place_of("durable"), f"queues.names.{name}.durable: {reason}")
+            elif settings.given("durable") and not durable:
+                report.problem(settings.place_of("durable"), f"queues.names.{name}.durable: must be a folder")
+            yield settings.build(QueueSpec, name=name, durable=durable)
         return
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -50,12 +50,21 @@ class Admission:
     def check_open(self, queue: Queue) -> None:
         """Check that a queue accepts requests, apart from their number and size.
 
-        :raises Refused: ``busy``.
+        :raises Refused: ``busy``; ``full``, if its log cannot be written.
         """
         if self.closed is not None:
             raise Refused("busy", self.closed)
         if queue.is_draining:
             raise Refused("busy", f"Queue '{queue.spec.name}' is draining")
+        self.check_log(queue)
+
+    def check_log(self, queue: Queue) -> None:
+        """Check that the log of a durable queue can be written.
+
+        :raises Refused: ``full``.
+        """
+        if problem := queue.problem:
+            raise Refused("full", problem)
 
     def check_room(self, queue: Queue, client: Client | None, size_bytes: int) -> None:
         """Check that a queue accepts one more request of this size.

@@ -11,10 +11,13 @@ from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
 from fakedev.workqueue.job import Client, Job, Worker
 from fakedev.workqueue.job_ends import JobEnds
 from fakedev.workqueue.ledger import Ledger
+from fakedev.workqueue.log_records import Replayed
 from fakedev.workqueue.outcome import Answer, Outcome, Report
 from fakedev.workqueue.queue import Queue, QueueSnapshot
 from fakedev.workqueue.queue_control import QueueControl
+from fakedev.workqueue.recovery import restore_jobs
 from fakedev.workqueue.reload import change_queues, check_change
+from fakedev.workqueue.request_log import Batch, RequestLog
 from fakedev.workqueue.slices import MAX_AT_ONCE, Slices, for_each
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
@@ -56,6 +59,7 @@ class Broker:
         *,
         is_large: bool = False,
         ticket: object = None,
+        is_promised: bool = False,
     ) -> Job:
         """Accept a request. A waiting worker gets it at once.
 
@@ -63,6 +67,7 @@ class Broker:
         :param size_bytes: of the arguments, in memory.
         :param is_large: whether backends of the original programs cannot read it, so that they do not get it.
         :param ticket: an object of the client's choice, kept in the job.
+        :param is_promised: whether the client will be told of the acceptance: a durable queue then keeps the request.
         :raises Refused: ``unknown-name``, ``full`` or ``busy`` (draining).
         """
         found = self._admission.queue(queue)
@@ -76,6 +81,7 @@ class Broker:
         if limit_seconds <= 0:
             limit_seconds = found.spec.run_time_limit_seconds
         job = Job(self._last_job, queue, arguments, limit_seconds, size_bytes, is_large, client, ticket, now)
+        job.is_durable = is_promised and found.log is not None
         self._ledger.accept(found, job, now)
         return job
 
@@ -90,11 +96,13 @@ class Broker:
         self._ledger.withdraw(job, Outcome.CANCELLED, "cancelled by the client", now)
 
     def client_left(self, client: Client, now: float) -> None:
-        """End all requests of a client that disconnected. Only the workers are notified."""
-        jobs = self._ledger.requests.all_of(client)
-        for job in jobs:
+        """End all requests of a client that disconnected, but the durable ones. Only the workers are notified."""
+        jobs = []
+        for job in self._ledger.requests.all_of(client):
             self._ledger.remove_client(job)
-            self._queues[job.queue].statistics.disconnects += 1
+            if not job.is_durable:
+                jobs.append(job)
+                self._queues[job.queue].statistics.disconnects += 1
         self._slices.begin(for_each(jobs, partial(self._job_ends.cancel, "the client disconnected")), now)
 
     # Workers
@@ -107,6 +115,7 @@ class Broker:
         """
         found = self._admission.queue(queue)
         self._admission.check_worker(worker)
+        self._admission.check_log(found)
         job = None if found.is_paused else found.waiting.pop(small_only)
         if job is not None:
             self._ledger.hand_out(found, job, worker, now)
@@ -183,8 +192,11 @@ class Broker:
             except Refused:
                 break  # full: the kick itself is not refused
             found.unbury(job)
-            size = job.size_bytes - JOB_BYTES
-            kicked.append(self.put(None, queue, job.arguments, job.limit_seconds, size, now, is_large=job.is_large))
+            size, is_promised = job.size_bytes - JOB_BYTES, job.is_durable
+            again = self.put(
+                None, queue, job.arguments, job.limit_seconds, size, now, is_large=job.is_large, is_promised=is_promised
+            )
+            kicked.append(again)
         return kicked
 
     # Time
@@ -212,6 +224,28 @@ class Broker:
                     self.control.end_pause(due, now)
                 case None:
                     return
+
+    # Durable queues
+
+    def restore(self, log: RequestLog, replayed: Replayed, now: float) -> None:
+        """Make a queue durable, with the jobs that its log leaves; called once, before anything else.
+
+        Jobs that were held are judged as those of a worker that disconnected.
+        """
+        queue = self._queues[log.queue]
+        queue.log = log
+        self._last_job = max(self._last_job, replayed.last_job)
+        log.reserve(replayed.last_job)
+        restore_jobs(queue, self._ledger, self._job_ends, replayed.jobs, now)
+
+    def undo(self, log: RequestLog, batch: Batch, now: float) -> None:
+        """Take back what could not be written: nobody was told of it. The log has a problem."""
+        self._slices.begin(for_each(batch.taken, self._job_ends.undo_take), now)
+        self._slices.begin(for_each(batch.accepted, partial(self._job_ends.undo_accept, log.problem)), now)
+
+    def log_works(self, log: RequestLog, now: float) -> None:
+        """The log can be written again: hand out jobs to waiting workers."""
+        self._slices.begin(partial(self._ledger.dispatch, self._queues[log.queue]), now)
 
     # Reload
 

@@ -83,6 +83,7 @@ class Job:
     :ivar attempts: how often a worker got it.
     :ivar losses: how often its worker disconnected.
     :ivar reason: why it was buried.
+    :ivar is_durable: whether its changes are in the log of its queue, so that it survives its client and a restart.
     """
 
     id: int
@@ -100,6 +101,7 @@ class Job:
     attempts: int = 0
     losses: int = 0
     reason: str = ""
+    is_durable: bool = False
 
     def move_to(self, state: JobState) -> None:
         """Change the state.

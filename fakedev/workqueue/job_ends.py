@@ -21,7 +21,11 @@ class JobEnds:
 
     def give_back(self, job: Job, now: float) -> None:
         """Return a running job to its queue, unless the program ends."""
-        if self._admission.closed is not None:
+        log = self._queues[job.queue].log
+        if self._admission.closed is not None and job.is_durable and log is not None:
+            log.returned(job)
+            self._ledger.set_aside(job)
+        elif self._admission.closed is not None:
             self._ledger.end(job, job.answer_without_report(Outcome.CANCELLED, self._admission.closed, now), now)
         else:
             self._ledger.give_back(job, now)
@@ -40,11 +44,31 @@ class JobEnds:
         limit = f"{job.limit_seconds:g} s and {grace_seconds:g} s more"
         self._ledger.withdraw(job, Outcome.TIMEOUT, f"the backend sent no result within the time limit of {limit}", now)
 
+    # Durable queues
+
+    def undo_accept(self, reason: str, job: Job, now: float) -> None:
+        """End a request whose acceptance could not be written: nobody was told of it."""
+        if job.state is JobState.WAITING:
+            self._ledger.remove_client(job)
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+
+    def undo_take(self, job: Job, now: float) -> None:
+        """Return a job whose take could not be written: its worker was not told of it."""
+        if job.state is JobState.RUNNING:
+            self.give_back(job, now)
+
     # Slices of long works: the job may have ended or moved since the work began
 
     def cancel(self, reason: str, job: Job, now: float) -> None:
-        """End a job because its client disconnected or the program stops."""
-        if job.state in (JobState.WAITING, JobState.RUNNING):
+        """End a job because its client disconnected or the program stops; a durable one stays in its log."""
+        if job.state not in (JobState.WAITING, JobState.RUNNING):
+            return
+        if job.is_durable:
+            worker = job.worker
+            self._ledger.set_aside(job)
+            if worker is not None:
+                worker.withdrawn(job, Outcome.CANCELLED.value)
+        else:
             self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
 
     def release_for_worker(self, worker: Worker, job: Job, now: float) -> None:
@@ -71,5 +95,5 @@ class JobEnds:
         """End the first waiting job because the program stops; whether there was one."""
         job = queue.waiting.first()
         if job is not None:
-            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+            self.cancel(reason, job, now)
         return job is not None

@@ -81,6 +81,8 @@ class Ledger:
         self.bytes += job.size_bytes
         if job.client is not None:
             self.requests.add(job.client, job.id, job)
+        if job.is_durable and queue.log is not None:
+            queue.log.accepted(job)
         queue.statistics.put(now)
         queue.waiting.append(job)
         if queue.waits:
@@ -88,7 +90,7 @@ class Ledger:
 
     def dispatch(self, queue: Queue, now: float) -> bool:
         """Hand out a waiting job to a waiting worker; whether there was one of each."""
-        if queue.is_paused or not queue.waits:
+        if queue.is_paused or not queue.waits or queue.problem:
             return False
         job = queue.waiting.pop(small_only=not queue.waits.takes_any())
         if job is None:
@@ -105,6 +107,8 @@ class Ledger:
         job.worker = worker
         job.taken_seconds = now
         job.attempts += 1
+        if job.is_durable and queue.log is not None:
+            queue.log.taken(job)
         queue.running[job.id] = job
         self.held.add(worker, job.id, job)
         self.set_limit(queue, job, now)
@@ -120,6 +124,8 @@ class Ledger:
         queue = self.queues[job.queue]
         self._detach(queue, job)
         job.move_to(JobState.WAITING)
+        if job.is_durable and queue.log is not None:
+            queue.log.returned(job)
         queue.waiting.put_back(job)
         self.dispatch(queue, now)
 
@@ -127,13 +133,9 @@ class Ledger:
         """End a request: every end is counted and notified here."""
         queue = self.queues[job.queue]
         has_run = job.worker is not None
-        if has_run:
-            self._detach(queue, job)
-        else:
-            queue.waiting.remove(job)
-        job.move_to(state)
-        self.open -= 1
-        self.bytes -= job.size_bytes
+        self._remove(queue, job, state)
+        if job.is_durable and queue.log is not None and state is JobState.OVER:
+            queue.log.over(job)
         queue.statistics.ended(now, answer, has_run=has_run)
         client = job.client
         if client is not None:
@@ -146,6 +148,11 @@ class Ledger:
         self.end(job, job.answer_without_report(outcome, error, now), now)
         if worker is not None:
             worker.withdrawn(job, outcome.value)
+
+    def set_aside(self, job: Job) -> None:
+        """Remove a durable job at the end of the program without an end of its request: its log keeps it."""
+        self._remove(self.queues[job.queue], job, JobState.OVER)
+        self.remove_client(job)
 
     def remove_client(self, job: Job) -> None:
         """Remove the client of a job: it receives no answer."""
@@ -165,6 +172,16 @@ class Ledger:
         self.queues[wait.queue].waits.remove(wait)
         self.waits.remove(wait.worker, wait.number)
         self.deadlines.clear(wait)
+
+    def _remove(self, queue: Queue, job: Job, state: JobState) -> None:
+        """Remove a waiting or running job."""
+        if job.worker is not None:
+            self._detach(queue, job)
+        else:
+            queue.waiting.remove(job)
+        job.move_to(state)
+        self.open -= 1
+        self.bytes -= job.size_bytes
 
     def _detach(self, queue: Queue, job: Job) -> None:
         """Take a running job from its worker."""

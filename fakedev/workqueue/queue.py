@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from fakedev.workqueue.job import Job
+from fakedev.workqueue.request_log import RequestLog
 from fakedev.workqueue.spec import QueueSpec
 from fakedev.workqueue.statistics import QueueStatistics
 from fakedev.workqueue.waiting import WaitingJobs, Waits
@@ -42,10 +43,12 @@ class Queue:
 
     :ivar running: by id.
     :ivar buried: by id, in the order of burial.
+    :ivar log: the log of a durable queue; None for another one.
     """
 
     __slots__ = (
-        "_buried_bytes", "buried", "is_draining", "is_paused", "running", "spec", "statistics", "waiting", "waits",
+        "_buried_bytes", "buried", "is_draining", "is_paused", "log", "running", "spec", "statistics",
+        "waiting", "waits",
     )  # fmt: skip
 
     def __init__(self, spec: QueueSpec, statistics: QueueStatistics) -> None:
@@ -58,14 +61,22 @@ class Queue:
         self.waits = Waits()
         self.is_paused = False
         self.is_draining = False
+        self.log: RequestLog | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether the maximum number of requests waits."""
         return 0 < self.spec.max_waiting <= self.waiting.count
 
+    @property
+    def problem(self) -> str:
+        """Why no request is accepted and no job handed out: the log cannot be written. Else empty."""
+        return "" if self.log is None else self.log.problem
+
     def bury(self, job: Job) -> None:
         """Keep a job for kick(); drop the oldest ones beyond the limits."""
+        if self.log is not None and job.is_durable:
+            self.log.buried(job)
         self.buried[job.id] = job
         self._buried_bytes += job.size_bytes
         while len(self.buried) > MAX_BURIED or self._buried_bytes > MAX_BURIED_BYTES:
@@ -73,6 +84,8 @@ class Queue:
 
     def unbury(self, job: Job) -> None:
         """Drop a buried job."""
+        if self.log is not None and job.is_durable:
+            self.log.over(job)
         del self.buried[job.id]
         self._buried_bytes -= job.size_bytes
 

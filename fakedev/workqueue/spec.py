@@ -32,6 +32,11 @@ class QueueSpec:
     grace_seconds: float = setting(
         "How long after its limit a job is ended, when its backend is silent.", default=5.0, high=86_400
     )
+    durable: str = setting(
+        "A folder in which the queue keeps its requests, so that they survive a restart and their clients; "
+        "made if it is not there, and for this queue alone.",
+        default="",
+    )
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,18 @@ def _type_of(field: Field) -> Type:
 
 
 def keys_from(kind: type) -> tuple[Key, ...]:
-    """The keys of a dataclass whose settings are whole numbers, seconds and bytes: ``grace`` for ``grace_seconds``."""
+    """The keys of a dataclass whose settings are texts, whole numbers, seconds and bytes.
+
+    The key is the name of the field without its unit: ``grace`` for ``grace_seconds``.
+    """
     keys = []
     for name, (setting, default) in settings_of(kind).items():
         if name.endswith("_bytes"):
             key = name.removesuffix("_bytes").replace("_", "-")
             keys.append(Key(key, Size(), setting.doc, default=default, default_words=f"{default // 2**20}MiB"))
+            continue
+        if isinstance(default, str):
+            keys.append(Key(name.replace("_", "-"), Text(), setting.doc, default=default, default_words="none"))
             continue
         is_duration = name.endswith("_seconds")
         number = Duration(most=setting.high) if setting.high else Duration(none=True)

@@ -13,7 +13,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from fakedev.net.lines.held_input import PIECE_BYTES, HeldInput
-from fakedev.net.lines.message_timer import MessageTimer
+from fakedev.net.lines.held_output import HeldOutput, Hold
+from fakedev.net.lines.message_timer import MessageTimer, silent_inside_message, too_slow
 from fakedev.net.lines.outbox import Outbox, StreamTransport, host_of, name_of
 from fakedev.net.lines.peer import LinePort, Peer, Session
 from fakedev.net.lines.tokens import MAX_BYTES_BEFORE_TOKEN, TokenGate
@@ -46,6 +47,7 @@ class LineConnection(LineReceiver):
     line_mode = 0
     delimiter = b"\n"
     MAX_LENGTH = MAX_BYTES
+    _outbox: Outbox | HeldOutput
 
     # Attributes are few, and parts are made when they are first needed: thousands of connections are idle.
     def __init__(self, port: LinePort, make_session: Callable[[Peer], Session], gate: TokenGate) -> None:
@@ -109,6 +111,12 @@ class LineConnection(LineReceiver):
         """Serve on: what blocked the messages after it, or the close after the end of input, is done."""
         if not self._slicing:
             self._request_turn()
+
+    def hold(self) -> Hold:
+        """Hold the answers of this turn, and what follows until the hold is sealed, until it is released."""
+        if not isinstance(self._outbox, HeldOutput):
+            self._outbox = HeldOutput(self._outbox, self.turn_ended, self.resume, self.dismiss)
+        return self._outbox.begin()
 
     def admitted(self) -> None:
         """The peer has given its token: the limits of others are over."""
@@ -354,7 +362,8 @@ class LineConnection(LineReceiver):
             port = self._port
             self._timer = MessageTimer(
                 port.clock, port.message_seconds, port.idle_answer_seconds,
-                lambda: bool(self._held), self._message_too_slow, self._message_idle,
+                lambda: bool(self._held), lambda: self._peer.send_error(too_slow(port.message_seconds)),
+                lambda: self._peer.send_bare_error(silent_inside_message()),
             )  # fmt: skip
         self._timer.bytes_received(self._messages)
 
@@ -362,14 +371,6 @@ class LineConnection(LineReceiver):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-
-    def _message_too_slow(self) -> None:
-        text = f"a message must be complete within {self._port.message_seconds:g} s"
-        self._peer.send_error(ProtocolError("too-long", text, fatal=True))
-
-    def _message_idle(self) -> None:
-        text = "the message is not complete, and nothing more comes"
-        self._peer.send_bare_error(ProtocolError("too-long", text, fatal=True))
 
     # The end
 

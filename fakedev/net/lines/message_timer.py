@@ -10,6 +10,7 @@ from typing import Final
 from twisted.internet.interfaces import IReactorTime
 
 from fakedev.net.system.timing import PatientCall
+from fakedev.wire.errors import ProtocolError
 
 #: The time is judged again after so long when input waits to be served.
 _AGAIN_SECONDS: Final = 0.1
@@ -68,3 +69,14 @@ class MessageTimer:
             return
         self.stop()
         callback()
+
+
+def too_slow(message_seconds: float) -> ProtocolError:
+    """The error for a message that is not complete after its time."""
+    text = f"a message must be complete within {message_seconds:g} s"
+    return ProtocolError("too-long", text, fatal=True)
+
+
+def silent_inside_message() -> ProtocolError:
+    """The error for a bare peer that sends nothing more of its message."""
+    return ProtocolError("too-long", "the message is not complete, and nothing more comes", fatal=True)

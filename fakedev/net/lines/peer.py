@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
+from fakedev.net.lines.held_output import Hold
 from fakedev.net.lines.outbox import pid_of
 from fakedev.net.lines.silence import SilentPeers
 from fakedev.net.lines.tokens import TokenGate, token_missing
@@ -69,6 +70,7 @@ class Connection(Protocol):
     def write(self, data: bytes) -> None: ...
     def close(self, linger: bool, reason: str = "") -> None: ...
     def resume(self) -> None: ...
+    def hold(self) -> Hold: ...
     def admitted(self) -> None: ...
     def likely_dialect(self) -> Dialect: ...
     def describe(self) -> str: ...
@@ -152,6 +154,10 @@ class Peer:
     def close(self) -> None:
         """Send all answers, then close; later input is dropped."""
         self._connection.close(linger=False)
+
+    def hold(self) -> Hold:
+        """Hold the answers of this turn until the hold is released."""
+        return self._connection.hold()
 
     def describe(self) -> str:
         """The peer's address, for the log."""

@@ -56,6 +56,7 @@ class BackendSession(QueueSession):
             self._take_bare(message)
         else:
             self._finish_bare(self._bare_job, message)
+        self._hub.logs.hold_changed(self._peer)
 
     def encode_bare_error(self, error: ProtocolError) -> bytes:
         """The text of the error; nothing where the original expects no answer."""
@@ -68,6 +69,7 @@ class BackendSession(QueueSession):
     def quit_received(self) -> None:
         """Return the jobs that the backend holds to their queues."""
         self._hub.broker.worker_quits(self, self._hub.now())
+        self._hub.logs.hold_changed(self._peer)
 
     def peer_left(self) -> None:
         """The backend loses the jobs that it holds, and waits for none."""
@@ -78,6 +80,8 @@ class BackendSession(QueueSession):
     def offered(self, job: Job, ticket: object) -> None:
         """A `take` that waited gets a job."""
         request = cast("Request", ticket)
+        if job.is_durable:
+            self._hub.logs.hold_for(job, self._peer)
         self._peer.reply(request, self._give(request, [job]))
 
     def wait_expired(self, queue: str, ticket: object) -> None:

@@ -31,7 +31,7 @@ _ANSWERS: Final = ("accepted", "ended")
 
 
 class ClientSession(QueueSession):
-    """One client: its requests live as long as it is connected."""
+    """One client: its requests live as long as it is connected, but for those that a durable queue has promised."""
 
     __slots__ = ("_factory", "_open_requests", "_sent_object")
 
@@ -69,6 +69,8 @@ class ClientSession(QueueSession):
     def answered(self, job: Job, answer: Answer) -> None:
         """The broker has ended a request; the job's ticket is the message to answer now, if there is one."""
         self._open_requests -= 1
+        if job.is_durable:
+            self._hub.logs.hold_for(job, self._peer)
         if self._peer.dialect is Dialect.BARE:
             self._peer.answer_bare(_bare_answer(answer))
             return
@@ -89,7 +91,9 @@ class ClientSession(QueueSession):
         if answer not in _ANSWERS:
             raise ProtocolError("bad-argument", "answer: must be accepted or ended")
         ticket = request if answer == "ended" else None
-        job = self._put(str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"), ticket)
+        job = self._put(
+            str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"), ticket, is_promised=ticket is None
+        )
         return None if ticket is not None else Reply(str(job.id), {"job": job.id})
 
     def do_cancel(self, request: Request) -> Reply:
@@ -97,12 +101,20 @@ class ClientSession(QueueSession):
         self._hub.broker.cancel(self, job_id_of(request), self._hub.now())
         return Reply()
 
-    def _put(self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None) -> Job:
+    def _put(
+        self,
+        queue: str,
+        arguments: tuple[str, ...],
+        limit_seconds: float,
+        ticket: Request | None = None,
+        is_promised: bool = False,
+    ) -> Job:
         size_bytes = len("".join(arguments).encode()) + ARGUMENT_BYTES * len(arguments)
         is_large = not fits_bare_work(arguments, limit_seconds or self._factory.run_time_limits.get(queue, 0.0))
         job = self._hub.broker.put(
-            self, queue, arguments, limit_seconds, size_bytes, self._hub.now(), is_large=is_large, ticket=ticket
-        )
+            self, queue, arguments, limit_seconds, size_bytes, self._hub.now(),
+            is_large=is_large, ticket=ticket, is_promised=is_promised,
+        )  # fmt: skip
         self._open_requests += 1
         return job
 

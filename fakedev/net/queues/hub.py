@@ -6,6 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.queues.log_writer import LogWriters
 from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.broker import Broker
 
@@ -19,11 +20,13 @@ class QueueHub:
     After each change of the broker :meth:`turn_ended` must be called; the queue ports do so at the end of each turn.
 
     :param fair_share: that of the queue ports: deadlines are judged after the peers that asked for a turn before.
+    :ivar logs: of the durable queues.
     :ivar is_closed: whether no further requests are accepted until the program stops.
     """
 
     def __init__(self, broker: Broker, clock: IReactorTime, fair_share: FairShare) -> None:
         self.broker = broker
+        self.logs = LogWriters()
         self._clock = clock
         self._fair_share = fair_share
         self._now = clock.seconds()
@@ -48,7 +51,9 @@ class QueueHub:
         return now
 
     def turn_ended(self) -> None:
-        """After a change: schedule the broker's next deadline, and end the draining when no job remains."""
+        """After a change: write the logs, schedule the broker's next deadline, end the draining when no job remains."""
+        if self.logs.by_queue:
+            self.logs.flush()
         deadline = self.broker.next_deadline()
         # A call that comes too early does nothing and schedules the next: cheaper than moving it for each job.
         if self._expiry is not None and (deadline is None or deadline < self._expiry_seconds):

@@ -55,6 +55,8 @@ class QueueSession:
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``."""
         reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
+        if self._hub.logs.by_queue:
+            self._hub.logs.hold_changed(self._peer)
         return reply
 
     def do_stats(self, request: Request) -> Reply:

@@ -1,0 +1,174 @@
+"""The records of a durable queue: their text in the log, and what they leave of each job.
+
+A record is one line: the length of its JSON text in bytes, the CRC-32 of that text in hexadecimal, and the text, with
+one space between them. The first record of a log names its queue.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fakedev.workqueue.job import JobState
+
+#: The version of the form of the log.
+FORM: Final = 1
+
+
+class DamagedLog(Exception):
+    """A log that cannot be replayed.
+
+    :param offset: of the damaged record, in bytes.
+    """
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class LoggedJob:
+    """What the log says of an open or buried job.
+
+    :param put_unix_seconds: when it was put, by the time of day.
+    :param losses: how often a backend lost it.
+    :param state: RUNNING if a backend holds it.
+    :param reason: why it was buried.
+    """
+
+    id: int
+    arguments: tuple[str, ...]
+    limit_seconds: float
+    size_bytes: int
+    is_large: bool
+    put_unix_seconds: float
+    losses: int = 0
+    state: JobState = JobState.WAITING
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The content of a log.
+
+    :param queue: the name of its queue; empty for an empty log.
+    :param last_job: the highest id that was used.
+    :param jobs: in the order of their ids.
+    :param good_bytes: the length of the log without a torn last record.
+    """
+
+    queue: str
+    last_job: int
+    jobs: tuple[LoggedJob, ...]
+    good_bytes: int
+
+
+def encode_record(content: dict[str, Any]) -> bytes:
+    """The line of a record."""
+    # Half a surrogate pair, which JSON lines may contain, stays an escape.
+    text = json.dumps(content, separators=(",", ":")).encode("ascii")
+    return b"%d %08x %s\n" % (len(text), zlib.crc32(text), text)
+
+
+def head_record(queue: str, last_job: int) -> bytes:
+    """The first record of a log."""
+    return encode_record({"queue": queue, "form": FORM, "last": last_job})
+
+
+def accepted_record(job: LoggedJob) -> bytes:
+    """A request was accepted."""
+    return encode_record(
+        {
+            "accepted": job.id,
+            "args": job.arguments,
+            "limit": job.limit_seconds,
+            "bytes": job.size_bytes,
+            "large": job.is_large,
+            "time": job.put_unix_seconds,
+        }
+    )
+
+
+def state_record(state: JobState, job_id: int, losses: int = 0, reason: str = "") -> bytes:
+    """A job waits again, runs, is buried, or is over.
+
+    :param reason: of a burial.
+    """
+    content: dict[str, Any] = {state.value: job_id}
+    if losses:
+        content["losses"] = losses
+    if reason:
+        content["reason"] = reason
+    return encode_record(content)
+
+
+def replay(log: bytes) -> Replayed:
+    """The jobs that a log leaves. A last record that is incomplete or damaged is left out.
+
+    :raises DamagedLog: for a damaged record before the last one, and for a log of another form.
+    """
+    queue, last_job, good_bytes = "", 0, 0
+    jobs: dict[int, LoggedJob] = {}
+    for offset, content in _records(log):
+        try:
+            if not offset:
+                queue, last_job = str(content["queue"]), int(content["last"])
+                if content["form"] != FORM:
+                    raise DamagedLog(0, f"its form is {content['form']}, and this version reads {FORM}")
+            else:
+                last_job = max(last_job, _apply(content, jobs))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise DamagedLog(offset, f"a record that does not fit those before it ({error!r})") from None
+        good_bytes = log.index(b"\n", offset) + 1
+    return Replayed(queue, last_job, tuple(jobs[job_id] for job_id in sorted(jobs)), good_bytes)
+
+
+def _records(log: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The offset and content of each record."""
+    offset = 0
+    while offset < len(log):
+        end = log.find(b"\n", offset)
+        content = _content(log[offset:end]) if end >= 0 else None
+        if content is None:
+            if 0 <= end < len(log) - 1:
+                raise DamagedLog(offset, "a damaged record")
+            return
+        yield offset, content
+        offset = end + 1
+
+
+def _content(line: bytes) -> dict[str, Any] | None:
+    """The content of a record; None if it is damaged."""
+    length, _, rest = line.partition(b" ")
+    checksum, _, text = rest.partition(b" ")
+    if length != b"%d" % len(text) or checksum != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _apply(content: dict[str, Any], jobs: dict[int, LoggedJob]) -> int:
+    """Change the jobs as a record says; returns the id of its job."""
+    if "accepted" in content:
+        job_id = int(content["accepted"])
+        if job_id in jobs:
+            raise ValueError("the job is there already")
+        arguments = tuple(str(each) for each in content["args"])
+        numbers = float(content["limit"]), int(content["bytes"]), bool(content["large"]), float(content["time"])
+        jobs[job_id] = LoggedJob(job_id, arguments, *numbers)
+        return job_id
+    (word, number), *_ = content.items()
+    state, job_id = JobState(word), int(number)
+    if state is JobState.OVER:
+        del jobs[job_id]
+    else:
+        losses, reason = int(content.get("losses", 0)), str(content.get("reason", ""))
+        jobs[job_id] = replace(jobs[job_id], state=state, losses=losses, reason=reason)
+    return job_id
