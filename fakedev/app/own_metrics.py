@@ -27,6 +27,7 @@ from fakedev.net.web.own_metrics import (
     file_metrics,
     limit_metrics,
     port_metrics,
+    queue_log_metrics,
     queue_totals,
     reload_metrics,
     scrape_metrics,
@@ -90,6 +91,7 @@ def make_own_metrics(
     })  # fmt: skip
     if figures is not None:
         own.add("queues", partial(queue_totals, figures))
+        own.add("queue logs", partial(queue_log_metrics, figures))
     if tester is not None:
         own.add("tester", partial(load_metrics, tester))
     own.add("reload", partial(reload_metrics, reloader.statistics))

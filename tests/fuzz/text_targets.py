@@ -1,4 +1,4 @@
-"""Targets without state: parsers of texts, messages, flags, captured pages, records and configuration files."""
+"""Targets without state: parsers of texts, messages, flags, records and configuration files."""
 
 from __future__ import annotations
 
@@ -6,20 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-import yaml
-
 from fakedev.calibration.csv_runs import read_csv
 from fakedev.calibration.runs import RunError
 from fakedev.calibration.series_runs import read_answer, read_openmetrics, run_of_series
-from fakedev.clone.anonymous import anonymous_groups
-from fakedev.clone.comparison import conformity
-from fakedev.clone.configuration_document import Board, Placed, configuration_document
-from fakedev.clone.family_changes import with_seen_families
-from fakedev.clone.file_text import file_text
-from fakedev.clone.fleet_reader import FleetReader
-from fakedev.clone.identity_document import identity_document
-from fakedev.clone.label_changes import with_seen_labels
-from fakedev.clone.source_pages import PageGroup, SourcePage, grouped
 from fakedev.commands import go_flags
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.dropins.client import ClientOptions
@@ -31,29 +20,19 @@ from fakedev.commands.workload.devices import fields_from_json
 from fakedev.commands.workload.options import WorkloadOptions
 from fakedev.config import names
 from fakedev.config.alert_rules import read_rules
-from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import (
-    DEFAULT_DEVICE,
-    likely_identities,
-    recognized_device,
-    recognized_instances,
-)
 from fakedev.config.identities.releases import chosen_release, releases_in
 from fakedev.config.listen import parse_listen, parse_per_node
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import ConfigurationError, Place, Report
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.config.web_config import read_web_config
-from fakedev.exposition.captured import CapturedPage, read_page
-from fakedev.exposition.conformity import compared
 from fakedev.net.fleet.hpc_jobs import jobs_of
 from fakedev.net.http.limits import BadRequest, HttpLimits
 from fakedev.net.http.parser import check_unfinished, end_of_head, parse_head
 from fakedev.scenario.expected import read_word
 from fakedev.scenario.promql import Needs
 from fakedev.scenario.requirements import parse_requirement
-from fakedev.scenario.samples import TargetSamples
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve
 from fakedev.spec import profiles, units
@@ -72,6 +51,15 @@ from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.queue_messages import parse_backend_message, parse_client_message
 from fakedev.wire.strict_json import load_object
 from fakedev.wire.words import parse_words
+from fakedev.workqueue.job import JobState
+from fakedev.workqueue.log_records import (
+    DamagedLog,
+    LoggedJob,
+    accepted_record,
+    head_record,
+    replay,
+    state_record,
+)
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 
@@ -284,75 +272,6 @@ class Flags:
         """Nothing is left."""
 
 
-class Captures:
-    """Captured pages, as ``fakedev conform`` compares them, and as a history has their samples."""
-
-    def __init__(self) -> None:
-        self._page = read_page(seeds.captures()[0].decode())
-        self._catalog = Catalog(Files(environ={}), Report())
-
-    def run(self, data: bytes) -> str:
-        """Read, recognize, compare; scrape twice."""
-        text = data.decode("utf-8", "replace")
-        samples = TargetSamples({"job": "x"})
-        first, second = samples.scrape(data), samples.scrape(data)
-        assert first.times or [*first.series] == [*second.series]
-
-        def compare() -> str:
-            page = read_page(text)
-            likely_identities(page.families, self._catalog, Report())
-            device = recognized_device(page.label_values(), self._catalog) or DEFAULT_DEVICE
-            recognized_instances(page, device, self._catalog)
-            result = compared(page, self._page)
-            assert 0 <= result.percent <= 100
-            assert all("\n" not in str(difference) for difference in result.differences)
-            return " ".join(difference.aspect for difference in result.differences)
-
-        return answer_of(compare, (ValueError,))
-
-    def stop(self) -> None:
-        """Nothing is left."""
-
-
-class Clones:
-    """Pages as ``fakedev clone`` reads them: what it writes is a document, and the same each time."""
-
-    def __init__(self) -> None:
-        found = Catalog(Files(environ={}), Report()).identity("dcgm", Place("fuzz"))
-        device = Catalog(Files(environ={}), Report()).device("h100", Place("fuzz"))
-        assert found is not None and device is not None
-        self._identity, self._board = found.as_written or found.identity, Board(device.type)
-
-    def run(self, data: bytes) -> str:
-        """Read the fleet with and without names, keep all families, write both files."""
-        text = data.decode("utf-8", "replace")
-
-        def clone() -> str:
-            (group,) = grouped([SourcePage("page", read_page(text))])
-            first, second = self._clone(group), self._clone(group)
-            assert first == second
-            return f"{len(first)} {len(self._clone(anonymous_groups([group])[0]))}"
-
-        return answer_of(clone, (ValueError,))
-
-    def _clone(self, group: PageGroup) -> str:
-        page = group.joined()
-        identity = with_seen_labels(self._identity, page)
-        nothing = CapturedPage({}, is_declared_first=False)
-        result = conformity(page, nothing, is_stored=False)
-        change = with_seen_families(identity, page, nothing, result, {}, 1)
-        nodes = FleetReader(change.identity).read(group)
-        files = [file_text(identity_document("own", "dcgm", change.identity, self._identity))]
-        placed = [Placed(node, self._board, "./own.yaml") for node in nodes]
-        files.append(file_text(configuration_document(placed)))
-        for each in files:
-            assert isinstance(yaml.safe_load(each), dict)
-        return "".join(files)
-
-    def stop(self) -> None:
-        """Nothing is left."""
-
-
 def _text_seeds() -> list[bytes]:
     return [text.encode() for text in seeds.TEXTS]
 
@@ -362,14 +281,32 @@ def _flag_words() -> tuple[bytes, ...]:
     return (*words, *(b"\0-" + word for word in words), *(text.encode() for text in seeds.TEXTS), b"\0", b"=", b"-h")
 
 
+def _queue_logs() -> Parsers:
+    """The log of a durable queue, which a crash may have left in any state: what is replayed replays again."""
+
+    def replayed(text: str) -> object:
+        log = text.encode("latin-1", "replace")
+        first = replay(log)
+        assert replay(log[: first.good_bytes]) == first
+        return first.queue, len(first.jobs), first.last_job
+
+    return Parsers((DamagedLog,), replayed)
+
+
+def _queue_log_seeds() -> list[bytes]:
+    job = LoggedJob(7, ("sleep", "0.1", "\ud800"), 5.0, 600, False, 1.7e9)
+    states = [state_record(state, 7, losses=1, reason="lost") for state in JobState]
+    head, accepted = head_record("media", 6), accepted_record(job)
+    return [head, head + accepted, *(head + accepted + state for state in states), head + accepted * 2, accepted]
+
+
 TARGETS: Final = (
     Target("texts", _texts, _text_seeds, _text_seeds, rounds=2000),
     Target("rule files", _rules, seeds.rule_files, lambda: seeds.words_of(seeds.rule_files()), rounds=500),
     Target("web configurations", _web_configs, seeds.web_configs, lambda: seeds.words_of(seeds.web_configs())),
     Target("messages", _messages, lambda: [*seeds.protocol_lines(), *seeds.MESSAGES], seeds.line_words, rounds=2000),
+    Target("queue logs", _queue_logs, _queue_log_seeds, lambda: seeds.words_of(_queue_log_seeds())),
     Target("HTTP heads", Heads, seeds.requests, lambda: seeds.words_of(seeds.requests()), rounds=2000),
     Target("flags", Flags, seeds.arguments_of_programs, _flag_words, rounds=1000),
     Target("runs", _runs, _run_seeds, lambda: seeds.words_of(_run_seeds()), rounds=500),
-    Target("captures", Captures, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=500),
-    Target("clones", Clones, seeds.captures, lambda: seeds.words_of(seeds.captures()), rounds=300),
 )

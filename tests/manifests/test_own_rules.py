@@ -25,6 +25,7 @@ FIRES = {
     },
     "FakedevReloadFailed": {"fakedev_config_last_reload_successful": "0x19"},
     "FakedevFileFailed": {'fakedev_file_failed{file="journal"}': "1x19"},
+    "FakedevQueueLogFailed": {'fakedev_queue_log_failed{queue="media"}': "1x19"},
     "FakedevLimitNear": {
         'fakedev_limit_used{limit="workloads"}': "95x19", 'fakedev_limit_allowed{limit="workloads"}': "100x19",
     },
@@ -38,7 +39,7 @@ FIRES = {
     "FakedevAcceptsPostponed": {"fakedev_accepts_postponed_total": "0+1x19"},
 }  # fmt: skip
 #: Series of Prometheus itself, and those that a service without a file or a process of its own lacks.
-OF_OTHERS = {"up", "fakedev_file_failed"}
+OF_OTHERS = {"up", "fakedev_file_failed", "fakedev_queue_log_failed"}
 
 
 def alerts() -> list[str]:

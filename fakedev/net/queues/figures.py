@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from twisted.application.service import Service
@@ -12,6 +13,7 @@ from twisted.logger import Logger
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
+from fakedev.net.queues.log_writer import LogWriter
 from fakedev.spec.recent import Recent
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import QueueSnapshot
@@ -50,6 +52,11 @@ class QueueFigures:
     def spec(self) -> BrokerSpec:
         """The configuration of the queues."""
         return self.broker.spec
+
+    @property
+    def logs(self) -> Mapping[str, LogWriter]:
+        """The writers of the logs of durable queues, by queue."""
+        return self._hub.logs.by_queue
 
     def of(self, name: str) -> QueueFigure:
         """The figures of an existing queue."""

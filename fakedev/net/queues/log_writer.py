@@ -213,7 +213,6 @@ class LogWriters:
         """Why a log cannot be written; empty if all can."""
         return next((writer.log.problem for writer in self.by_queue.values() if writer.log.problem), "")
 
-
     def open(
         self,
         broker: Broker,

@@ -238,6 +238,26 @@ def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
     yield labelled(CounterMetricFamily, "fakedev_queues_connections", text, "port", figures.connections())
 
 
+def queue_log_metrics(figures: QueueFigures) -> Iterable[Metric]:
+    """The logs of durable queues; nothing without such queues."""
+    logs = figures.logs
+    if not logs:
+        return
+    text = "Changes of a durable queue that are not on the disk yet: answers wait for them."
+    waiting = {name: writer.pending_records for name, writer in logs.items()}
+    yield labelled(GaugeMetricFamily, "fakedev_queue_log_pending_records", text, "queue", waiting)
+    sizes = {name: writer.file.size for name, writer in logs.items()}
+    yield labelled(GaugeMetricFamily, "fakedev_queue_log_bytes", "The log of a durable queue.", "queue", sizes)
+    failed = {name: int(bool(writer.log.problem)) for name, writer in logs.items()}
+    text = "1: the log cannot be written, and the queue accepts and hands out nothing; the service's log says why."
+    yield labelled(GaugeMetricFamily, "fakedev_queue_log_failed", text, "queue", failed)
+    text = "How long a write of the log takes, with its fsync."
+    family = HistogramMetricFamily("fakedev_queue_log_write_seconds", text, labels=["queue"])
+    for name, writer in logs.items():
+        add_histogram(family, [name], writer.writes)
+    yield family
+
+
 class OwnMetrics(Collector):
     """The metrics of one application object.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -11,6 +13,7 @@ from twisted.internet.task import Clock
 
 from fakedev.net.queues.log_file import LOG_NAME, LogFile
 from fakedev.net.queues.log_writer import RETRY_SECONDS, LogWriters
+from fakedev.net.web.own_metrics import queue_log_metrics
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import CannotWrite
 from fakedev.wire.errors import ProtocolError
@@ -135,6 +138,30 @@ def test_log_is_written_again_without_what_is_over(tmp_path: Path):
         logs.run_thread()
     assert logs.writer.file.size < 2 * 2**20
     logs.writers.close()
+
+
+def test_metrics(tmp_path: Path):
+    """What is not on the disk yet, the size of the log, how long its writes take, and whether it can be written."""
+    logs = Logs(tmp_path)
+    figures: Any = SimpleNamespace(logs=logs.writers.by_queue)
+
+    def values() -> dict[str, float]:
+        return {sample.name: sample.value for family in queue_log_metrics(figures) for sample in family.samples}
+
+    logs.put()
+    assert values()["fakedev_queue_log_pending_records"] == 1
+    logs.clock.advance(0.25)
+    logs.run_thread()
+    shown = values()
+    assert shown["fakedev_queue_log_pending_records"] == shown["fakedev_queue_log_failed"] == 0
+    assert shown["fakedev_queue_log_bytes"] == (tmp_path / LOG_NAME).stat().st_size
+    assert (shown["fakedev_queue_log_write_seconds_count"], shown["fakedev_queue_log_write_seconds_sum"]) == (1, 0.25)
+    with file_size_limit(logs.writer.file.size):
+        logs.put()
+        logs.run_thread()
+    assert values()["fakedev_queue_log_failed"] == 1
+    logs.writers.close()
+    assert values() == {}
 
 
 class TestUnusable:
