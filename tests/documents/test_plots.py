@@ -21,8 +21,8 @@ OTHERS = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [OTHERS, pytest.param(DAYS, marks=pytest.mark.long)], ids=["short", "days"])
+@pytest.mark.long
+@pytest.mark.parametrize("names", [OTHERS, DAYS], ids=["short", "days"])
 def test_the_plots_are_current(tmp_path: Path, names: tuple[str, ...]) -> None:
     """The script runs, and draws the committed files byte for byte."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}

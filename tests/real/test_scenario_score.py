@@ -266,6 +266,7 @@ async def test_tests(start_async: StartAsync, tmp_path: Path) -> None:
     assert not passes(rules.replace("> 80", "> 86"))
 
 
+@pytest.mark.long
 @pytest.mark.requires_program("promtool")
 @pytest_twisted.ensureDeferred
 async def test_the_document(start_async: StartAsync, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def lived(spec: FleetSpec, some: list[Scene], after: tuple[Event, ...], *, is_qu
     return fleet
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_nothing_of_the_past_is_left(data: st.DataObject) -> None:
     """After a reset a fleet shows, to the bit, what a fleet of the same age without a past shows."""

@@ -32,7 +32,7 @@ def again(fleet: Fleet) -> Fleet:
     return fleet_from_bytes(fleet_to_bytes(fleet))
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_it_goes_on(data: st.DataObject) -> None:
     """Pages, states, verdicts, limits and the journal of all later ticks are the same, however often it is written."""

@@ -15,7 +15,7 @@ from fakedev.net.lines.peer import Peer
 from fakedev.net.queues.log_file import LogFile
 from fakedev.net.system.timing import PatientCall
 from fakedev.spec.histogram import Histogram
-from fakedev.spec.os_errors import CannotWrite
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 from fakedev.wire.errors import ProtocolError
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Job
@@ -150,7 +150,7 @@ class LogWriter:
             hold.release()
 
     def _failed(self, failure: Failure) -> None:
-        reason = getattr(failure.value, "strerror", None) or repr(failure.value)
+        reason = plain_reason(failure.value)
         text = f"queue '{self.log.queue}': {self.file.path} cannot be written: {reason}"
         if not self.log.problem:
             self.logger.error("{text}; the queue accepts and hands out nothing until it can", text=text)

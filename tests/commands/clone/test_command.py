@@ -173,7 +173,7 @@ def test_clones_of_the_reference_texts(path: Path) -> None:
 
 
 @needs_golden
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_document_has_the_scores() -> None:
     """As tests/support/documents/clone_scores.py writes them."""
     document = clone_scores.DOCUMENT.read_text(encoding="utf-8")

@@ -111,9 +111,9 @@ def test_disk_without_room_refuses_and_recovers(tmp_path: Path):
         refused = logs.put()
         logs.run_thread()
         assert refused.events == ["held", "full"]
-        assert "File too large" in logs.writers.problem
+        assert "the file would be too large" in logs.writers.problem
         assert len(replay((tmp_path / LOG_NAME).read_bytes()).jobs) == 1
-        with pytest.raises(Refused, match="File too large"):
+        with pytest.raises(Refused, match="the file would be too large"):
             logs.put()
     logs.clock.advance(RETRY_SECONDS)
     logs.run_thread()
