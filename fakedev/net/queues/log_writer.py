@@ -150,6 +150,7 @@ class LogWriter:
             hold.release()
 
     def _failed(self, failure: Failure) -> None:
+        assert failure.value is not None
         reason = plain_reason(failure.value)
         text = f"queue '{self.log.queue}': {self.file.path} cannot be written: {reason}"
         if not self.log.problem:
