@@ -98,11 +98,14 @@ class Watch:
     """Runs a step and tells what promise it broke."""
 
     def __init__(self) -> None:
-        self.is_slow = False
+        self.is_slow = self._is_telling = False
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        self.is_slow = True
+        if self._is_telling:  # the timer goes on, and to tell where it was may take long
+            return
+        self.is_slow = self._is_telling = True
         where = "".join(traceback.format_stack(frame)[-6:])
+        self._is_telling = False
         raise TooSlow(f"more than {MAX_CPU_SECONDS:g} s of CPU time, at\n{where}")
 
     def fault(self, step: Callable[[], object]) -> tuple[object, str]:

@@ -382,7 +382,9 @@ def blocked(pytester: pytest.Pytester) -> Iterator[tuple[subprocess.Popen[bytes]
             time.sleep(1000)
     """)
     command = [sys.executable, "-m", "pytest", *ARGUMENTS, "--basetemp=kept"]
-    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL)
+    # What runs in the background of a script ignores SIGINT, and so would this.
+    heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    process = subprocess.Popen([sys.executable, "-c", heed, *command], cwd=pytester.path, stdout=subprocess.DEVNULL)
     file = Path(pytester.path, "url")
     deadline = monotonic() + PATIENCE_SECONDS
     while not file.exists() and monotonic() < deadline:
