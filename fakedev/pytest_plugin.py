@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _FLEETS: pytest.StashKey[list[ServedFleet | Simulation | ReactorFleet]] = pytest.StashKey()
 #: Starts the services of this run; there once a test has asked for one.
 _STARTER: pytest.StashKey[Starter] = pytest.StashKey()
-#: The services that tests share, by what they are, each with its folder; and the folders of failed tests.
-_SHARED: pytest.StashKey[dict[Order, tuple[ServedFleet, Path]]] = pytest.StashKey()
+#: The services that tests share, by what they are; and the folders of failed tests.
+_SHARED: pytest.StashKey[dict[Order, ServedFleet]] = pytest.StashKey()
 _KEPT: pytest.StashKey[set[Path]] = pytest.StashKey()
 #: Whether a test has failed.
 _FAILED = pytest.StashKey[bool]()
@@ -57,8 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the services that tests have shared, and what starts services."""
-    for fleet, folder in config.stash.get(_SHARED, {}).values():
-        _end_shared(config, fleet, folder)
+    for fleet in config.stash.get(_SHARED, {}).values():
+        _end_shared(config, fleet)
     starter = config.stash.get(_STARTER, None)
     if starter is not None:
         starter.close()
@@ -101,13 +101,11 @@ def fakedev_fleet_session(
     shared = request.config.stash.setdefault(_SHARED, {})
     try:
         order = _order(request, _marked(request))
-        fleet, folder = shared.get(order, (None, None))
-        if fleet is None or folder is None or not fleet.begin_again():
-            if fleet is not None and folder is not None:
-                _end_shared(request.config, fleet, folder)
-            folder = tmp_path_factory.mktemp("fakedev")
-            fleet = _served(request.config, order, folder)
-            shared[order] = fleet, folder
+        fleet = shared.get(order)
+        if fleet is None or not fleet.begin_again():
+            if fleet is not None:
+                _end_shared(request.config, fleet)
+            fleet = shared[order] = _served(request.config, order, tmp_path_factory.mktemp("fakedev"))
             fleet.begin_again()
     except (ValueError, CannotStart) as error:
         problem = str(error)
@@ -115,7 +113,7 @@ def fakedev_fleet_session(
         request.node.stash.setdefault(_FLEETS, []).append(fleet)
         yield fleet
         if request.node.stash.get(_FAILED, False):
-            request.config.stash.setdefault(_KEPT, set()).add(folder)
+            request.config.stash.setdefault(_KEPT, set()).add(fleet.folder)
         return
     _fail(request, problem)
 
@@ -190,11 +188,11 @@ def _replayed(order: Order, folder: Path) -> Order:
         raise ValueError(str(error)) from None
 
 
-def _end_shared(config: pytest.Config, fleet: ServedFleet, folder: Path) -> None:
+def _end_shared(config: pytest.Config, fleet: ServedFleet) -> None:
     """End a service that tests have shared; its folder stays when one of them has failed."""
     fleet.close()
-    if not config.getoption("--fakedev-keep") and folder not in config.stash.get(_KEPT, set()):
-        shutil.rmtree(folder, ignore_errors=True)
+    if not config.getoption("--fakedev-keep") and fleet.folder not in config.stash.get(_KEPT, set()):
+        shutil.rmtree(fleet.folder, ignore_errors=True)
 
 
 def _order(request: pytest.FixtureRequest, given: dict[str, Any]) -> Order:

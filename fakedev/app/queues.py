@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from fakedev import __version__
@@ -32,6 +31,7 @@ from fakedev.net.queues.port import QueuePortFactory
 from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
+from fakedev.net.system.threads import wait_in_thread
 from fakedev.spec.listen_address import ListenAddress
 from fakedev.spec.os_errors import CannotWrite
 from fakedev.spec.web_paths import METRICS
@@ -98,11 +98,7 @@ class WorkQueues(Reloadable):
 
         :raises CannotWrite: if a log cannot be used.
         """
-        reactor = self._reactor
-
-        def in_thread(work: Callable[[], None]) -> Deferred[None]:
-            return deferToThreadPool(reactor, reactor.getThreadPool(), work)
-
+        reactor, in_thread = self._reactor, partial(wait_in_thread, self._reactor)
         self._hub.logs.open(self._hub.broker, reactor, time.time(), in_thread, self._hub.turn_ended)
 
     def close_logs(self) -> None:

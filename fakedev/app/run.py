@@ -12,6 +12,7 @@ from fakedev import __version__
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.fleet import Fleet, discard_record
 from fakedev.sim.journal import no_op
 from fakedev.spec.record_head import RecordHead
@@ -83,10 +84,10 @@ def make_fleet(
     return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
 
 
-def read_source(source: RecordHead) -> Configuration:
-    """The configuration that a reload or a start has read.
+def compiled_source(source: RecordHead) -> CompiledFleet:
+    """The fleet of the configuration that a reload has read.
 
     :raises ConfigurationError: when it cannot be used here.
     """
     configuration = load(source.config, Files(source.files, source.environment), source.overrides, source.text)
-    return replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
+    return CompiledFleet(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))

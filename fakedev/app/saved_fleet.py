@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from fakedev.app.run import Run, make_fleet, read_source
+from fakedev.app.run import Run, compiled_source, make_fleet
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.fleet.journal import JournalFile
@@ -21,7 +21,6 @@ from fakedev.sim.record import Replay, read_events
 from fakedev.sim.snapshot import CannotRead, fleet_from_bytes
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import CannotWrite
-from fakedev.spec.record_head import RecordHead
 
 #: What ended the workloads of connections.
 RESTARTED = "the service was restarted"
@@ -70,13 +69,9 @@ def _gone_on(saved: Saved, state: StateFolder) -> Fleet:
 
     :raises CannotGoOn: when the folder has something else.
     """
-
-    def compiled(source: RecordHead) -> CompiledFleet:
-        return CompiledFleet(read_source(source).fleet)
-
     try:
         fleet = fleet_from_bytes(saved.content, state.record)
-        replay = Replay(read_events(saved.lines, 1, compiled))
+        replay = Replay(read_events(saved.lines, 1, compiled_source))
         while fleet.state.tick < saved.tick:
             replay.advance(fleet)
         replay.apply_due(fleet)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import ILogObserver
 
 from fakedev import __version__
@@ -45,6 +44,7 @@ from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import CollectorPauses, StallWatch
 from fakedev.net.system.steady_clock import clock_shift, use_steady_clock
+from fakedev.net.system.threads import wait_in_thread
 from fakedev.net.system.timing import no_op
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.service import LoadTester, ReportFiles
@@ -239,10 +239,7 @@ def _hpc_jobs(configuration: Configuration, hub: WorkloadHub, reactor: Any) -> H
     jobs = configuration.hpc_jobs
     if jobs is None:
         return None
-
-    def in_thread(work: Callable[[], Any]) -> Deferred[Any]:
-        return deferToThreadPool(reactor, reactor.getThreadPool(), work)
-
+    in_thread = partial(wait_in_thread, reactor)
     return HpcJobFolder(hub, jobs.folder, jobs.node, jobs.is_written, jobs.every_seconds, reactor, in_thread)
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from fakedev.app.run import compiled_source
 from fakedev.commands.parser import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import DEMO_FILE, Files
 from fakedev.scenario.from_record import timeline_of
-from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload, Stamped
 from fakedev.sim.record import read_record, without_incomplete_line
 from fakedev.spec.errors import Refused
@@ -57,12 +57,8 @@ def from_record(arguments: Sequence[str]) -> int:
 
 
 def _events(path: str) -> tuple[RecordHead, list[Stamped]]:
-    def compiled(source: RecordHead) -> CompiledFleet:
-        files = Files(source.files, source.environment)
-        return CompiledFleet(load(source.config, files, source.overrides, source.text).fleet)
-
     try:
-        return read_record(without_incomplete_line(Path(path).read_bytes()), compiled)
+        return read_record(without_incomplete_line(Path(path).read_bytes()), compiled_source)
     except OSError as error:
         raise ValueError(plain_reason(error)) from None
 

@@ -66,12 +66,13 @@ class StateFolder(Service):
         self._first_tick = 0
         self.snapshots = {True: 0, False: 0}
         self.saved_at = 0.0
-        self._descriptors: list[int] = []
+        self._tick_file = -1
         try:
             with suppress(FileExistsError):
                 os.mkdir(path, 0o700)
             self._check_owner()
-            self._tick_file = self._open("tick")
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._tick_file = os.open(f"{path}/tick", flags, PRIVATE)
             fcntl.flock(self._tick_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._close()
@@ -177,11 +178,6 @@ class StateFolder(Service):
             if self._since is not None:
                 self._since.fail(CannotWrite(f"{self._path}/tick", reason))
 
-    def _open(self, name: str) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptors.append(os.open(f"{self._path}/{name}", flags, PRIVATE))
-        return self._descriptors[-1]
-
     def _check_owner(self) -> None:
         """A snapshot decides what the program does: nobody else may have written it.
 
@@ -195,8 +191,9 @@ class StateFolder(Service):
             raise CannotWrite(self._path, reason)
 
     def _close(self) -> None:
-        while self._descriptors:
-            os.close(self._descriptors.pop())
+        if self._tick_file >= 0:
+            os.close(self._tick_file)
+            self._tick_file = -1
         if self._since is not None:
             self._since.close()
             self._since = None

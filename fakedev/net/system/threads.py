@@ -1,4 +1,4 @@
-"""Long Python computations in a thread, which let the reactor run often."""
+"""Work in a thread: long computations, which let the reactor run often, and calls that wait."""
 
 from __future__ import annotations
 
@@ -31,5 +31,13 @@ def call_in_thread(reactor: Any, work: Callable[[], Outcome]) -> Deferred[Outcom
             sys.setswitchinterval(usual_seconds)
         return outcome
 
+    return wait_in_thread(reactor, work).addBoth(ended)
+
+
+def wait_in_thread(reactor: Any, work: Callable[[], Outcome]) -> Deferred[Outcome]:
+    """Call a function that waits, as for a disk, in a thread.
+
+    :returns: fires with its result, or fails with its exception.
+    """
     done: Deferred[Outcome] = deferToThreadPool(reactor, reactor.getThreadPool(), work)
-    return done.addBoth(ended)
+    return done
