@@ -68,7 +68,7 @@ class LineConnection(LineReceiver):
         self._timer: MessageTimer | None = None
         # The current slice
         self._slicing = False
-        self._slice_messages = 0
+        self._slice_last_message = 0
         self._slice_answer_bytes = 0
         self._slice_until = 0.0
         self._unsent: list[bytes] = []
@@ -278,7 +278,8 @@ class LineConnection(LineReceiver):
 
     def _consume(self) -> None:
         was_paused, self.paused = self.paused, False
-        self._slice_messages = self._slice_answer_bytes = 0
+        self._slice_last_message = self._messages + _SLICE_MESSAGES
+        self._slice_answer_bytes = 0
         seconds = self._port.clock.seconds
         until = self._slice_until = seconds() + _SLICE_SECONDS
         if was_paused:
@@ -326,14 +327,14 @@ class LineConnection(LineReceiver):
     def lineReceived(self, line: bytes) -> None:
         """Serve a line of words or JSON, or a whole object."""
         self._messages += 1
-        self._slice_messages += 1
+        peer = self._peer
         if self._port.verbose:
-            self._peer.log_message(line)
-        self._peer.message_received(line)
+            peer.log_message(line)
+        peer.message_received(line)
         if (
-            self._slice_messages >= _SLICE_MESSAGES
+            self._messages >= self._slice_last_message
             or self._slice_answer_bytes >= _SLICE_ANSWER_BYTES
-            or self._peer.blocking
+            or peer.blocking
             or self._port.clock.seconds() >= self._slice_until
         ):
             self.paused = True
