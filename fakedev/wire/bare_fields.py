@@ -25,10 +25,13 @@ def known_fields(
 
     :param notes: receives a line for each ignored field.
     """
-    canonical = _by_folded_name(names)
     found: dict[str, object] = dict.fromkeys(names)
+    if fields.keys() <= found.keys():  # as the original programs write them
+        found.update(fields)
+        return found
+    canonical = _by_folded_name(names)
     for key, value in fields.items():
-        name = key if key in found else canonical.get(key.casefold())
+        name = canonical.get(key.casefold())
         if name is None:
             notes.append(f"{where}{key[:100]}: unknown, ignored")
         else:

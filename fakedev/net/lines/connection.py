@@ -289,7 +289,7 @@ class LineConnection(LineReceiver):
                 _, newline, after = piece.rpartition(b"\n")
                 self._in_line = bool(after.strip()) or (self._in_line and not newline)
             super().dataReceived(piece)
-            if seconds() >= until:
+            if self._held and seconds() >= until:
                 self.paused = True
         if self.ended and not self.paused:
             self._end_input()

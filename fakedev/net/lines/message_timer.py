@@ -62,8 +62,10 @@ class MessageTimer:
 
     def stop(self, peer: SendingPeer) -> None:
         """The message is complete, or is not waited for."""
-        for timeouts in (self._message, self._idle, self._message_again, self._idle_again):
-            timeouts.stop(peer)
+        if not self._message.stop(peer):
+            self._message_again.stop(peer)
+        if self._has_idle_limit and not self._idle.stop(peer):
+            self._idle_again.stop(peer)
 
     def _message_is_late(self, peer: SendingPeer) -> None:
         if peer.has_input():

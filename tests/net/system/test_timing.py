@@ -92,12 +92,13 @@ class Timed:
         return self.clock.seconds()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass without a pause of the process, then two turns of the reactor."""
+        """Let time pass without a pause of the process, with three turns of the reactor each half a second."""
         end = self.now() + seconds
-        while self.now() < end:
-            self.clock.turn(min(0.5, end - self.now()))
-        for _ in range(2):
-            self.clock.turn()
+        while True:
+            for step in (min(0.5, end - self.now()), 0, 0):
+                self.clock.turn(step)
+            if self.now() >= end:
+                break
 
 
 @pytest.fixture
