@@ -137,7 +137,7 @@ class WorkQueues(Reloadable):
         self._client_factory.read_limits()
         for factory in (self._client_factory, self._backend_factory):
             factory.max_connections = queues.max_connections
-            factory.message_timer.message_seconds = queues.message_seconds
+            factory.message_timer.change(queues.message_seconds)
         self._clients.finish(configuration)
         self._backends.finish(configuration)
 

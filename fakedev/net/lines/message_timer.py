@@ -40,14 +40,9 @@ class MessageTimer:
         self._idle_again: Timeouts[SendingPeer] = Timeouts(clock, _AGAIN_SECONDS, self._is_idle)
         self._has_idle_limit = idle_seconds is not None
 
-    @property
-    def message_seconds(self) -> float:
-        """The time for messages that begin from now on."""
-        return self._message.seconds
-
-    @message_seconds.setter
-    def message_seconds(self, seconds: float) -> None:
-        self._message.seconds = seconds
+    def change(self, message_seconds: float) -> None:
+        """Another time for the messages that begin from now on."""
+        self._message.seconds = message_seconds
 
     def message_begun(self, peer: SendingPeer, *, is_first: bool) -> None:
         """A message has begun, or its first byte is waited for."""
