@@ -38,8 +38,9 @@ hold of: the page is served during the fault (but for the pause) and after it, t
 answers, /health is healthy, the log has no traceback, and what the row says beside it. Files are full by a limit of
 the process for their size (RLIMIT_FSIZE), as the journal and the record reach it. The disk is a file system of its own
 (tmpfs) with the journal, the state and the log of a durable queue: it is filled to the last byte, a `put` is
-promised or refused, what is promised is in the log; it is emptied, and requests are accepted again. The name server takes each question for that of a cluster's API server, and
-never answers; *stopped* is the time after SIGTERM. Both need root. Descriptors run out by a limit
+promised or refused, what is promised is in the log; it is emptied, and requests are accepted again. The name server
+takes each question for that of a cluster's API server, and never answers; *stopped* is the time after SIGTERM. Both
+need root. Descriptors run out by a limit
 of 128 (RLIMIT_NOFILE) and {_CROWD} connections. The clock is a fake in the process
 (benchmarks/reliability/shifted_serve.py): the kernel's is not set. The pause is SIGSTOP. IPv6 only: all addresses of
 the configuration are ::1; the machine has IPv4, too.

@@ -38,6 +38,7 @@ class PatientResolver:
         addressTypes: Sequence[type[IAddress]] | None = None,
         transportSemantics: str = "TCP",
     ) -> IHostResolution:
+        """Look up a name; the receiver is told of each address, then of the end. No address: there is no such host."""
         protocol: Literal["TCP", "UDP"] = "UDP" if transportSemantics == "UDP" else "TCP"
         kind = socket.SOCK_DGRAM if protocol == "UDP" else socket.SOCK_STREAM
 
