@@ -14,11 +14,10 @@ from fakedev.workqueue.log_records import (
     accepted_record,
     encode_record,
     head_record,
-    replay,
     state_record,
 )
 from fakedev.workqueue.request_log import MIN_REWRITE_BYTES, RequestLog
-from tests.support.broker_cases import OneQueue, SomeClient, SomeWorker, left_behind
+from tests.support.broker_cases import OneQueue, SomeClient, SomeWorker, left_behind, replay_bytes
 
 UNIX_OFFSET_SECONDS = 1.7e9
 
@@ -32,7 +31,7 @@ class DurableQueue(OneQueue):
     def __init__(self, file: bytes = b"", **queue: int) -> None:
         super().__init__(**queue)
         self.log = RequestLog("sleep", UNIX_OFFSET_SECONDS)
-        self.broker.restore(self.log, replay(file), self.now)
+        self.broker.restore(self.log, replay_bytes(file), self.now)
         self.log.take_batch()
         self.file = b"".join(self.log.whole())
 
@@ -53,7 +52,7 @@ class DurableQueue(OneQueue):
 
 def left_by(file: bytes) -> dict[int, tuple[JobState, int]]:
     """State and losses of the jobs of a log, by id."""
-    return {job.id: (job.state, job.losses) for job in replay(file).jobs}
+    return {job.id: (job.state, job.losses) for job in replay_bytes(file).jobs}
 
 
 class TestRestart:
@@ -212,9 +211,9 @@ class TestReplay:
         assert left_by(b"".join(queue.log.whole())) == states[-1][1]
         assert queue.log.live_bytes == sum(map(len, queue.log.whole()[1:]))
         cut = data.draw(st.integers(begin, len(queue.file)))
-        found = replay(queue.file[:cut])
+        found = replay_bytes(queue.file[:cut])
         assert found.good_bytes == queue.file.rindex(b"\n", 0, cut) + 1
-        assert found == replay(queue.file[: found.good_bytes])
+        assert found == replay_bytes(queue.file[: found.good_bytes])
 
     @given(OPERATIONS, st.data())
     def test_changed_byte_is_never_believed(self, operations: list[str], data: st.DataObject):
@@ -225,7 +224,7 @@ class TestReplay:
         damaged = bytearray(queue.file)
         damaged[place] ^= data.draw(st.integers(1, 255))
         try:
-            found = replay(bytes(damaged))
+            found = replay_bytes(bytes(damaged))
         except DamagedLog as damage:
             assert damage.offset <= place
         else:
@@ -238,19 +237,19 @@ class TestReplay:
             state_record(JobState.RUNNING, 7),
             state_record(JobState.OVER, 7),
             head_record("sleep", 1),
-            accepted_record(LoggedJob(1, (), 0.0, 1, False, 0.0)) * 2,
+            accepted_record(LoggedJob(1, (), 0.0, 1, False, 0.0), 0.0) * 2,
         ],
     )
     def test_record_that_does_not_fit_is_refused(self, second: bytes):
         """A job that is not there, or there twice, or a second head."""
         with pytest.raises(DamagedLog, match="does not fit"):
-            replay(head_record("sleep", 0) + second)
+            replay_bytes(head_record("sleep", 0) + second)
 
     def test_log_of_a_later_version_is_refused(self):
         """The form is named."""
-        assert replay(head_record("sleep", 0)).queue == "sleep"
+        assert replay_bytes(head_record("sleep", 0)).queue == "sleep"
         with pytest.raises(DamagedLog, match="form is 2"):
-            replay(encode_record({"queue": "sleep", "form": 2, "last": 0}))
+            replay_bytes(encode_record({"queue": "sleep", "form": 2, "last": 0}))
 
 
 def test_log_is_written_again_when_most_of_it_is_over():
@@ -267,4 +266,4 @@ def test_half_a_surrogate_pair_survives():
     """Text that is no UTF-8, as JSON lines may have it."""
     queue = DurableQueue()
     queue.put(None, "a\ud800\n\x00", is_promised=True)
-    assert replay(queue.write()).jobs[0].arguments == ("a\ud800\n\x00",)
+    assert replay_bytes(queue.write()).jobs[0].arguments == ("a\ud800\n\x00",)
