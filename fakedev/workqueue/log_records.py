@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, NamedTuple
 from zlib import crc32
 
 from fakedev.workqueue.job import Job, JobState
@@ -32,8 +32,7 @@ class DamagedLog(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class LoggedJob:
+class LoggedJob(NamedTuple):
     """What the log says of an open or buried job.
 
     :param put_unix_seconds: when it was put, by the time of day.
@@ -159,7 +158,7 @@ def _content(line: bytes) -> dict[str, Any] | None:
     if length != b"%d" % len(text) or checksum != b"%08x" % crc32(text):
         return None
     try:
-        content = json.loads(text)
+        content = json.loads(text.decode("ascii"))  # bytes would first be searched for their encoding
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
@@ -181,5 +180,5 @@ def _apply(content: dict[str, Any], jobs: dict[int, LoggedJob]) -> int:
         del jobs[job_id]
     else:
         losses, reason = int(content.get("losses", 0)), str(content.get("reason", ""))
-        jobs[job_id] = replace(jobs[job_id], state=state, losses=losses, reason=reason)
+        jobs[job_id] = jobs[job_id]._replace(state=state, losses=losses, reason=reason)
     return job_id
