@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from io import BytesIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.spec.errors import Refused
+from fakedev.wire.framing import MAX_BYTES
 from fakedev.workqueue.job import JobState
 from fakedev.workqueue.log_records import (
+    MAX_RECORD_BYTES,
     DamagedLog,
     LoggedJob,
     accepted_record,
     encode_record,
     head_record,
+    replay,
     state_record,
 )
 from fakedev.workqueue.request_log import MIN_REWRITE_BYTES, RequestLog
@@ -250,6 +256,63 @@ class TestReplay:
         assert replay_bytes(head_record("sleep", 0)).queue == "sleep"
         with pytest.raises(DamagedLog, match="form is 2"):
             replay_bytes(encode_record({"queue": "sleep", "form": 2, "last": 0}))
+
+
+class TestRecords:
+    """Their form and their bounds."""
+
+    @given(
+        st.lists(st.text(st.characters(exclude_categories=()))),
+        st.floats(0, allow_infinity=False),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+    )
+    def test_accepted_job_is_read_as_it_was(self, arguments: list[str], limit: float, put: float, is_large: bool):
+        """All texts, also half a surrogate pair and line breaks, and all finite numbers."""
+        job = LoggedJob(7, tuple(arguments), limit, 600, is_large, put)
+        assert replay_bytes(head_record("sleep", 6) + accepted_record(job, put)).jobs == (job,)
+
+    @given(st.sampled_from([JobState.WAITING, JobState.RUNNING, JobState.BURIED]), st.integers(0), st.text())
+    def test_state_is_read_as_it_was(self, state: JobState, losses: int, reason: str):
+        """With its losses and its reason."""
+        job = LoggedJob(7, (), 0.0, 600, False, 0.0)
+        log = head_record("sleep", 6) + accepted_record(job, 0.0) + state_record(state, 7, losses, reason)
+        assert replay_bytes(log).jobs == (job._replace(state=state, losses=losses, reason=reason),)
+
+    def test_longest_message_fits_in_a_record(self):
+        """Each of its bytes may be six in JSON."""
+        job = LoggedJob(2**63, ("\x00" * MAX_BYTES,), 1e-300, 2**63, False, 0.0)
+        assert len(accepted_record(job, -1.7976931348623157e308)) <= MAX_RECORD_BYTES
+        many = LoggedJob(2**63, ("",) * MAX_BYTES, 1e-300, 2**63, False, 0.0)
+        assert len(accepted_record(many, -1.7976931348623157e308)) <= MAX_RECORD_BYTES
+
+    @pytest.mark.parametrize("file", [b"\n", b"hello\n", b"\0" * 100, head_record("sleep", 1)[:-1], b"x" * 2**21])
+    def test_file_that_is_no_log_is_refused(self, file: bytes):
+        """It is not emptied: no crash leaves a log without its first record."""
+        with pytest.raises(DamagedLog, match="no log of requests"):
+            replay_bytes(file)
+
+    @pytest.mark.parametrize("tail", [b"\0" * (3 * MAX_RECORD_BYTES), b"x" * MAX_RECORD_BYTES + b"\n"])
+    def test_torn_end_of_any_length_is_left_out(self, tail: bytes):
+        """A disk that lost its power may have zeros for all that was not promised."""
+        log = head_record("sleep", 1)
+        assert replay_bytes(log + tail) == replay_bytes(log)
+        with pytest.raises(DamagedLog, match="a damaged record") as caught:
+            replay_bytes(log + tail + b"\n" + log)
+        assert caught.value.offset == len(log)
+
+    def test_long_log_takes_the_memory_of_its_open_jobs(self):
+        """A log of 5000 ended requests, over 1 MB, is read in less than 200 kB."""
+        job = LoggedJob(7, ("x" * 150,), 0.0, 600, False, 0.0)
+        ended = accepted_record(job, 0.0) + state_record(JobState.OVER, 7)
+        log = BytesIO(head_record("sleep", 6) + ended * 5000)
+        assert len(log.getvalue()) > 1_000_000
+        tracemalloc.start()
+        try:
+            assert replay(log).jobs == ()
+            assert tracemalloc.get_traced_memory()[1] < 200_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_log_is_written_again_when_most_of_it_is_over():

@@ -90,7 +90,7 @@ def test_others_are_served_while_the_disk_hangs(ports: DurablePorts) -> None:
 
 
 def test_events_for_a_client_are_bounded_while_the_disk_hangs(ports: DurablePorts) -> None:
-    """Ends of its requests, whose texts are long: beyond the limit it is told so and closed, and the backend goes on."""
+    """Ends of its requests, whose texts are long: beyond the limit it is told so and closed."""
     client, backend = ports.client(), ports.backend()
     ports.send(client, PUT * 1000)
     ports.disk_writes()

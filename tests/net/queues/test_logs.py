@@ -192,6 +192,15 @@ class TestUnusable:
             file.read("sleep")
         file.close()
 
+    def test_file_of_another_kind_is_left_alone(self, tmp_path: Path):
+        """It is not replaced by an empty log."""
+        (tmp_path / LOG_NAME).write_bytes(b"something else\n")
+        file = LogFile(str(tmp_path))
+        with pytest.raises(CannotWrite, match=r"offset 0: this is no log of requests: restore the file, or .* move it"):
+            file.read("sleep")
+        assert (tmp_path / LOG_NAME).read_bytes() == b"something else\n"
+        file.close()
+
     def test_log_of_another_queue(self, tmp_path: Path):
         """Both are named."""
         (tmp_path / LOG_NAME).write_bytes(WHOLE)
