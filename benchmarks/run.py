@@ -26,6 +26,7 @@ import invariants
 import kubelets
 import kubernetes
 import load_tester
+import message_cost
 import queues
 import reloads
 import rendering
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "prometheus": real_prometheus,
     "busy-minute": busy_minute.busy_minute,
     "queues": queues.speed,
+    "message-cost": message_cost.message_cost,
     "queue-latency": queues.latency,
     "queue-depth": queues.depth,
     "queue-connections": queues.connections,

@@ -136,7 +136,8 @@ class WorkQueues(Reloadable):
         self._hub.turn_ended()
         self._client_factory.read_limits()
         for factory in (self._client_factory, self._backend_factory):
-            factory.max_connections, factory.message_seconds = queues.max_connections, queues.message_seconds
+            factory.max_connections = queues.max_connections
+            factory.message_timer.change(queues.message_seconds)
         self._clients.finish(configuration)
         self._backends.finish(configuration)
 

@@ -149,5 +149,5 @@ def left_behind(broker: Broker) -> list[str]:
     for name, queue in broker._queues.items():
         left[f"{name} running"] = len(queue.running)
         left[f"{name} waiting"] = queue.waiting.count + queue.waiting.bytes + len(list(queue.waiting))
-        left[f"{name} waits"] = len(queue.waits)
+        left[f"{name} waits"] = queue.waits.count + len(queue.waits.all())
     return [f"{what}: {count}" for what, count in left.items() if count]
