@@ -19,6 +19,7 @@ from typing import Final
 import boards
 import busy_minute
 import disturbance
+import durable_queues
 import growth
 import histories
 import invariants
@@ -68,6 +69,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "queue-depth": queues.depth,
     "queue-connections": queues.connections,
     "queue-memory": queues.memory,
+    "durable": durable_queues.durable,
     "kubernetes": kubernetes.followed,
     "kubernetes-shards": kubernetes.shards,
     "kubernetes-node": kubelets.node_program,
