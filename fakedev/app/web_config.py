@@ -13,7 +13,9 @@ from fakedev.app.ports import Reloadable
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.config.web_config import WebConfigSource
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.admission import check_passwords_can_be_used
+from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.tls_context import CannotUseTls, tls_context
 from fakedev.net.system.watch import FileFollower
@@ -80,6 +82,11 @@ class WebConfigs(MultiService, Reloadable):
     def of(self, source: WebConfigSource | None) -> WebConfig:
         """The web configuration of an address; without a source nothing is asked for."""
         return _PLAIN if source is None else self._by_source[source]
+
+    def secure(self, site: GuardedSite, source: WebConfigSource | None) -> None:
+        """Serve a page that changes nothing as the web configuration of its address says now."""
+        config = self.of(source)
+        site.use(config, AccessGuard(has_passwords=bool(config.users)))
 
     def tls_of(self, source: WebConfigSource | None) -> Any:
         """TLS of a line port, for its factory; None for plain text. A reload opens new addresses before it ends."""
