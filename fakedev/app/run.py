@@ -18,9 +18,9 @@ from fakedev.sim.journal import no_op
 from fakedev.spec.record_head import RecordHead
 
 if TYPE_CHECKING:
-    from fakedev.app.saved_fleet import HistoryKeeper
     from fakedev.config.scenarios import LoadedScenario
     from fakedev.net.fleet.journal import JournalFile
+    from fakedev.net.fleet.record_continuation import HistoryKeeper
     from fakedev.net.fleet.recorder import Recorder
 
 #: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.

@@ -12,12 +12,12 @@ from fakedev.app.run import Run, compiled_source, make_fleet
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.fleet.journal import JournalFile
-from fakedev.net.fleet.record_continuation import CannotContinue, continued_record
+from fakedev.net.fleet.record_continuation import CannotContinue, HistoryKeeper, continued_record
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.state_files import CannotGoOn, Saved
 from fakedev.net.fleet.state_folder import StateFolder
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.events import Reload, Stamped, StopWorkloads
+from fakedev.sim.events import Reload, StopWorkloads
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, read_events
 from fakedev.sim.snapshot import CannotRead, fleet_from_bytes
@@ -28,23 +28,6 @@ from fakedev.spec.record_head import RecordHead
 #: What ended the workloads of connections.
 RESTARTED = "the service was restarted"
 _log = Logger()
-
-
-class HistoryKeeper:
-    """Keeps the events of a fleet: in its state, and then in its record.
-
-    :ivar recorder: None: there is no record, or not yet.
-    """
-
-    def __init__(self, state: StateFolder) -> None:
-        self._state = state
-        self.recorder: Recorder | None = None
-
-    def record(self, stamped: Stamped) -> None:
-        """Keep an event; it is in the files when this returns."""
-        self._state.record(stamped)
-        if self.recorder is not None:
-            self.recorder.record(stamped)
 
 
 def saved_fleet(

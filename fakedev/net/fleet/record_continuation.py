@@ -12,8 +12,11 @@ from typing import Final
 
 from twisted.logger import Logger
 
+from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.state_files import Saved, sha256_of
+from fakedev.net.fleet.state_folder import StateFolder
 from fakedev.net.system.files import LineFile
+from fakedev.sim.events import Stamped
 from fakedev.sim.record import head_line, read_record
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import CannotWrite
@@ -28,6 +31,23 @@ class CannotContinue(Exception):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}: {_REMEDY}")
+
+
+class HistoryKeeper:
+    """Keeps the events of a fleet: in its state, and then in its record.
+
+    :ivar recorder: None: there is no record, or not yet.
+    """
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+        self.recorder: Recorder | None = None
+
+    def record(self, stamped: Stamped) -> None:
+        """Keep an event; it is in the files when this returns."""
+        self._state.record(stamped)
+        if self.recorder is not None:
+            self.recorder.record(stamped)
 
 
 def continued_record(path: str, saved: Saved, epoch_seconds: float) -> LineFile:
