@@ -11,7 +11,8 @@ from twisted.logger import Logger
 
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.held_output import Hold
-from fakedev.net.lines.outbox import pid_of
+from fakedev.net.lines.message_timer import MessageTimer
+from fakedev.net.lines.outbox import OutboxTimer, pid_of
 from fakedev.net.lines.silence import SilentPeers
 from fakedev.net.lines.tokens import TokenGate, token_missing
 from fakedev.spec.errors import FieldError, Refused, printable
@@ -87,8 +88,9 @@ class LinePort(Protocol):
 
     grammar: Grammar
     clock: IReactorTime
-    message_seconds: float
     idle_answer_seconds: float | None
+    message_timer: MessageTimer
+    outbox_timer: OutboxTimer
     max_connections: int
     verbose: bool
     fair_share: FairShare
