@@ -128,7 +128,7 @@ def test_a_history_that_cannot_go_on(
 def test_a_cluster() -> None:
     """A fleet that follows a cluster has no state of its own."""
     text = f"{SMALL}state: here\nkubernetes: {{kubeconfig: config}}\n"
-    with pytest.raises(ConfigurationError, match="state: cannot be combined with kubernetes: which devices are unhealthy is not in it"):
+    with pytest.raises(ConfigurationError, match="state: cannot be combined with kubernetes: the health"):
         load(None, Files(environ={}), text=text)
 
 
