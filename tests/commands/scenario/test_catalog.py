@@ -1,4 +1,4 @@
-"""The scenarios and alert rules that come with fakedev. tests/real/test_scenario_catalog.py scores them."""
+"""The scenarios and alert rules that come with fakedev. tests/real/prometheus/test_scenario_catalog.py scores them."""
 
 from __future__ import annotations
 

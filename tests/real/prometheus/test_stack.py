@@ -9,7 +9,7 @@ import pytest_twisted
 from twisted.internet.error import ConnectError
 
 from tests.manifests.test_grafana import dashboards
-from tests.real.test_prometheus import asked
+from tests.real.prometheus.test_prometheus import asked
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import eventually, fetch
 from tests.support.programs.ports import free_port

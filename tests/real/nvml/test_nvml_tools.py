@@ -16,7 +16,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
-from tests.real.test_nvml import environment, started
+from tests.real.nvml.test_nvml import environment, started
 from tests.support.nvml import compiled
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.processes import StartAsync, run, skip_or_fail

@@ -9,7 +9,7 @@ import pytest_twisted
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from tests.real.test_prometheus import asked, prometheus
+from tests.real.prometheus.test_prometheus import asked, prometheus
 from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.processes import StartAsync, console, run
 

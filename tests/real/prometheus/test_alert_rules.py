@@ -11,7 +11,7 @@ import pytest_twisted
 
 from fakedev.commands.main import main
 from fakedev.scenario.promql import seconds_of
-from tests.real.test_prometheus import asked, prometheus
+from tests.real.prometheus.test_prometheus import asked, prometheus
 from tests.support.documents import alert_rules
 from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.processes import StartAsync

@@ -17,7 +17,7 @@ from fakedev.commands.main import main
 from fakedev.net.scenario.remote_write import RemoteWriteError, RemoteWriter
 from fakedev.scenario.openmetrics import window_of
 from fakedev.scenario.remote_write import Messages, snappy
-from tests.real.test_prometheus import prometheus
+from tests.real.prometheus.test_prometheus import prometheus
 from tests.support.identities import TITLES
 from tests.support.programs.asynchronous import eventually, fetch
 from tests.support.programs.processes import StartAsync, console, run

@@ -8,7 +8,7 @@ import pytest
 import pytest_twisted
 
 from fakedev.commands.main import main
-from tests.real.test_prometheus import prometheus
+from tests.real.prometheus.test_prometheus import prometheus
 from tests.support.paths import ROOT
 from tests.support.programs.processes import StartAsync
 

@@ -15,7 +15,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from fakedev.scenario.samples import TargetSamples
-from tests.real.test_prometheus import prometheus
+from tests.real.prometheus.test_prometheus import prometheus
 from tests.support.programs.asynchronous import eventually, fetch
 from tests.support.programs.processes import StartAsync
 

@@ -8,7 +8,7 @@ import bcrypt
 import pytest
 import pytest_twisted
 
-from tests.real.test_prometheus import asked, prometheus
+from tests.real.prometheus.test_prometheus import asked, prometheus
 from tests.support.kube.certificates import Authority
 from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.ports import free_port

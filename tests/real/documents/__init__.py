@@ -1,0 +1,1 @@
+"""The commands of the documents, as they are written there."""

@@ -1,0 +1,1 @@
+"""Programs that ask NVIDIA's driver."""

@@ -1,0 +1,1 @@
+"""A real Prometheus and its tools."""

@@ -1,0 +1,1 @@
+"""Real frontends, backends and clients of work queues."""

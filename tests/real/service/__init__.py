@@ -1,0 +1,1 @@
+"""Services as processes, from their start to their end."""
