@@ -46,7 +46,7 @@ class Ticker(Service):
     """Runs one tick of the fleet whenever one is due.
 
     :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
-    :param on_verdicts: called with the verdicts of each tick that has some.
+    :param on_verdicts: called with the verdicts of each tick that has some, or in which workloads ended without one.
     :param on_tick: called after each tick.
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :param is_sending: whether connections have bytes to send.
@@ -293,7 +293,7 @@ class Ticker(Service):
             self.ticks += 1
             self._last_failed = False
             self._on_tick()
-            if verdicts:
+            if verdicts or not self._fleet.is_settled:
                 self._on_verdicts(verdicts)
         except Exception:
             self.failures += 1
