@@ -14,6 +14,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 _TRIM_THRESHOLD: Final = -1
 #: The generation of a full collection.
 _OLDEST: Final = 2
+#: A collection of all that is not frozen runs this often. Python's own runs when there are 700 more objects than after
+#: the last one: not at all while as many are freed as made. Where connections come and go it would examine those of
+#: thousands at once.
+COLLECT_SECONDS: Final = 0.25
 #: A full collection runs after this many of the middle generation, instead of Python's 10: it examines 30,000 new
 #: objects, which takes some milliseconds.
 _COLLECTIONS: Final = 3
@@ -105,26 +109,29 @@ class CollectorSettings:
 
     Examining all objects blocks the reactor for 50 ms with the pages of 10,000 devices, and for twice that with as
     many workloads; examining new objects alone takes some milliseconds. So objects that survive a full collection are
-    frozen. Among frozen objects unused cycles are not found (of closed connections, for example): at most as many
-    objects as there were at the start, or MIN_FROZEN_OBJECTS; then all are examined once.
+    frozen. Frozen objects are freed as others when nothing refers to them, as those of closed connections, which make
+    no cycles (tests/app/test_cycles.py). Only unused cycles among them are not found: when there are twice as many
+    frozen objects as after the last examination of all, and MIN_FROZEN_OBJECTS more, or up to a quarter more than that,
+    all are examined again.
+
+    :param clock: calls regular collections, and the examination of all objects, each in a turn of the reactor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
         self._first = 0
         self._frozen = 0
         self._usual = gc.get_threshold()
+        self._is_due = False
+        self._call: IDelayedCall | None = None
 
     def begin(self) -> None:
         """Freeze all present objects, and from now on those that survive a full collection; start the collector."""
         gc.enable()
-        gc.collect()
-        self._first = len(gc.get_objects())
-        gc.freeze()
-        # Python delays a full collection until there are a quarter more objects than after the last one. Now it
-        # counts none.
-        gc.collect()
+        self._examine_all()
         gc.set_threshold(*self._usual[:2], _COLLECTIONS)
         gc.callbacks.append(self._collected)
+        self._call = self._clock.callLater(COLLECT_SECONDS, self._collect)
 
     def end(self) -> None:
         """Let the collector examine all objects again."""
@@ -132,12 +139,35 @@ class CollectorSettings:
             gc.callbacks.remove(self._collected)
             gc.set_threshold(*self._usual)
             gc.unfreeze()
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _collect(self) -> None:
+        if self._is_due:
+            self._examine_all()
+        else:
+            gc.collect()
+        self._call = self._clock.callLater(COLLECT_SECONDS, self._collect)
+
+    def _examine_all(self) -> None:
+        self._is_due = True
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self._first, self._frozen = gc.get_freeze_count(), 0
+        # Python delays a full collection until there are a quarter more objects than after the last one. Now it
+        # counts none.
+        gc.collect()
+        self._is_due = False
 
     def _collected(self, phase: str, info: Mapping[str, int]) -> None:
-        if phase != "stop" or info["generation"] < _OLDEST:
+        if phase != "stop" or info["generation"] < _OLDEST or self._is_due:
             return
         self._frozen += len(gc.get_objects(_OLDEST))
         gc.freeze()
-        if self._frozen > max(self._first, MIN_FROZEN_OBJECTS):
+        most = max(self._first, MIN_FROZEN_OBJECTS)
+        if self._frozen > most // 4:
+            # Most may be freed by now. To count them takes 10 ms for a million, to examine them ten times that.
             self._frozen = 0
-            gc.unfreeze()
+            self._is_due = gc.get_freeze_count() - self._first > most
