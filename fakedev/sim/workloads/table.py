@@ -203,7 +203,7 @@ class Table(Rows):
         places = new_of[old.device]
         stays = np.flatnonzero(places >= 0)
         codes = old.owner[stays] * count + places[stays]
-        order = np.argsort(codes)
+        order = np.argsort(codes, kind="stable")  # nearly sorted already
         codes, stays = codes[order], stays[order]
         wanted = self.owner * count + self.device
         if not len(codes):
