@@ -58,6 +58,13 @@ LINES = Speech(
 SPEECHES = {
     "lines": LINES,
     "lines-singly": replace(LINES, take=b'{"op":"take","id":1,"queue":"sleep","wait":600}\n'),
+    # The end is only told as an event, which has no number of the client: the end is when the worker has the job.
+    "lines-accepted": replace(
+        LINES,
+        put=b'{"op":"put","id":1,"queue":"sleep","args":["%d"],"answer":"accepted"}\n',
+        job=re.compile(rb'"job":(\d+),"queue":"sleep","args":\["(\d+)"\]'),
+        over=None,
+    ),
     "beanstalkd": Speech(
         put=b"put 0 0 600 9\r\n%09d\r\n",
         take=b"reserve\r\n",

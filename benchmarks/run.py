@@ -19,12 +19,14 @@ from typing import Final
 import boards
 import busy_minute
 import disturbance
+import durable_queues
 import growth
 import histories
 import invariants
 import kubelets
 import kubernetes
 import load_tester
+import message_cost
 import queues
 import reloads
 import rendering
@@ -62,10 +64,12 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "prometheus": real_prometheus,
     "busy-minute": busy_minute.busy_minute,
     "queues": queues.speed,
+    "message-cost": message_cost.message_cost,
     "queue-latency": queues.latency,
     "queue-depth": queues.depth,
     "queue-connections": queues.connections,
     "queue-memory": queues.memory,
+    "durable": durable_queues.durable,
     "kubernetes": kubernetes.followed,
     "kubernetes-shards": kubernetes.shards,
     "kubernetes-node": kubelets.node_program,

@@ -50,8 +50,9 @@ connection; {1 / _WORKLOAD_SECONDS:.0f} workloads of a second start each second;
 queue; the configuration is reloaded every {reload_seconds:.0f} s, with one node more and one less in turn; one reader
 has the live stream of the page. Memory is that of the process from {first:.0f} s on: the mean of the last sixth of the
 time against that of the sixth that begins then. Until {_FULL_SECONDS:.0f} s the history of charts (24 MB,
-fakedev/sim/charts.py) and the journal in memory (10,000 entries) fill up. A *step* is one call of the reactor, by the processor time of its thread, with collections
-of garbage in it (benchmarks/watched_serve.py): other programs have no part in it.
+fakedev/sim/charts.py) and the journal in memory (10,000 entries) fill up. A *step* is one call of the reactor, by the
+processor time of its thread, with collections of garbage in it (benchmarks/watched_serve.py): other programs have no
+part in it.
 """,
         ["measured"],
     )

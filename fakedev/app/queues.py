@@ -101,9 +101,9 @@ class WorkQueues(Reloadable):
         reactor, in_thread = self._reactor, partial(wait_in_thread, self._reactor)
         self._hub.logs.open(self._hub.broker, reactor, time.time(), in_thread, self._hub.turn_ended)
 
-    def close_logs(self) -> None:
-        """Free the folders of the durable queues."""
-        self._hub.logs.close()
+    def close_logs(self) -> Deferred[None]:
+        """Free the folders of the durable queues; fires when the writes that have begun are over."""
+        return self._hub.logs.when_idle().addCallback(lambda _: self._hub.logs.close())
 
     @property
     def ports(self) -> list[tuple[ListeningService, str]]:
@@ -136,7 +136,8 @@ class WorkQueues(Reloadable):
         self._hub.turn_ended()
         self._client_factory.read_limits()
         for factory in (self._client_factory, self._backend_factory):
-            factory.max_connections, factory.message_seconds = queues.max_connections, queues.message_seconds
+            factory.max_connections = queues.max_connections
+            factory.message_timer.change(queues.message_seconds)
         self._clients.finish(configuration)
         self._backends.finish(configuration)
 
@@ -162,7 +163,7 @@ class WorkQueues(Reloadable):
 
 
 class QueueLogs(Service):
-    """Opens the logs of the durable queues at the start, when all addresses are ours.
+    """Opens the logs of the durable queues at the start, when all addresses are ours, and closes them at the end.
 
     :param listeners: give up if a log cannot be used.
     """
@@ -182,6 +183,11 @@ class QueueLogs(Service):
         except CannotWrite as reason:
             self._listeners.give_up(f"the log of a queue cannot be used: {reason}")
         super().startService()
+
+    def stopService(self) -> Deferred[None]:
+        """Close the logs: another service of this process may use their folders."""
+        super().stopService()
+        return self._queues.close_logs()
 
 
 def _queues_of(configuration: Configuration) -> Queues:

@@ -280,7 +280,7 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
             "queues.window": (now.queues.broker.window_seconds, after.queues.broker.window_seconds),
             "queues.maxima": (now.queues.broker.maxima, after.queues.broker.maxima),
             "queues.log-interval": (now.queues.log_interval_seconds, after.queues.log_interval_seconds),
-            "queues.names: durable": (_logs_of(now.queues), _logs_of(after.queues)),
+            **_logs(now.queues, after.queues),
             "queues.drain": (now.queues.drain_seconds, after.queues.drain_seconds),
         }
     for key, (before, then) in simple.items():
@@ -295,9 +295,10 @@ def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
             yield f"{address.path}: mode or group of the socket have changed, which needs a restart"
 
 
-def _logs_of(queues: Queues) -> dict[str, str]:
-    """The folders of the durable queues, by queue."""
-    return {queue.name: queue.durable for queue in queues.broker.queues if queue.durable}
+def _logs(now: Queues, after: Queues) -> dict[str, tuple[object, object]]:
+    """The folders of each durable queue before and after, by key; no folder for a queue that is not there."""
+    before, then = ({queue.name: queue.durable for queue in queues.broker.queues} for queues in (now, after))
+    return {f"queues.names.{name}.durable": (before.get(name, ""), then.get(name, "")) for name in {**before, **then}}
 
 
 def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:

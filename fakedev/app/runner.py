@@ -16,6 +16,7 @@ from fakedev.config.configuration import Logging
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
+from fakedev.net.system.names import use_patient_resolver
 from fakedev.net.system.signals import EndingSignals, stop_reactor
 from fakedev.net.system.steady_clock import use_steady_clock
 from fakedev.net.system.task_service import TaskService
@@ -120,6 +121,7 @@ def run_application(make: Callable[[Any], Application], logging: Logging) -> str
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
     use_steady_clock(reactor)
+    use_patient_resolver(reactor)
     begin_logging(reactor, logging.level, logging.format)
     application = make(reactor)
     received: list[str] = []

@@ -40,6 +40,7 @@ from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory
+from fakedev.net.system.names import use_patient_resolver
 from fakedev.net.system.notify import notifier_of
 from fakedev.net.system.signals import HangupService
 from fakedev.net.system.stalls import CollectorPauses, StallWatch
@@ -79,6 +80,7 @@ def makeService(options: Options, reactor: Any = None) -> Application:
         from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
         use_steady_clock(reactor)
+        use_patient_resolver(reactor)
     logging = options.configuration.logging
     twistd_options = getattr(options, "parent", None)
     observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None

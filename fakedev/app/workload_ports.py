@@ -64,7 +64,8 @@ def make_workload_ports(
         factory.allow, factory.node = entry.allow, entry.node
         factory.gate.change(entry.tokens)
         factory.use_tls(tls_of(entry.tls))
-        factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
+        factory.max_connections = ports.max_connections
+        factory.message_timer.change(ports.message_seconds)
 
     return Ports(
         configuration.workloads.listen, lambda whole: whole.workloads.listen, lambda entry: entry.listen,

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.strict_json import kind_of
 
 T = TypeVar("T")
+
+_NUMBERS: Final = (int, float)  # int | float makes a new union each time
 
 
 def known_fields(
@@ -23,8 +25,11 @@ def known_fields(
 
     :param notes: receives a line for each ignored field.
     """
-    canonical = _by_folded_name(names)
     found: dict[str, object] = dict.fromkeys(names)
+    if fields.keys() <= found.keys():  # as the original programs write them
+        found.update(fields)
+        return found
+    canonical = _by_folded_name(names)
     for key, value in fields.items():
         name = canonical.get(key.casefold())
         if name is None:
@@ -72,7 +77,7 @@ def number_field(where: str, value: object) -> float:
     """A finite number; 0 if it is missing."""
     if value is None:
         return 0.0
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, _NUMBERS) or isinstance(value, bool):
         raise ProtocolError("bad-argument", f"{where}: must be a number, not {kind_of(value)}")
     try:
         number = float(value)

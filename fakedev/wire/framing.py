@@ -56,8 +56,6 @@ class BraceScanner:
 
         The first byte of the first call must be the opening brace.
         """
-        if not self._depth and (flat := _FLAT.match(data, start)):
-            return flat.end()
         position = start
         if self._escaped and position < len(data):
             self._escaped = False
@@ -87,7 +85,7 @@ class ObjectReader:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._scanner = BraceScanner()
+        self._scanner: BraceScanner | None = None  # of an object that did not arrive whole
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -114,6 +112,10 @@ class ObjectReader:
             if first[0] != b"{":
                 raise ProtocolError("bad-argument", "the bytes after the object are not an object", fatal=True)
             start = first.start()
+            if (flat := _FLAT.match(data, start)) and flat.end() - start <= self._max_bytes:
+                return flat[0], data[flat.end() :]
+            self._scanner = BraceScanner()
+        assert self._scanner is not None
         end = self._scanner.scan(data, start)
         self._parts.append(data[start : len(data) if end < 0 else end])
         self._size += len(self._parts[-1])
@@ -122,7 +124,7 @@ class ObjectReader:
         if end < 0:
             return None, b""
         complete = b"".join(self._parts)
-        self._scanner, self._parts, self._size = BraceScanner(), [], 0
+        self._parts, self._size = [], 0
         return complete, data[end:]
 
 

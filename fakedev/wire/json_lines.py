@@ -52,13 +52,15 @@ def _request_id(value: object) -> str | None:
 def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
     plain_types = verb.plain_types_by_name
     found: dict[str, object] = {}
-    others = verb.other_names
     for written, value in fields.items():
-        name = others.get(written, written)
+        if type(value) in plain_types.get(written, ()):
+            found[written] = value
+            continue
+        name = verb.other_names.get(written, written)
         if name is not written and fields.get(name) is not None:
             raise ProtocolError("bad-argument", f"{written}: is the same as {name}: give one of the two")
-        if type(value) in plain_types.get(name, ()) or (value := _checked(verb, name, value)) is not None:
-            found[name] = value
+        if (checked := _checked(verb, name, value)) is not None:
+            found[name] = checked
     return found
 
 

@@ -56,10 +56,11 @@ class Admission:
             raise Refused("busy", self.closed)
         if queue.is_draining:
             raise Refused("busy", f"Queue '{queue.spec.name}' is draining")
-        self.check_log(queue)
+        if queue.log is not None:
+            self.check_log(queue)
 
     def check_log(self, queue: Queue) -> None:
-        """Check that the log of a durable queue can be written.
+        """Check that the log of a queue can be written, if it has one.
 
         :raises Refused: ``full``.
         """
@@ -73,20 +74,22 @@ class Admission:
         :raises Refused: ``busy`` or ``full``.
         """
         self.check_open(queue)
-        if queue.is_full:
+        if 0 < queue.spec.max_waiting <= queue.waiting.count:
             raise Refused("full", f"Queue '{queue.spec.name}' is full: {queue.waiting.count} requests wait")
         if self._ledger.bytes + size_bytes > self.max_bytes:
             raise Refused("full", f"The memory for requests is full: {self.max_bytes} bytes")
         if client is not None and self._ledger.requests.count(client) >= MAX_PER_OWNER:
             raise Refused("full", f"{MAX_PER_OWNER} requests of this connection are open")
 
-    def check_worker(self, worker: Worker) -> None:
-        """Check that a worker may get another job.
+    def room_of(self, worker: Worker) -> int:
+        """How many more jobs a worker may get, at least one.
 
         :raises Refused: ``full``.
         """
-        if self._ledger.held.count(worker) + self._ledger.waits.count(worker) >= MAX_PER_OWNER:
+        room = MAX_PER_OWNER - self._ledger.held.count(worker) - self._ledger.waits.count(worker)
+        if room <= 0:
             raise Refused("full", f"This connection holds {MAX_PER_OWNER} jobs")
+        return room
 
 
 def no_job(job_id: int) -> Refused:

@@ -113,13 +113,32 @@ class Broker:
         :param small_only: skip jobs that backends of the original programs cannot read.
         :raises Refused: ``unknown-name``; ``full``, if the worker holds too many jobs.
         """
+        jobs = self.take_some(worker, queue, now, most=1, small_only=small_only)
+        return jobs[0] if jobs else None
+
+    def take_some(
+        self, worker: Worker, queue: str, now: float, *, most: int, most_bytes: int = 0, small_only: bool = False
+    ) -> list[Job]:
+        """Give the oldest waiting jobs to the worker; fewer, or none, as for take().
+
+        :param most: number of jobs; fewer if the worker would hold too many.
+        :param most_bytes: of all jobs; the last one may exceed it. 0 for no limit.
+        :raises Refused: as for take().
+        """
         found = self._admission.queue(queue)
-        self._admission.check_worker(worker)
+        most = min(most, self._admission.room_of(worker))
         self._admission.check_log(found)
-        job = None if found.is_paused else found.waiting.pop(small_only)
-        if job is not None:
+        jobs: list[Job] = []
+        if found.is_paused:
+            return jobs
+        given_bytes = 0
+        while len(jobs) < most and (job := found.waiting.pop(small_only)) is not None:
             self._ledger.hand_out(found, job, worker, now)
-        return job
+            jobs.append(job)
+            given_bytes += job.size_bytes
+            if 0 < most_bytes <= given_bytes:
+                break
+        return jobs
 
     def wait(
         self, worker: Worker, queue: str, ticket: object, until_seconds: float | None, *, small_only: bool = False
@@ -131,7 +150,7 @@ class Broker:
         :raises Refused: ``unknown-name``; ``full``, if the worker holds and waits for too many jobs.
         """
         self._admission.queue(queue)
-        self._admission.check_worker(worker)
+        self._admission.room_of(worker)
         self._last_wait += 1
         self._ledger.add_wait(Wait(self._last_wait, worker, queue, ticket, small_only), until_seconds)
 

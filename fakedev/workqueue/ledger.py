@@ -85,12 +85,12 @@ class Ledger:
             queue.log.accepted(job)
         queue.statistics.put(now)
         queue.waiting.append(job)
-        if queue.waits:
+        if queue.waits.count:
             self.dispatch(queue, now)
 
     def dispatch(self, queue: Queue, now: float) -> bool:
         """Hand out a waiting job to a waiting worker; whether there was one of each."""
-        if queue.is_paused or not queue.waits or queue.problem:
+        if queue.is_paused or not queue.waits.count or queue.problem:
             return False
         job = queue.waiting.pop(small_only=not queue.waits.takes_any())
         if job is None:
@@ -111,8 +111,9 @@ class Ledger:
             queue.log.taken(job)
         queue.running[job.id] = job
         self.held.add(worker, job.id, job)
-        self.set_limit(queue, job, now)
-        queue.statistics.taken(now, job.wait_seconds)
+        if job.limit_seconds > 0:
+            self.set_limit(queue, job, now)
+        queue.statistics.taken(now, now - job.put_seconds)
 
     def set_limit(self, queue: Queue, job: Job, now: float) -> None:
         """Start the time limit of a job now."""

@@ -18,6 +18,9 @@ class Outcome(enum.Enum):
 
     __hash__ = object.__hash__  # faster, as members are unique objects
 
+    def __init__(self, text: str) -> None:
+        self.text = text  #: the value; ``value`` itself is a property of Python and takes ten times as long
+
 
 @dataclass(slots=True)
 class Report:

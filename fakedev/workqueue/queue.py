@@ -64,11 +64,6 @@ class Queue:
         self.log: RequestLog | None = None
 
     @property
-    def is_full(self) -> bool:
-        """Whether the maximum number of requests waits."""
-        return 0 < self.spec.max_waiting <= self.waiting.count
-
-    @property
     def problem(self) -> str:
         """Why no request is accepted and no job handed out: the log cannot be written. Else empty."""
         return "" if self.log is None else self.log.problem
@@ -105,6 +100,6 @@ class Queue:
             buried=len(self.buried),
             waiting_bytes=self.waiting.bytes,
             oldest_seconds=0.0 if oldest is None else now - oldest.put_seconds,
-            workers_idle=len(self.waits),
+            workers_idle=self.waits.count,
             workers_busy=len({id(job.worker) for job in self.running.values()}),
         )

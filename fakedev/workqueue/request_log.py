@@ -55,11 +55,6 @@ class RequestLog:
         """Records that are in no batch yet."""
         return len(self._batch.lines)
 
-    def logged(self, job: Job) -> LoggedJob:
-        """A new job as the log has it."""
-        put_seconds = job.put_seconds + self._unix_offset_seconds
-        return LoggedJob(job.id, job.arguments, job.limit_seconds, job.size_bytes, job.is_large, put_seconds)
-
     def put_seconds(self, job: LoggedJob, now: float) -> float:
         """When a job was put, in the broker's time: not after now, even if the time of day went back."""
         return min(now, job.put_unix_seconds - self._unix_offset_seconds)
@@ -73,7 +68,7 @@ class RequestLog:
     def accepted(self, job: Job) -> None:
         """A request was accepted."""
         self._last_job = max(self._last_job, job.id)
-        line = self._accepted[job.id] = accepted_record(self.logged(job))
+        line = self._accepted[job.id] = accepted_record(job, job.put_seconds + self._unix_offset_seconds)
         self.live_bytes += len(line)
         self._batch.accepted.append(job)
         self._add(line)

@@ -148,16 +148,17 @@ class Wait:
 
 
 class Waits:
-    """The waits for jobs of one queue. Waits for small jobs only are skipped for a large one."""
+    """The waits for jobs of one queue. Waits for small jobs only are skipped for a large one.
 
-    __slots__ = ("_any", "_small")
+    :ivar count: number of waits.
+    """
+
+    __slots__ = ("_any", "_small", "count")
 
     def __init__(self) -> None:
         self._any: OrderedDict[int, Wait] = OrderedDict()
         self._small: OrderedDict[int, Wait] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._any) + len(self._small)
+        self.count = 0
 
     def all(self) -> list[Wait]:
         """All waits."""
@@ -165,10 +166,12 @@ class Waits:
 
     def add(self, wait: Wait) -> None:
         """Add a wait."""
+        self.count += 1
         (self._small if wait.small_only else self._any)[wait.number] = wait
 
     def remove(self, wait: Wait) -> None:
         """Remove a wait."""
+        self.count -= 1
         del (self._small if wait.small_only else self._any)[wait.number]
 
     def first_for(self, job: Job) -> Wait:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Final
 
 from fakedev.calibration.csv_runs import read_csv
@@ -286,8 +287,8 @@ def _queue_logs() -> Parsers:
 
     def replayed(text: str) -> object:
         log = text.encode("latin-1", "replace")
-        first = replay(log)
-        assert replay(log[: first.good_bytes]) == first
+        first = replay(BytesIO(log))
+        assert replay(BytesIO(log[: first.good_bytes])) == first
         return first.queue, len(first.jobs), first.last_job
 
     return Parsers((DamagedLog,), replayed)
@@ -296,7 +297,7 @@ def _queue_logs() -> Parsers:
 def _queue_log_seeds() -> list[bytes]:
     job = LoggedJob(7, ("sleep", "0.1", "\ud800"), 5.0, 600, False, 1.7e9)
     states = [state_record(state, 7, losses=1, reason="lost") for state in JobState]
-    head, accepted = head_record("media", 6), accepted_record(job)
+    head, accepted = head_record("media", 6), accepted_record(job, 1.7e9)
     return [head, head + accepted, *(head + accepted + state for state in states), head + accepted * 2, accepted]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -10,10 +11,16 @@ import pytest
 from fakedev.spec.errors import Refused
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Job
+from fakedev.workqueue.log_records import Replayed, replay
 from fakedev.workqueue.outcome import Answer, Report
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 
 DONE = Report(0)
+
+
+def replay_bytes(log: bytes) -> Replayed:
+    """The content of the log of a durable queue."""
+    return replay(BytesIO(log))
 
 
 class SomeClient:
@@ -142,5 +149,5 @@ def left_behind(broker: Broker) -> list[str]:
     for name, queue in broker._queues.items():
         left[f"{name} running"] = len(queue.running)
         left[f"{name} waiting"] = queue.waiting.count + queue.waiting.bytes + len(list(queue.waiting))
-        left[f"{name} waits"] = len(queue.waits)
+        left[f"{name} waits"] = queue.waits.count + len(queue.waits.all())
     return [f"{what}: {count}" for what, count in left.items() if count]

@@ -126,6 +126,9 @@ class Descriptor(abstract.FileDescriptor):
     def removeWriter(self, _):
         self.writing = False
 
+    def callLater(self, seconds, function, *arguments):
+        return self.clock.callLater(seconds, function, *arguments)
+
     def getPeer(self):
         return "the peer"
 

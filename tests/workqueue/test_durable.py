@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from io import BytesIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.spec.errors import Refused
+from fakedev.wire.framing import MAX_BYTES
 from fakedev.workqueue.job import JobState
 from fakedev.workqueue.log_records import (
+    MAX_RECORD_BYTES,
     DamagedLog,
     LoggedJob,
     accepted_record,
@@ -18,7 +23,7 @@ from fakedev.workqueue.log_records import (
     state_record,
 )
 from fakedev.workqueue.request_log import MIN_REWRITE_BYTES, RequestLog
-from tests.support.broker_cases import OneQueue, SomeClient, SomeWorker, left_behind
+from tests.support.broker_cases import OneQueue, SomeClient, SomeWorker, left_behind, replay_bytes
 
 UNIX_OFFSET_SECONDS = 1.7e9
 
@@ -32,7 +37,7 @@ class DurableQueue(OneQueue):
     def __init__(self, file: bytes = b"", **queue: int) -> None:
         super().__init__(**queue)
         self.log = RequestLog("sleep", UNIX_OFFSET_SECONDS)
-        self.broker.restore(self.log, replay(file), self.now)
+        self.broker.restore(self.log, replay_bytes(file), self.now)
         self.log.take_batch()
         self.file = b"".join(self.log.whole())
 
@@ -53,7 +58,7 @@ class DurableQueue(OneQueue):
 
 def left_by(file: bytes) -> dict[int, tuple[JobState, int]]:
     """State and losses of the jobs of a log, by id."""
-    return {job.id: (job.state, job.losses) for job in replay(file).jobs}
+    return {job.id: (job.state, job.losses) for job in replay_bytes(file).jobs}
 
 
 class TestRestart:
@@ -212,9 +217,9 @@ class TestReplay:
         assert left_by(b"".join(queue.log.whole())) == states[-1][1]
         assert queue.log.live_bytes == sum(map(len, queue.log.whole()[1:]))
         cut = data.draw(st.integers(begin, len(queue.file)))
-        found = replay(queue.file[:cut])
+        found = replay_bytes(queue.file[:cut])
         assert found.good_bytes == queue.file.rindex(b"\n", 0, cut) + 1
-        assert found == replay(queue.file[: found.good_bytes])
+        assert found == replay_bytes(queue.file[: found.good_bytes])
 
     @given(OPERATIONS, st.data())
     def test_changed_byte_is_never_believed(self, operations: list[str], data: st.DataObject):
@@ -225,7 +230,7 @@ class TestReplay:
         damaged = bytearray(queue.file)
         damaged[place] ^= data.draw(st.integers(1, 255))
         try:
-            found = replay(bytes(damaged))
+            found = replay_bytes(bytes(damaged))
         except DamagedLog as damage:
             assert damage.offset <= place
         else:
@@ -238,19 +243,76 @@ class TestReplay:
             state_record(JobState.RUNNING, 7),
             state_record(JobState.OVER, 7),
             head_record("sleep", 1),
-            accepted_record(LoggedJob(1, (), 0.0, 1, False, 0.0)) * 2,
+            accepted_record(LoggedJob(1, (), 0.0, 1, False, 0.0), 0.0) * 2,
         ],
     )
     def test_record_that_does_not_fit_is_refused(self, second: bytes):
         """A job that is not there, or there twice, or a second head."""
         with pytest.raises(DamagedLog, match="does not fit"):
-            replay(head_record("sleep", 0) + second)
+            replay_bytes(head_record("sleep", 0) + second)
 
     def test_log_of_a_later_version_is_refused(self):
         """The form is named."""
-        assert replay(head_record("sleep", 0)).queue == "sleep"
+        assert replay_bytes(head_record("sleep", 0)).queue == "sleep"
         with pytest.raises(DamagedLog, match="form is 2"):
-            replay(encode_record({"queue": "sleep", "form": 2, "last": 0}))
+            replay_bytes(encode_record({"queue": "sleep", "form": 2, "last": 0}))
+
+
+class TestRecords:
+    """Their form and their bounds."""
+
+    @given(
+        st.lists(st.text(st.characters(exclude_categories=()))),
+        st.floats(0, allow_infinity=False),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+    )
+    def test_accepted_job_is_read_as_it_was(self, arguments: list[str], limit: float, put: float, is_large: bool):
+        """All texts, also half a surrogate pair and line breaks, and all finite numbers."""
+        job = LoggedJob(7, tuple(arguments), limit, 600, is_large, put)
+        assert replay_bytes(head_record("sleep", 6) + accepted_record(job, put)).jobs == (job,)
+
+    @given(st.sampled_from([JobState.WAITING, JobState.RUNNING, JobState.BURIED]), st.integers(0), st.text())
+    def test_state_is_read_as_it_was(self, state: JobState, losses: int, reason: str):
+        """With its losses and its reason."""
+        job = LoggedJob(7, (), 0.0, 600, False, 0.0)
+        log = head_record("sleep", 6) + accepted_record(job, 0.0) + state_record(state, 7, losses, reason)
+        assert replay_bytes(log).jobs == (job._replace(state=state, losses=losses, reason=reason),)
+
+    def test_longest_message_fits_in_a_record(self):
+        """Each of its bytes may be six in JSON."""
+        job = LoggedJob(2**63, ("\x00" * MAX_BYTES,), 1e-300, 2**63, False, 0.0)
+        assert len(accepted_record(job, -1.7976931348623157e308)) <= MAX_RECORD_BYTES
+        many = LoggedJob(2**63, ("",) * MAX_BYTES, 1e-300, 2**63, False, 0.0)
+        assert len(accepted_record(many, -1.7976931348623157e308)) <= MAX_RECORD_BYTES
+
+    @pytest.mark.parametrize("file", [b"\n", b"hello\n", b"\0" * 100, head_record("sleep", 1)[:-1], b"x" * 2**21])
+    def test_file_that_is_no_log_is_refused(self, file: bytes):
+        """It is not emptied: no crash leaves a log without its first record."""
+        with pytest.raises(DamagedLog, match="no log of requests"):
+            replay_bytes(file)
+
+    @pytest.mark.parametrize("tail", [b"\0" * (3 * MAX_RECORD_BYTES), b"x" * MAX_RECORD_BYTES + b"\n"])
+    def test_torn_end_of_any_length_is_left_out(self, tail: bytes):
+        """A disk that lost its power may have zeros for all that was not promised."""
+        log = head_record("sleep", 1)
+        assert replay_bytes(log + tail) == replay_bytes(log)
+        with pytest.raises(DamagedLog, match="a damaged record") as caught:
+            replay_bytes(log + tail + b"\n" + log)
+        assert caught.value.offset == len(log)
+
+    def test_long_log_takes_the_memory_of_its_open_jobs(self):
+        """A log of 5000 ended requests, over 1 MB, is read in less than 200 kB."""
+        job = LoggedJob(7, ("x" * 150,), 0.0, 600, False, 0.0)
+        ended = accepted_record(job, 0.0) + state_record(JobState.OVER, 7)
+        log = BytesIO(head_record("sleep", 6) + ended * 5000)
+        assert len(log.getvalue()) > 1_000_000
+        tracemalloc.start()
+        try:
+            assert replay(log).jobs == ()
+            assert tracemalloc.get_traced_memory()[1] < 200_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_log_is_written_again_when_most_of_it_is_over():
@@ -267,4 +329,4 @@ def test_half_a_surrogate_pair_survives():
     """Text that is no UTF-8, as JSON lines may have it."""
     queue = DurableQueue()
     queue.put(None, "a\ud800\n\x00", is_promised=True)
-    assert replay(queue.write()).jobs[0].arguments == ("a\ud800\n\x00",)
+    assert replay_bytes(queue.write()).jobs[0].arguments == ("a\ud800\n\x00",)

@@ -14,7 +14,6 @@ from zope.interface import implementer
 
 from fakedev.net.lines.held_input import PIECE_BYTES, HeldInput
 from fakedev.net.lines.held_output import HeldOutput, Hold
-from fakedev.net.lines.message_timer import MessageTimer, silent_inside_message, too_slow
 from fakedev.net.lines.outbox import Outbox, StreamTransport, host_of, name_of
 from fakedev.net.lines.peer import LinePort, Peer, Session
 from fakedev.net.lines.tokens import MAX_BYTES_BEFORE_TOKEN, TokenGate
@@ -65,10 +64,10 @@ class LineConnection(LineReceiver):
         self._held: HeldInput | None = None
         self._in_line = False
         self._messages = 0
-        self._timer: MessageTimer | None = None
+        self._timed_message = -1  # the number of the message whose time is counted; -1 for none
         # The current slice
         self._slicing = False
-        self._slice_messages = 0
+        self._slice_last_message = 0
         self._slice_answer_bytes = 0
         self._slice_until = 0.0
         self._unsent: list[bytes] = []
@@ -155,7 +154,7 @@ class LineConnection(LineReceiver):
 
     def connectionMade(self) -> None:
         self._transport = cast(StreamTransport, self.transport)
-        self._outbox = Outbox(self._transport, self._port.clock, self._request_turn, self._abort)
+        self._outbox = Outbox(self._transport, self._port.outbox_timer, self._request_turn, self._abort)
         self._port.peers.add(self)
         self._port.silent_peers.note(self)
         if not self.is_admitted:
@@ -278,7 +277,8 @@ class LineConnection(LineReceiver):
 
     def _consume(self) -> None:
         was_paused, self.paused = self.paused, False
-        self._slice_messages = self._slice_answer_bytes = 0
+        self._slice_last_message = self._messages + _SLICE_MESSAGES
+        self._slice_answer_bytes = 0
         seconds = self._port.clock.seconds
         until = self._slice_until = seconds() + _SLICE_SECONDS
         if was_paused:
@@ -289,7 +289,7 @@ class LineConnection(LineReceiver):
                 _, newline, after = piece.rpartition(b"\n")
                 self._in_line = bool(after.strip()) or (self._in_line and not newline)
             super().dataReceived(piece)
-            if seconds() >= until:
+            if self._held and seconds() >= until:
                 self.paused = True
         if self.ended and not self.paused:
             self._end_input()
@@ -326,14 +326,14 @@ class LineConnection(LineReceiver):
     def lineReceived(self, line: bytes) -> None:
         """Serve a line of words or JSON, or a whole object."""
         self._messages += 1
-        self._slice_messages += 1
+        peer = self._peer
         if self._port.verbose:
-            self._peer.log_message(line)
-        self._peer.message_received(line)
+            peer.log_message(line)
+        peer.message_received(line)
         if (
-            self._slice_messages >= _SLICE_MESSAGES
+            self._messages >= self._slice_last_message
             or self._slice_answer_bytes >= _SLICE_ANSWER_BYTES
-            or self._peer.blocking
+            or peer.blocking
             or self._port.clock.seconds() >= self._slice_until
         ):
             self.paused = True
@@ -357,20 +357,30 @@ class LineConnection(LineReceiver):
 
     # The time of a message
 
+    def has_input(self) -> bool:
+        """Whether bytes that have arrived wait to be served."""
+        return bool(self._held)
+
+    def is_too_slow(self, error: ProtocolError) -> None:
+        """A message was not complete in time."""
+        self._peer.send_error(error)
+
+    def is_silent_in_message(self, error: ProtocolError) -> None:
+        """No byte of the first message has arrived for too long."""
+        self._peer.send_bare_error(error)
+
     def _start_timer(self) -> None:
-        if self._timer is None:
-            port = self._port
-            self._timer = MessageTimer(
-                port.clock, port.message_seconds, port.idle_answer_seconds,
-                lambda: bool(self._held), lambda: self._peer.send_error(too_slow(port.message_seconds)),
-                lambda: self._peer.send_bare_error(silent_inside_message()),
-            )  # fmt: skip
-        self._timer.bytes_received(self._messages)
+        if self._timed_message == self._messages:
+            self._port.message_timer.bytes_received(self)
+        else:
+            self._stop_timer()
+            self._timed_message = self._messages
+            self._port.message_timer.message_begun(self, is_first=self._messages == 0)
 
     def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
+        if self._timed_message >= 0:
+            self._timed_message = -1
+            self._port.message_timer.stop(self)
 
     # The end
 

@@ -25,7 +25,10 @@ class HeldInput(deque[bytes]):
 
     def add(self, data: bytes) -> None:
         """Hold received bytes."""
-        self.extend(data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
+        if len(data) <= PIECE_BYTES:
+            self.append(data)
+        else:
+            self.extend(data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
         self.size += len(data)
 
     def take(self) -> bytes:

@@ -12,6 +12,9 @@ from fakedev.wire.errors import ProtocolError
 
 #: A connection whose held answers have so many bytes is not served until they are sent.
 MAX_HELD_BYTES: Final = 256 * 1024
+#: Events and results come without being asked for; with so many bytes held the next one closes the connection. All
+#: 4096 requests that a client may have open can end, if each end has 1 KiB.
+MAX_HELD_EVENTS_BYTES: Final = 4 * 1024 * 1024
 
 
 class Hold(Protocol):
@@ -69,9 +72,13 @@ class HeldOutput:
         return segments[-1]
 
     def write(self, data: bytes) -> None:
-        """Send bytes after those that are held."""
+        """Send bytes after those that are held, or close the connection if these are too many."""
         if not self._segments:
             self._outbox.write(data)
+            return
+        if self._held_bytes > MAX_HELD_EVENTS_BYTES:
+            text = f"over {MAX_HELD_EVENTS_BYTES >> 20} MiB of answers and events wait for the disk"
+            self.fail(ProtocolError("full", text, fatal=True))
             return
         if self._segments[-1].is_sealed:
             self._segments.append(_Segment(self))

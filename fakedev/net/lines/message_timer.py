@@ -2,81 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from twisted.internet.interfaces import IReactorTime
 
-from fakedev.net.system.timing import PatientCall
+from fakedev.net.system.timeouts import Timeouts
 from fakedev.wire.errors import ProtocolError
 
 #: The time is judged again after so long when input waits to be served.
 _AGAIN_SECONDS: Final = 0.1
 
 
-@dataclass(eq=False, slots=True)
-class MessageTimer:
-    """Counts the seconds since the first byte of an incomplete message, and since its last byte.
+class SendingPeer(Protocol):
+    """What is needed of a connection; see :class:`~fakedev.net.lines.connection.LineConnection`."""
 
-    :param message_seconds: for the message to become complete, however its bytes are spread.
+    def has_input(self) -> bool:
+        """Whether bytes that have arrived wait to be served: they may complete the message."""
+
+    def is_too_slow(self, error: ProtocolError) -> None:
+        """The message was not complete in time."""
+
+    def is_silent_in_message(self, error: ProtocolError) -> None:
+        """No byte of the first message has arrived for too long."""
+
+
+class MessageTimer:
+    """Counts the seconds since the first byte of each incomplete message, and since its last byte.
+
+    :param message_seconds: for a message to become complete, however its bytes are spread.
     :param idle_seconds: without any byte of the first message; None for no such limit.
-    :param has_input: whether bytes that have arrived wait to be served: they may complete the message.
-    :param too_slow: called when the message is not complete in time.
-    :param idle: called when no byte arrived for ``idle_seconds``.
     """
 
-    _clock: IReactorTime
-    _message_seconds: float
-    _idle_seconds: float | None
-    _has_input: Callable[[], bool]
-    _too_slow: Callable[[], None]
-    _idle: Callable[[], None]
-    _message: int = -1
-    _message_call: PatientCall | None = None
-    _idle_call: PatientCall | None = None
+    def __init__(self, clock: IReactorTime, message_seconds: float, idle_seconds: float | None) -> None:
+        self._message: Timeouts[SendingPeer] = Timeouts(clock, message_seconds, self._message_is_late)
+        self._message_again: Timeouts[SendingPeer] = Timeouts(clock, _AGAIN_SECONDS, self._message_is_late)
+        self._idle: Timeouts[SendingPeer] = Timeouts(clock, idle_seconds or 0.0, self._is_idle)
+        self._idle_again: Timeouts[SendingPeer] = Timeouts(clock, _AGAIN_SECONDS, self._is_idle)
+        self._has_idle_limit = idle_seconds is not None
 
-    def bytes_received(self, message: int) -> None:
-        """Bytes have arrived, and the message of this number is incomplete."""
-        if self._message_call is None or message != self._message:
-            self.stop()
-            self._message = message
-            self._message_call = PatientCall(
-                self._clock, self._message_seconds, partial(self._expire, self._too_slow)
-            )
-        if self._idle_seconds is None:
-            return
-        if self._idle_call is not None:
-            self._idle_call.reset(self._idle_seconds)
-        elif message == 0:
-            self._idle_call = PatientCall(self._clock, self._idle_seconds, partial(self._expire, self._idle))
+    def change(self, message_seconds: float) -> None:
+        """Another time for the messages that begin from now on."""
+        self._message.seconds = message_seconds
 
-    def stop(self) -> None:
+    def message_begun(self, peer: SendingPeer, *, is_first: bool) -> None:
+        """A message has begun, or its first byte is waited for."""
+        self._message.start(peer)
+        if is_first and self._has_idle_limit:
+            self._idle.start(peer)
+
+    def bytes_received(self, peer: SendingPeer) -> None:
+        """More bytes of the message have arrived, but not its last."""
+        if self._idle.stop(peer) or self._idle_again.stop(peer):
+            self._idle.start(peer)
+
+    def stop(self, peer: SendingPeer) -> None:
         """The message is complete, or is not waited for."""
-        for call in (self._message_call, self._idle_call):
-            if call is not None and call.active():
-                call.cancel()
-        self._message_call = self._idle_call = None
+        if not self._message.stop(peer):
+            self._message_again.stop(peer)
+        if self._has_idle_limit and not self._idle.stop(peer):
+            self._idle_again.stop(peer)
 
-    def _expire(self, callback: Callable[[], None]) -> None:
-        if self._has_input():
-            again = PatientCall(self._clock, _AGAIN_SECONDS, partial(self._expire, callback))
-            if callback is self._idle:
-                self._idle_call = again
-            else:
-                self._message_call = again
+    def _message_is_late(self, peer: SendingPeer) -> None:
+        if peer.has_input():
+            self._message_again.start(peer)
             return
-        self.stop()
-        callback()
+        text = f"a message must be complete within {self._message.seconds:g} s"
+        peer.is_too_slow(ProtocolError("too-long", text, fatal=True))
 
-
-def too_slow(message_seconds: float) -> ProtocolError:
-    """The error for a message that is not complete after its time."""
-    text = f"a message must be complete within {message_seconds:g} s"
-    return ProtocolError("too-long", text, fatal=True)
-
-
-def silent_inside_message() -> ProtocolError:
-    """The error for a bare peer that sends nothing more of its message."""
-    return ProtocolError("too-long", "the message is not complete, and nothing more comes", fatal=True)
+    def _is_idle(self, peer: SendingPeer) -> None:
+        if peer.has_input():
+            self._idle_again.start(peer)
+            return
+        text = "the message is not complete, and nothing more comes"
+        peer.is_silent_in_message(ProtocolError("too-long", text, fatal=True))

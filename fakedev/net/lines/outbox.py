@@ -12,9 +12,12 @@ from typing import Final, Protocol
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import IAddress, IHalfCloseableDescriptor, IPushProducer, IReactorTime
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from fakedev.net.system.timing import PatientCall, no_op
+from fakedev.net.system.timeouts import Timeouts
+from fakedev.net.system.timing import no_op
 
 #: Bytes handed to the transport at once.
 CHUNK_BYTES: Final = 65536
@@ -31,11 +34,14 @@ _CREDENTIALS: Final = struct.Struct("3i")
 class StreamTransport(Protocol):
     """What Twisted's TCP and UNIX connections offer; its interfaces describe it in several pieces."""
 
+    reactor: IReactorTime
+
     def write(self, data: bytes) -> None: ...
     def writeSomeData(self, data: bytes) -> int | BaseException: ...
     def loseConnection(self) -> None: ...
     def loseWriteConnection(self) -> None: ...
     def abortConnection(self) -> None: ...
+    def connectionLost(self, reason: Failure) -> None: ...
     def registerProducer(self, producer: IPushProducer, streaming: bool) -> None: ...
     def unregisterProducer(self) -> None: ...
     def pauseProducing(self) -> None: ...
@@ -91,18 +97,19 @@ class Outbox:
     As long as a socket takes everything, the outbox writes to it directly. The transport would wait for the next turn
     of the reactor, and register the socket for writing and unregister it: a third of the cost of a short answer.
 
+    :param timer: of its port.
     :param drained: called when the peer has read everything after the transport was full.
     :param give_up: called with the reason when the peer does not read; it must abort the connection.
     :ivar full: whether the peer has to read before more should be written.
     """
 
     _transport: StreamTransport
-    _clock: IReactorTime
+    _timer: OutboxTimer
     _drained: Callable[[], None]
     _give_up: Callable[[str], None]
     _chunks: deque[bytes] | None = None  # made when it is needed: most peers read at once
     _size: int = 0
-    _timer: PatientCall | None = None
+    _late: str = ""  # the reason to give up when the peer takes too long; empty: its time is not counted
     _finish: Callable[[], None] | None = None
     _gone: bool = False
     _direct: bool = False  # and its buffer is certainly empty
@@ -145,7 +152,7 @@ class Outbox:
         self._gone = True
         self.full = False
         self._chunks = None
-        self._stop_timer()
+        self._timer.stop(self)
         # No reference to the connection remains: it is freed at once, without the garbage collector.
         self._finish = None
         self._drained = no_op
@@ -154,7 +161,7 @@ class Outbox:
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
         self.full = True
-        self._start_timer(PATIENCE_SECONDS, lambda: self._cut("it takes too long to read its answers"))
+        self._expect_reading("it takes too long to read its answers")
 
     def resumeProducing(self) -> None:
         """The transport's buffer is empty."""
@@ -162,7 +169,7 @@ class Outbox:
             return
         self.full = False
         self._direct = isinstance(self._transport, FileDescriptor)
-        self._stop_timer()
+        self._timer.stop(self)
         self._pump()
         if not self.full:
             (self._finish or self._drained)()
@@ -193,27 +200,48 @@ class Outbox:
             return
         self._transport.unregisterProducer()
         self._transport.loseWriteConnection()
-        self._start_timer(LINGER_SECONDS, self._lose)
+        self._timer.linger.start(self)
 
     def _close(self) -> None:
         # The transport would wait for a producer that is paused, and never close.
         self._transport.unregisterProducer()
-        self._lose()
+        self.end_linger()
 
-    def _lose(self) -> None:
-        self._start_timer(PATIENCE_SECONDS, lambda: self._cut("it takes too long to read its last answer"))
-        self._transport.loseConnection()
+    def end_linger(self) -> None:
+        """The peer had its time to read: close."""
+        if self._direct:
+            # The transport would wait until it can write, and then write nothing.
+            self._transport.reactor.callLater(0, self._transport.connectionLost, connectionDone)
+        else:
+            self._expect_reading("it takes too long to read its last answer")
+            self._transport.loseConnection()
+
+    def peer_is_late(self) -> None:
+        """The peer takes too long to read."""
+        self._cut(self._late)
+
+    def _expect_reading(self, reason: str) -> None:
+        self._late = reason
+        self._timer.reading.start(self)
 
     def _cut(self, reason: str) -> None:
         give_up = self._give_up
         self.lost()
         give_up(reason)
 
-    def _start_timer(self, seconds: float, call: Callable[[], None]) -> None:
-        self._stop_timer()
-        self._timer = PatientCall(self._clock, seconds, call)
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
+class OutboxTimer:
+    """Limits the time that the peers of a port may take to read.
+
+    :ivar reading: of those that have to read what was sent.
+    :ivar linger: of those that may read their last answer while their input is dropped.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self.reading: Timeouts[Outbox] = Timeouts(clock, PATIENCE_SECONDS, Outbox.peer_is_late)
+        self.linger: Timeouts[Outbox] = Timeouts(clock, LINGER_SECONDS, Outbox.end_linger)
+
+    def stop(self, outbox: Outbox) -> None:
+        """The peer has read, or has gone."""
+        self.reading.stop(outbox)
+        self.linger.stop(outbox)

@@ -11,13 +11,14 @@ from twisted.logger import Logger
 
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.held_output import Hold
-from fakedev.net.lines.outbox import pid_of
+from fakedev.net.lines.message_timer import MessageTimer
+from fakedev.net.lines.outbox import OutboxTimer, pid_of
 from fakedev.net.lines.silence import SilentPeers
 from fakedev.net.lines.tokens import TokenGate, token_missing
 from fakedev.spec.errors import FieldError, Refused, printable
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect, refuse_http
-from fakedev.wire.grammar import Grammar, Request
+from fakedev.wire.grammar import SHARED_VERBS, Grammar, Request
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.replies import Notification, Reply, encode_error, encode_notification, encode_reply, excerpt
 from fakedev.wire.words import parse_words
@@ -25,6 +26,8 @@ from fakedev.wire.words import parse_words
 #: Requests of one peer that may wait for their answers.
 MAX_PENDING_REQUESTS: Final = 256
 
+_BRACE: Final = ord("{")  # no request line of HTTP begins with it
+_SHARED_VERBS: Final = frozenset(verb.name for verb in SHARED_VERBS)
 _PARSERS: Final[dict[Dialect | None, Callable[[bytes, Grammar], Request]]] = {
     Dialect.WORDS: parse_words,
     Dialect.JSON_LINES: parse_json_line,
@@ -85,8 +88,9 @@ class LinePort(Protocol):
 
     grammar: Grammar
     clock: IReactorTime
-    message_seconds: float
     idle_answer_seconds: float | None
+    message_timer: MessageTimer
+    outbox_timer: OutboxTimer
     max_connections: int
     verbose: bool
     fair_share: FairShare
@@ -133,7 +137,11 @@ class Peer:
         """Answer a request for which request_received() returned None."""
         was_blocked = self.blocking
         if self._settle(request):
-            self._answer(request, answer)
+            if isinstance(answer, ProtocolError):
+                answer.request_id = request.id
+                self.send_error(answer)
+            else:
+                self._answer(request, answer)
             if was_blocked or self._connection.ended:
                 self._connection.resume()
 
@@ -188,8 +196,12 @@ class Peer:
                     raise token_missing(is_bare=True)
                 self.session.object_received(message)
             elif stripped := message.strip():
-                refuse_http(stripped, self._grammar)
-                request = self._parsed(parse, stripped)
+                if stripped[0] != _BRACE:
+                    refuse_http(stripped, self._grammar)
+                if self._connection.is_admitted:
+                    request = parse(stripped, self._grammar)
+                else:
+                    request = self._parsed_before_token(parse, stripped)
                 self._serve(request)
         except (ProtocolError, Refused) as error:
             self._refuse(request, error)
@@ -252,10 +264,8 @@ class Peer:
         except Exception:
             self.log.failure("freeing what belongs to {peer}", peer=self.describe())
 
-    def _parsed(self, parse: Callable[[bytes, Grammar], Request], line: bytes) -> Request:
-        """The request of a line; before the token it must be `auth`, and errors say only that."""
-        if self._connection.is_admitted:
-            return parse(line, self._grammar)
+    def _parsed_before_token(self, parse: Callable[[bytes, Grammar], Request], line: bytes) -> Request:
+        """The request of a line, which must be `auth`; errors say only that."""
         try:
             request = parse(line, self._grammar)
         except ProtocolError as error:
@@ -275,27 +285,31 @@ class Peer:
         self._answer(request, Reply(text))
 
     def _serve(self, request: Request) -> None:
+        if request.verb in _SHARED_VERBS:
+            self._serve_shared(request)
+            return
+        pending, key = self.pending, id(request)
+        if len(pending) >= MAX_PENDING_REQUESTS:
+            text = f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers"
+            raise ProtocolError("full", text)
+        pending[key] = request
+        answer = self.session.request_received(request)
+        if answer is not None:
+            pending.pop(key, None)
+            self._answer(request, answer)
+        elif request.id is None and key in pending:
+            self.blocking = request
+
+    def _serve_shared(self, request: Request) -> None:
+        """Serve a verb that all ports have."""
         if request.verb == "auth":
             self._authenticate(request)
-            return
-        if request.verb == "quit":
+        elif request.verb == "quit":
             self.session.quit_received()
             self._answer(request, Reply())
             self.close()
-            return
-        if request.verb == "help":
+        else:
             self._answer(request, Reply(lines=self._grammar.help_lines(str(request.arguments.get("verb", "")))))
-            return
-        if len(self.pending) >= MAX_PENDING_REQUESTS:
-            text = f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers"
-            raise ProtocolError("full", text)
-        self.pending[id(request)] = request
-        answer = self.session.request_received(request)
-        if answer is not None:
-            self.pending.pop(id(request), None)
-            self._answer(request, answer)
-        elif request.id is None and id(request) in self.pending:
-            self.blocking = request
 
     def _settle(self, request: Request) -> bool:
         """Note that a request gets its answer now; False when it had one already."""
@@ -314,10 +328,6 @@ class Peer:
             error.request_id = request.id
         self.send_error(error)
 
-    def _answer(self, request: Request, answer: Reply | ProtocolError) -> None:
-        if isinstance(answer, ProtocolError):
-            answer.request_id = request.id
-            self.send_error(answer)
-        else:
-            dialect = self.dialect or self._connection.likely_dialect()
-            self._connection.write(encode_reply(answer, dialect, request.id))
+    def _answer(self, request: Request, answer: Reply) -> None:
+        dialect = self.dialect or self._connection.likely_dialect()
+        self._connection.write(encode_reply(answer, dialect, request.id))

@@ -11,6 +11,8 @@ from twisted.internet.protocol import Factory, Protocol
 
 from fakedev.net.lines.connection import LineConnection
 from fakedev.net.lines.fair_share import FairShare, TurnObserver
+from fakedev.net.lines.message_timer import MessageTimer
+from fakedev.net.lines.outbox import OutboxTimer
 from fakedev.net.lines.peer import Peer, Session
 from fakedev.net.lines.silence import SilentPeers
 from fakedev.net.lines.tls import LineTls
@@ -78,8 +80,9 @@ class LineServerFactory(_WithTls):
         self._make_session = make_session
         self.clock = clock
         self.max_connections = max_connections
-        self.message_seconds = message_seconds
         self.idle_answer_seconds = idle_answer_seconds
+        self.message_timer = MessageTimer(clock, message_seconds, idle_answer_seconds)
+        self.outbox_timer = OutboxTimer(clock)
         self.verbose = verbose
         self.fair_share = fair_share or FairShare(clock)
         self.turn_observer = turn_observer

@@ -44,7 +44,7 @@ class SilentPeers:
             self._without_token.setdefault(peer, self._clock.seconds() + TOKEN_SECONDS)
             self._schedule()
             return
-        self.forget(peer)
+        self._silent.pop(peer, None)
         if peer.is_silent():
             self._silent[peer] = None
 

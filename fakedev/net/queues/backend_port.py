@@ -108,18 +108,7 @@ class BackendSession(QueueSession):
         wait_seconds = seconds_of(request.arguments, "wait")
         count = whole_of(request.arguments, "count", 1, MAX_JOBS) or 1
         now = hub.now()
-        jobs: list[Job] = []
-        given_bytes = 0
-        try:
-            while len(jobs) < count and given_bytes < _MAX_TAKEN_BYTES:
-                job = hub.broker.take(self, queue, now)
-                if job is None:
-                    break
-                jobs.append(job)
-                given_bytes += job.size_bytes
-        except Refused:
-            if not jobs:  # those that were taken already must be sent
-                raise
+        jobs = hub.broker.take_some(self, queue, now, most=count, most_bytes=_MAX_TAKEN_BYTES)
         if jobs or not wait_seconds:
             return self._give(request, jobs)
         hub.broker.wait(self, queue, request, now + wait_seconds)
@@ -220,7 +209,7 @@ class BackendSession(QueueSession):
 
     def _finish(self, request: Request, report: Report) -> Reply:
         job_id = job_id_of(request)
-        outcome = self._hub.broker.finish(self, job_id, report, self._hub.now()).outcome.value
+        outcome = self._hub.broker.finish(self, job_id, report, self._hub.now()).outcome.text
         self._held.discard(job_id)
         return Reply(outcome, {"outcome": outcome})
 

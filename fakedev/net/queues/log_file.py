@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
+from typing import Final
 
 from twisted.logger import Logger
 
@@ -15,6 +17,8 @@ from fakedev.workqueue.log_records import DamagedLog, Replayed, replay
 
 LOG_NAME = "requests.log"
 LOCK_NAME = "lock"
+#: A typical record has some hundred bytes, the longest 1 MiB.
+_LINES_AT_ONCE: Final = 1000
 _NEW_NAME = "requests.log.new"
 _FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -50,20 +54,18 @@ class LogFile:
         """
         try:
             with open(self.path, "rb") as file:
-                content = file.read()
+                length = os.fstat(file.fileno()).st_size
+                replayed = replay(file)
         except FileNotFoundError:
-            return replay(b"")
+            return Replayed("", 0, (), 0)
         except OSError as reason:
             raise CannotWrite(self.path, reason) from None
-        try:
-            replayed = replay(content)
         except DamagedLog as damage:
-            remedy = f"restore the file, or lose what follows: truncate -s {damage.offset} {self.path}"
-            raise CannotWrite(self.path, f"offset {damage.offset}: {damage.reason}: {remedy}") from None
+            raise CannotWrite(self.path, _text_of(damage, self.path)) from None
         if replayed.queue not in ("", queue):
             text = f"this is the log of the queue '{replayed.queue}', not of '{queue}': give another folder"
             raise CannotWrite(self.path, text)
-        if replayed.good_bytes < len(content):
+        if replayed.good_bytes < length:
             self.log.warn(
                 "{path}: the last record, at offset {offset}, is incomplete and is removed",
                 path=self.path, offset=replayed.good_bytes,
@@ -75,28 +77,26 @@ class LogFile:
 
         :raises OSError: and the lines must be written again, by :meth:`rewrite`.
         """
-        data = b"".join(lines)
         try:
-            _write_all(self._descriptor, data)
+            size = _write_all(self._descriptor, lines)
             os.fdatasync(self._descriptor)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
                 os.lseek(self._descriptor, self.size, os.SEEK_SET)
             raise
-        self.size += len(data)
+        self.size += size
 
     def rewrite(self, lines: Iterable[bytes]) -> None:
         """Replace all lines; they are on the disk when this returns.
 
         :raises OSError: and the file is as before.
         """
-        data = b"".join(lines)
         with suppress(FileNotFoundError):
             os.unlink(self._new_path)
         descriptor = os.open(self._new_path, _FLAGS | os.O_EXCL | os.O_WRONLY, PRIVATE)
         try:
-            _write_all(descriptor, data)
+            size = _write_all(descriptor, lines)
             os.fdatasync(descriptor)
             os.rename(self._new_path, self.path)
             os.fsync(self._folder)
@@ -108,7 +108,7 @@ class LogFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = descriptor
-        self.size = len(data)
+        self.size = size
 
     def close(self) -> None:
         """Free the folder."""
@@ -118,7 +118,28 @@ class LogFile:
         self._folder = self._lock = self._descriptor = -1
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:  # a disk that is nearly full takes a part
-        rest = rest[os.write(descriptor, rest) :]
+def _text_of(damage: DamagedLog, path: str) -> str:
+    """A damage with its remedy."""
+    if damage.offset:
+        remedy = f"restore the file, or lose what follows: truncate -s {damage.offset} {path}"
+    else:
+        remedy = "restore the file, or begin with an empty queue: move it away"
+    return f"offset {damage.offset}: {damage.reason}: {remedy}"
+
+
+def _write_all(descriptor: int, lines: Iterable[bytes]) -> int:
+    """Write lines; returns their bytes."""
+    size = 0
+    for chunk in _chunks(lines):
+        size += len(chunk)
+        rest = memoryview(chunk)
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[os.write(descriptor, rest) :]
+    return size
+
+
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines, joined a few at a time: copying all of a long log would stop the reactor, and take its memory again."""
+    remaining = iter(lines)
+    while chunk := b"".join(islice(remaining, _LINES_AT_ONCE)):
+        yield chunk

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from fakedev.net.lines.held_output import Hold
 from fakedev.net.lines.peer import Peer
 from fakedev.net.queues.log_file import LogFile
+from fakedev.net.system.memory import collector_paused
 from fakedev.net.system.timing import PatientCall
 from fakedev.spec.histogram import Histogram
 from fakedev.spec.os_errors import CannotWrite, plain_reason
@@ -234,7 +235,8 @@ class LogWriters:
                     log, file = RequestLog(spec.name, unix_seconds - now), LogFile(spec.durable)
                     writer = LogWriter(log, file, broker, clock, in_thread, broker_changed)
                     self.by_queue[spec.name] = writer
-                    writer.restore(file.read(spec.name), now)
+                    with collector_paused():
+                        writer.restore(file.read(spec.name), now)
         except CannotWrite:
             self.close()
             raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, cast
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -47,6 +47,12 @@ class QueueSession:
     """The base of the sessions: serves the verbs that both ports have."""
 
     __slots__ = ("_hub", "_peer")
+    _serving: ClassVar[dict[str, Callable[[Any, Request], Reply | None]]]  # the methods do_VERB by verb
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        names = [name for name in dir(cls) if name.startswith("do_")]
+        cls._serving = {name.removeprefix("do_"): getattr(cls, name) for name in names}
 
     def __init__(self, factory: QueuePortFactory, peer: Peer) -> None:
         self._hub = factory.hub
@@ -54,7 +60,7 @@ class QueueSession:
 
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``."""
-        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
+        reply = self._serving[request.verb](self, request)
         if self._hub.logs.by_queue:
             self._hub.logs.hold_changed(self._peer)
         return reply
@@ -145,7 +151,7 @@ def describe_result(job_id: int, answer: Answer) -> dict[str, Any]:
     """The result of a request, for its client."""
     return {
         "job": job_id,
-        "outcome": answer.outcome.value,
+        "outcome": answer.outcome.text,
         "exit-code": answer.exit_code,
         "error": answer.error,
         "timeout-seconds": answer.timeout_seconds,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-
-def passed_seconds() -> float:
-    """Seconds since the machine was started, which nothing sets; on Linux with the time in which it slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+#: Seconds since the machine was started, which nothing sets; on Linux with the time in which it slept.
+passed_seconds: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+)
 
 
 class SteadyClock:
@@ -29,23 +30,31 @@ class SteadyClock:
         self._passed = passed
         self._offset_seconds = wall() - passed()
 
-    def __call__(self) -> float:
+    def seconds(self) -> float:
         """The time of this clock."""
         return self._offset_seconds + self._passed()
 
     def shift_seconds(self) -> float:
         """How far the time of day is ahead of this clock: what it was set by since, and what it drifted."""
-        return self._wall() - self()
+        return self._wall() - self.seconds()
 
 
 def use_steady_clock(reactor: Any) -> SteadyClock:
     """Give a reactor its clock, before its first timer; the one that it has if it has one."""
-    if not isinstance(reactor.seconds, SteadyClock):
-        reactor.seconds = SteadyClock()
-    clock: SteadyClock = reactor.seconds
+    clock = _clock_of(reactor)
+    if clock is None:
+        clock = SteadyClock()
+        reactor.seconds = clock.seconds
     return clock
 
 
 def clock_shift(reactor: Any) -> float:
     """By how many seconds the time of day is ahead of a reactor's clock; 0 for one that has the time of day."""
-    return reactor.seconds.shift_seconds() if isinstance(reactor.seconds, SteadyClock) else 0.0
+    clock = _clock_of(reactor)
+    return 0.0 if clock is None else clock.shift_seconds()
+
+
+def _clock_of(reactor: Any) -> SteadyClock | None:
+    """The clock that a reactor was given."""
+    clock = getattr(reactor.seconds, "__self__", None)  # of a method
+    return clock if isinstance(clock, SteadyClock) else None

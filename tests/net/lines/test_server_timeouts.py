@@ -109,6 +109,16 @@ class TestTime:
         self.clock.advance(0.5)
         assert b"within 0.5 s" in transport.value()
 
+    def test_a_reload_changes_them(self):
+        """For the messages that begin after it."""
+        self.peer.dataReceived(b"li")
+        self.factory.message_timer.change(2)
+        self.clock.advance(9)
+        assert self.transport.value() == b""
+        self.peer.dataReceived(b"st\nli")
+        self.clock.advance(2)
+        assert b"within 2 s" in self.transport.value()
+
 
 class TestIdleAnswer:
     """The original's rule: a peer that stops inside its first message receives 1 after 150 ms."""

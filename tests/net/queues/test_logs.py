@@ -19,12 +19,12 @@ from fakedev.spec.os_errors import CannotWrite
 from fakedev.wire.errors import ProtocolError
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import JobState
-from fakedev.workqueue.log_records import LoggedJob, accepted_record, head_record, replay, state_record
+from fakedev.workqueue.log_records import LoggedJob, accepted_record, head_record, state_record
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
-from tests.support.broker_cases import DONE, SomeWorker
+from tests.support.broker_cases import DONE, SomeWorker, replay_bytes
 from tests.support.disks import file_size_limit
 
-ACCEPTED = accepted_record(LoggedJob(1, ("x",), 0.0, 600, False, 0.0))
+ACCEPTED = accepted_record(LoggedJob(1, ("x",), 0.0, 600, False, 0.0), 0.0)
 WHOLE = head_record("sleep", 0) + ACCEPTED + state_record(JobState.RUNNING, 1)
 
 
@@ -98,7 +98,7 @@ def test_answers_wait_for_their_write_and_share_it(tmp_path: Path):
     logs.run_thread()
     assert second.events == third.events == ["held", "sent"]
     assert logs.threads == []
-    assert len(replay((tmp_path / LOG_NAME).read_bytes()).jobs) == 3
+    assert len(replay_bytes((tmp_path / LOG_NAME).read_bytes()).jobs) == 3
     logs.writers.close()
 
 
@@ -112,7 +112,7 @@ def test_disk_without_room_refuses_and_recovers(tmp_path: Path):
         logs.run_thread()
         assert refused.events == ["held", "full"]
         assert "the file would be too large" in logs.writers.problem
-        assert len(replay((tmp_path / LOG_NAME).read_bytes()).jobs) == 1
+        assert len(replay_bytes((tmp_path / LOG_NAME).read_bytes()).jobs) == 1
         with pytest.raises(Refused, match="the file would be too large"):
             logs.put()
     logs.clock.advance(RETRY_SECONDS)
@@ -121,7 +121,7 @@ def test_disk_without_room_refuses_and_recovers(tmp_path: Path):
     again = logs.put()
     logs.run_thread()
     assert again.events == ["held", "sent"]
-    assert [job.id for job in replay((tmp_path / LOG_NAME).read_bytes()).jobs] == [1, 3]
+    assert [job.id for job in replay_bytes((tmp_path / LOG_NAME).read_bytes()).jobs] == [1, 3]
     logs.writers.close()
 
 
@@ -180,7 +180,7 @@ class TestUnusable:
         file = LogFile(str(tmp_path))
         for cut in range(len(WHOLE) - len(ACCEPTED), len(WHOLE)):
             (tmp_path / LOG_NAME).write_bytes(WHOLE[:cut])
-            assert file.read("sleep") == replay(WHOLE[: WHOLE.rfind(b"\n", 0, cut) + 1])
+            assert file.read("sleep") == replay_bytes(WHOLE[: WHOLE.rfind(b"\n", 0, cut) + 1])
         file.close()
 
     def test_damaged_record_before_the_last(self, tmp_path: Path):
@@ -190,6 +190,15 @@ class TestUnusable:
         offset = len(head_record("sleep", 0))
         with pytest.raises(CannotWrite, match=f"offset {offset}: a damaged record: .* truncate -s {offset} "):
             file.read("sleep")
+        file.close()
+
+    def test_file_of_another_kind_is_left_alone(self, tmp_path: Path):
+        """It is not replaced by an empty log."""
+        (tmp_path / LOG_NAME).write_bytes(b"something else\n")
+        file = LogFile(str(tmp_path))
+        with pytest.raises(CannotWrite, match=r"offset 0: this is no log of requests: restore the file, or .* move it"):
+            file.read("sleep")
+        assert (tmp_path / LOG_NAME).read_bytes() == b"something else\n"
         file.close()
 
     def test_log_of_another_queue(self, tmp_path: Path):
