@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
@@ -32,6 +32,10 @@ from fakedev.net.web.metrics_page import MetricsPage
 from fakedev.net.web.page_cache import Pages
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.web_paths import METRICS
+
+if TYPE_CHECKING:
+    from fakedev.app.web_config import WebConfigs
+    from fakedev.config.web_config import WebConfigSource
 
 #: How long the original waits for the rest of a message.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -84,6 +88,7 @@ def make_exporter(
     site = GuardedSite(
         make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS, fair_share=fair_share
     )
+    web_configs = _secured(site, configuration.web[0].web_config, reactor)
     web = [(ListeningService(endpoint.listen, site, reactor), endpoint.serve) for endpoint in configuration.web]
     web[0][0].adopted = web_socket
     ports = configuration.workloads
@@ -107,5 +112,16 @@ def make_exporter(
     summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
     addresses = AnnouncedAddresses(summary, configuration.notes, web, workloads)
     hangup = HangupService(reactor, partial(stop_reactor, reactor))
-    services = [ticker, listeners, hangup, Announcement(lambda: addresses)]
+    services = [ticker, listeners, hangup, web_configs, Announcement(lambda: addresses)]
     return Application(listeners, reactor, services, recorder=recorder)
+
+
+def _secured(site: GuardedSite, source: WebConfigSource | None, reactor: Any) -> WebConfigs | None:
+    """The web configuration of the page, which follows its files; None without."""
+    if source is None:
+        return None
+    from fakedev.app.web_config import WebConfigs  # noqa: PLC0415 - few have one
+
+    web_configs = WebConfigs([source], reactor, lambda: web_configs.secure(site, source))
+    web_configs.secure(site, source)
+    return web_configs

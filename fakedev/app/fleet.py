@@ -32,11 +32,11 @@ def fleet_of(
     # Only with such a folder.
     from fakedev.app.saved_fleet import saved_fleet  # noqa: PLC0415
 
-    if recorder is not None or run.scenario is not None:
-        what = "a record" if recorder is not None else "a scenario"
-        sys.stderr.write(f"fakedev: {what} begins with its fleet, which state: lets go on: leave one of the two out\n")
+    if run.scenario is not None:
+        text = "a scenario begins with its fleet, which state: lets go on: leave one of the two out"
+        sys.stderr.write(f"fakedev: {text}\n")
         raise SystemExit(2)
-    return saved_fleet(configuration.state, configuration, run, journal, reactor)
+    return saved_fleet(configuration.state, configuration, run, recorder, journal, reactor)
 
 
 def hub_of(fleet: Fleet, fair_share: FairShare, run: Run, state: StateFolder | None) -> WorkloadHub:

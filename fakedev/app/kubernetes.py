@@ -13,7 +13,7 @@ from socket import gethostname
 from typing import Any, NoReturn, cast
 
 from fakedev.app.api_server import api_server
-from fakedev.app.ports import Ports, Remedies
+from fakedev.app.ports import Ports, Remedies, TlsOf
 from fakedev.config.configuration import Configuration, Kubernetes, QueueListen
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.kube.cluster import Cluster
@@ -77,11 +77,13 @@ def make_kubernetes(
     fair_share: FairShare,
     closed: Counter[str],
     remedies: Remedies,
+    tls_of: TlsOf,
     topology: OperatorTopology,
 ) -> ClusterParts:
     """The parts that follow the cluster of a configuration.
 
     :param closed: counts the connections that the node ports close, by reason.
+    :param tls_of: the TLS of an address.
     :param topology: of fake-gpu-operator; its ConfigMaps are written if the settings say so.
     :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
     """
@@ -106,7 +108,7 @@ def make_kubernetes(
     lease = partial(_lease, client, shard, reactor)
     follower = ClusterFollower(client, controller, lease, slices)
     return ClusterParts(
-        controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies)
+        controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies, tls_of)
     )
 
 
@@ -138,6 +140,7 @@ def _node_ports(
     fair_share: FairShare,
     closed: Counter[str],
     remedies: Remedies,
+    tls_of: TlsOf,
 ) -> Ports[QueueListen]:
     def entries(configuration: Configuration) -> tuple[QueueListen, ...]:
         return configuration.kubernetes.listen if configuration.kubernetes is not None else ()
@@ -152,10 +155,13 @@ def _node_ports(
             fair_share=fair_share,
             closed=closed,
         )
+        factory.use_tls(tls_of(entry.tls))
         return ListeningService(entry.listen, factory, reactor, make_folder=True)
 
     def change(service: ListeningService, entry: QueueListen, configuration: Configuration) -> None:
-        cast(NodePortFactory, service.factory).gate.change(entry.tokens)
+        factory = cast(NodePortFactory, service.factory)
+        factory.gate.change(entry.tokens)
+        factory.use_tls(tls_of(entry.tls))
 
     return Ports(
         kubernetes.listen, entries, lambda entry: entry.listen, listen, change, "kubernetes.listen", remedies

@@ -74,10 +74,10 @@ def _check_web_configs(configuration: Configuration) -> None:
 
     :raises SystemExit: 2 after their problems.
     """
-    from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - not for a usage error
+    from fakedev.app.web_config import read_web_configs, sources_of  # noqa: PLC0415 - not for a usage error
 
     try:
-        read_web_configs(configuration)
+        read_web_configs(sources_of(configuration))
     except ConfigurationError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None

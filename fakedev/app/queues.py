@@ -38,7 +38,9 @@ from fakedev.spec.web_paths import METRICS
 from fakedev.workqueue.broker import Broker
 
 if TYPE_CHECKING:
+    from fakedev.app.web_config import WebConfigs
     from fakedev.config.configuration import Configuration
+    from fakedev.config.web_config import WebConfigSource
 
 _Entries = Callable[[Queues], Sequence[QueueListen]]
 #: The options of ``fakedev-frontend`` that give addresses.
@@ -50,7 +52,7 @@ _OPTION_OF: Final = {
 
 
 def _plain(_: object) -> None:
-    """No TLS: ``fakedev-frontend`` has no configuration that could ask for it."""
+    """No TLS: no option of ``fakedev-frontend`` asks for it."""
 
 
 class WorkQueues(Reloadable):
@@ -220,22 +222,45 @@ def _ports(
     return Ports(entries(first), later, lambda entry: entry.listen, listen, change, key, remedies)
 
 
-def run_frontend(queues: Queues, metrics: ListenAddress, verbose: bool) -> None:
+def run_frontend(
+    queues: Queues, metrics: ListenAddress, verbose: bool, web_config: WebConfigSource | None = None
+) -> None:  # fmt: skip
     """Run ``fakedev-frontend`` until a signal.
 
     :param metrics: the address of the metrics.
+    :param web_config: its TLS and passwords, which can be used; None: plain text.
     :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
-    run_application(lambda reactor: make_frontend(queues, metrics, reactor, verbose), Logging())
+    run_application(lambda reactor: make_frontend(queues, metrics, reactor, verbose, web_config), Logging())
 
 
-def make_frontend(queues: Queues, metrics: ListenAddress, reactor: Any, verbose: bool = False) -> Application:
+def make_frontend(
+    queues: Queues, metrics: ListenAddress, reactor: Any, verbose: bool = False,
+    web_config: WebConfigSource | None = None,
+) -> Application:  # fmt: skip
     """The frontend: queues with their metrics, and nothing else."""
     raise_descriptor_limit()
     remedies = Remedies(_OPTION_OF)
-    work = WorkQueues(queues, FairShare(reactor), reactor, remedies, _plain, verbose)
+    sources = [each for each in (web_config, *(entry.tls for entry in (*queues.clients, *queues.backends))) if each]
+    web_configs: WebConfigs | None = None
+
+    def secure() -> None:
+        """Use the certificates and passwords that the files have now."""
+        assert web_configs is not None
+        web_configs.secure(site, web_config)
+        for entry, (service, _) in zip((*queues.clients, *queues.backends), work.ports, strict=True):
+            cast(LineAddress, service.factory).use_tls(tls_of(entry.tls))
+
+    if sources:
+        from fakedev.app.web_config import WebConfigs  # noqa: PLC0415 - few have one
+
+        web_configs = WebConfigs(sources, reactor, secure)
+    tls_of = web_configs.tls_of if web_configs else _plain
+    work = WorkQueues(queues, FairShare(reactor), reactor, remedies, tls_of, verbose)
     page = QueueMetricsPage(work.figures, ScrapeStatistics().page(METRICS.template), allow_head=False)
     site = GuardedSite(make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS)
+    if web_configs is not None:
+        secure()
     web = [(ListeningService(metrics, site, reactor), "metrics")]
     for service, _ in web:
         service.remedy = remedies.of("web.0.listen")
@@ -246,6 +271,7 @@ def make_frontend(queues: Queues, metrics: ListenAddress, reactor: Any, verbose:
         QueueLogs(work, listeners),
         listeners,
         work.log_service,
+        web_configs,
         HangupService(reactor, partial(stop_reactor, reactor)),
         Announcement(lambda: addresses),
     ]

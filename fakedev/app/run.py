@@ -20,8 +20,8 @@ from fakedev.spec.record_head import RecordHead
 if TYPE_CHECKING:
     from fakedev.config.scenarios import LoadedScenario
     from fakedev.net.fleet.journal import JournalFile
+    from fakedev.net.fleet.record_continuation import HistoryKeeper
     from fakedev.net.fleet.recorder import Recorder
-    from fakedev.net.fleet.state_folder import StateFolder
 
 #: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.
 ReadAgain = Callable[[], tuple[Configuration, RecordHead]]
@@ -74,7 +74,7 @@ def read_again(
 def make_fleet(
     configuration: Configuration,
     head: RecordHead,
-    recorder: Recorder | StateFolder | None,
+    recorder: Recorder | HistoryKeeper | None,
     journal: JournalFile | None = None,
 ) -> Fleet:
     """The fleet of a configuration, at the time of the record's head; it writes its record and its journal."""

@@ -12,6 +12,8 @@ from fakedev.app.run import Run, compiled_source, make_fleet
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.fleet.journal import JournalFile
+from fakedev.net.fleet.record_continuation import CannotContinue, HistoryKeeper, continued_record
+from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.state_files import CannotGoOn, Saved
 from fakedev.net.fleet.state_folder import StateFolder
 from fakedev.sim.compiled import CompiledFleet
@@ -21,6 +23,7 @@ from fakedev.sim.record import Replay, read_events
 from fakedev.sim.snapshot import CannotRead, fleet_from_bytes
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import CannotWrite
+from fakedev.spec.record_head import RecordHead
 
 #: What ended the workloads of connections.
 RESTARTED = "the service was restarted"
@@ -28,25 +31,33 @@ _log = Logger()
 
 
 def saved_fleet(
-    path: str, configuration: Configuration, run: Run, journal: JournalFile | None, reactor: Any
-) -> tuple[StateFolder, Fleet, Run]:
+    path: str, configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None,
+    reactor: Any,
+) -> tuple[StateFolder, Fleet, Run]:  # fmt: skip
     """The fleet of a service whose state is in a folder, and the run with the epoch that the fleet has.
 
     :param path: of the folder.
-    :raises SystemExit: 1, with a line of explanation, when the folder or its content cannot be used.
+    :param recorder: of the run; its record goes on with the fleet.
+    :raises SystemExit: 1, with a line of explanation, when the folder or its content cannot be used, or the record.
     """
     state = None
+    record = "" if recorder is None else recorder.path
     try:
         state = StateFolder(path, reactor)
+        keeper = HistoryKeeper(state)
         saved = state.read()
         if saved is None:
-            fleet = make_fleet(configuration, run.head, state, journal)
-            state.begin(fleet, run.head)
+            keeper.recorder = recorder
+            fleet = make_fleet(configuration, run.head, keeper, journal)
+            state.begin(fleet, run.head, record=record)
             return state, fleet, run
-        fleet = _gone_on(saved, state)
+        fleet = _gone_on(saved, keeper)
         head = replace(run.head, epoch_seconds=fleet.spec.epoch_seconds)
-        following = _following(configuration, fleet, saved)
-        state.begin(fleet, saved.head, saved.connected)
+        following = _following(configuration, fleet, saved, head if recorder is not None else None)
+        if recorder is not None:
+            recorder.go_on(continued_record(record, saved, fleet.spec.epoch_seconds))
+            keeper.recorder = recorder
+        state.begin(fleet, saved.head, saved.connected, saved.last_event.followed_by(saved.lines), record)
         if journal is not None:
             fleet.journal.tell = journal.write
         _end_connected(fleet, saved)
@@ -55,22 +66,23 @@ def saved_fleet(
             # As after a reload: all that is made now is of this configuration.
             fleet.advance()
             state.ticked(())
-    except (CannotWrite, CannotGoOn) as reason:
+    except (CannotWrite, CannotGoOn, CannotContinue) as reason:
         if state is not None:
             state.stopService()
-        sys.stderr.write(f"fakedev: the state cannot be used: {reason}\n")
+        what = "record cannot go on" if isinstance(reason, CannotContinue) else "state cannot be used"
+        sys.stderr.write(f"fakedev: the {what}: {reason}\n")
         raise SystemExit(1) from None
     _log.info("the fleet goes on from tick {tick}, which {path} has", tick=fleet.state.tick, path=path)
     return state, fleet, replace(run, head=head)
 
 
-def _gone_on(saved: Saved, state: StateFolder) -> Fleet:
+def _gone_on(saved: Saved, keeper: HistoryKeeper) -> Fleet:
     """The fleet at the last tick of the service before.
 
     :raises CannotGoOn: when the folder has something else.
     """
     try:
-        fleet = fleet_from_bytes(saved.content, state.record)
+        fleet = fleet_from_bytes(saved.content, keeper.record)
         replay = Replay(read_events(saved.lines, 1, compiled_source))
         while fleet.state.tick < saved.tick:
             replay.advance(fleet)
@@ -89,15 +101,20 @@ def _end_connected(fleet: Fleet, saved: Saved) -> None:
         fleet.apply(StopWorkloads(tuple(found), RESTARTED))
 
 
-def _following(configuration: Configuration, fleet: Fleet, saved: Saved) -> CompiledFleet | None:
+def _following(
+    configuration: Configuration, fleet: Fleet, saved: Saved, recorded: RecordHead | None
+) -> CompiledFleet | None:
     """What the fleet is to be reloaded with; None: it has this configuration.
 
+    :param recorded: what the configuration was read from, if that gets into a record, in which all that pages show of
+        it must be; None: only the fleet counts.
     :raises CannotGoOn: when it cannot be reloaded with it.
     """
     spec = configuration.fleet
     if configuration.epoch_is_start:
         spec = replace(spec, epoch_seconds=fleet.spec.epoch_seconds)
-    if spec == fleet.spec:
+    is_same_source = recorded is None or _source(recorded) == _source(fleet.source or saved.head)
+    if spec == fleet.spec and is_same_source:
         return None
     following = CompiledFleet(spec)
     try:
@@ -106,3 +123,8 @@ def _following(configuration: Configuration, fleet: Fleet, saved: Saved) -> Comp
         text = f"{saved.path}: its fleet cannot go on with this configuration: {refusal.text}: "
         raise CannotGoOn(f"{text}restore that, or move the folder away to begin anew") from None
     return following
+
+
+def _source(head: RecordHead) -> RecordHead:
+    """What a configuration was read from, without when and by which version."""
+    return replace(head, version="", epoch_seconds=0.0)

@@ -18,7 +18,7 @@ from fakedev.app.fleet import fleet_of, hub_of, journal_file, kept_after
 from fakedev.app.fleet_views import FleetViews, follow_topology
 from fakedev.app.options import Options
 from fakedev.app.own_metrics import make_own_metrics
-from fakedev.app.ports import Ports, Remedies
+from fakedev.app.ports import Ports, Remedies, TlsOf
 from fakedev.app.queues import QueueLogs, WorkQueues
 from fakedev.app.reload import Reloader
 from fakedev.app.run import Run
@@ -26,7 +26,7 @@ from fakedev.app.runner import Application, run_application
 from fakedev.app.scenario import live_scenario
 from fakedev.app.tester import make_tester
 from fakedev.app.web import make_web
-from fakedev.app.web_config import WebConfigs
+from fakedev.app.web_config import WebConfigs, sources_of
 from fakedev.app.workload_ports import make_workload_ports
 from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.hpc_jobs import HpcJobFolder
@@ -139,8 +139,8 @@ def make_application(
     by_port: dict[str, Mapping[str, int]] = {"workloads": closed}
     remedies = Remedies(run.option_of)
     web_configs = WebConfigs(
-        configuration, reactor,
-        lambda: _refresh(reloader, (web, workloads, queues)),
+        sources_of(configuration), reactor,
+        lambda: _refresh(reloader, (web, workloads, queues, cluster.ports if cluster else None)),
     )  # fmt: skip
     workloads = make_workload_ports(
         configuration, hub, ticker, fair_share, reactor, closed, remedies, web_configs.tls_of
@@ -160,7 +160,7 @@ def make_application(
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
-    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, topology)
+    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, web_configs.tls_of, topology)
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
@@ -253,6 +253,7 @@ def _cluster(
     closed: dict[str, Mapping[str, int]],
     own: OwnMetrics,
     remedies: Remedies,
+    tls_of: TlsOf,
     topology: OperatorTopology,
 ) -> ClusterParts | None:
     """The parts that follow a cluster, with their metrics; None without a cluster."""
@@ -265,7 +266,9 @@ def _cluster(
     closed_nodes: Counter[str] = Counter()
     closed["nodes"] = closed_nodes
     hub.master = "the cluster"
-    cluster = make_kubernetes(configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, topology)
+    cluster = make_kubernetes(
+        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, tls_of, topology
+    )  # fmt: skip
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster
 

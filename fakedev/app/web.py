@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from fakedev.app.ports import Ports, Remedies
 from fakedev.config.configuration import Configuration, WebEndpoint, WebPage
+from fakedev.config.web_config import WebConfigSource
 from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.site import GuardedSite
@@ -23,7 +24,7 @@ from fakedev.spec.web_config import WebConfig
 
 def make_web(
     configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, remedies: Remedies,
-    config_of: Callable[[WebEndpoint], WebConfig], dropped: Counter[str],
+    config_of: Callable[[WebConfigSource | None], WebConfig], dropped: Counter[str],
 ) -> Ports[WebEndpoint]:  # fmt: skip
     """The HTTP addresses, with their pages.
 
@@ -47,7 +48,7 @@ def make_web(
         for page in endpoint.pages:
             add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
         site = cast(GuardedSite, service.factory)
-        config = config_of(endpoint)
+        config = config_of(endpoint.web_config)
         site.resource = root
         site.use(config, AccessGuard(endpoint.names, endpoint.token, has_passwords=bool(config.users)))
 

@@ -211,6 +211,14 @@ class FlagSet:
         """
         return {name: self.text(name, "", f"{help}{text}", "FILE") for name, help in TLS_OPTIONS.items()}
 
+    def web_config_file(self, address: str) -> Flag[str]:
+        """The option of a web configuration file, which the originals do not have.
+
+        :param address: the option whose address it is for.
+        """
+        text = f"web configuration file of {address}: TLS, passwords (not in the original)"
+        return self.text("web-config-file", "", text, "FILE")
+
     def choice(self, name: str, choices: Sequence[str], text: str, kind: str = "NAME") -> Flag[str]:
         """An option that takes one of some words; the first is the default."""
 

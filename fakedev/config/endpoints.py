@@ -228,7 +228,7 @@ class Endpoints:
 
     def _tls_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
         """The TLS of a line port. A port without a certificate is refused: it would be plain text unnoticed."""
-        tls: Values | None = values.get("tls_server_config")  # the port of fakedev-node has none
+        tls: Values | None = values["tls_server_config"]
         if tls is None:
             return None
         if listen.path:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.configuration import Kubernetes
-from fakedev.config.endpoint_keys import LINE_LISTEN, LINE_TLS, MAX_CONNECTIONS, MESSAGE_TIMEOUT
+from fakedev.config.endpoint_keys import LINE_LISTEN, MAX_CONNECTIONS, MESSAGE_TIMEOUT
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.models import LoadedPool
 from fakedev.config.names import node_label
@@ -40,7 +40,7 @@ def object_name(text: str) -> str:
 
 NODE_LISTEN = Section(
     "kubernetes.listen",
-    tuple(key for key in LINE_LISTEN if key is not LINE_TLS),  # fakedev-node speaks no TLS
+    LINE_LISTEN,
     doc="Ports for fakedev-node. An address alone is enough.",
     shorthand="listen",
 )

@@ -236,7 +236,7 @@ def _state(values: Values, folder: str, report: Report) -> str | None:
     if values["state"] is None:
         return None
     if values["kubernetes"] is not None:
-        text = "state: a cluster says what runs: a fleet that follows one cannot have it"
+        text = "state: cannot be combined with kubernetes: the health of devices is not in it: leave one out"
         report.problem(values.place_of("state"), text)
     return os.path.join(folder, values["state"])
 

@@ -53,12 +53,12 @@ class Agent:
         self._dra = DraRunner(settings.kubelet_root, self._prepare, self._folder.provision.cdi_device)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
         self._link = ServiceLink(
-            settings.host, settings.port, settings.node, settings.read_token, self._heard_by_link
+            settings.service, settings.node, settings.read_token, self._heard_by_link
         )  # fmt: skip
         self._mirror: NvmlMirror | None = None
         if self._folder.map_path:
             self._mirror = NvmlMirror(self._folder.map_path, self._link.send, self._calls.put, time.monotonic_ns)
-        self._service_trouble = Trouble(_log, f"service {settings.host}:{settings.port}")
+        self._service_trouble = Trouble(_log, f"service {settings.service}")
         self._report_trouble = Trouble(_log, "report")
         self._is_attached = False
         self._must_tell_restart = True

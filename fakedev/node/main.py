@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("--nvml-folder: %s", reason)
         return 1
     ends.pass_on(agent)
-    log.info("fakedev-node for node %s, service %s:%d", settings.node, settings.host, settings.port)
+    log.info("fakedev-node for node %s, service %s", settings.node, settings.service)
     agent.run()
     log.info("stopped")
     return 0

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev import __version__
+from fakedev.config.peer_address import Address, parse_address, with_tls
+from fakedev.config.schema.files import read_token
+from fakedev.spec.client_tls import TLS_OPTIONS, TLS_SCHEME, ClientTls
 from fakedev.spec.kubernetes import Resources
-from fakedev.spec.os_errors import plain_reason
 
-#: Bytes of a file with a token.
-_MAX_TOKEN_BYTES: Final = 4000
 #: Where container runtimes look (SPEC.md of the Container Device Interface).
 CDI_FOLDER: Final = "/var/run/cdi"
 _LEVELS: Final = ("debug", "info", "warn", "error")
@@ -23,7 +23,7 @@ _LEVELS: Final = ("debug", "info", "warn", "error")
 class Settings:
     """What the program was told.
 
-    :param host, port: of the service.
+    :param service: a host and a port, with TLS or without.
     :param token_file: empty: the port asks for no token.
     :param kubelet_folder: of the sockets of device plugins.
     :param pod_resources: the kubelet's socket.
@@ -32,8 +32,7 @@ class Settings:
     """
 
     node: str
-    host: str
-    port: int
+    service: Address
     token_file: str
     kubelet_folder: str
     pod_resources: str
@@ -62,18 +61,10 @@ class Settings:
 
         :raises ValueError: when the file cannot be used.
         """
-        if not self.token_file:
-            return ""
         try:
-            with open(self.token_file, encoding="utf-8") as file:
-                token = file.read(_MAX_TOKEN_BYTES + 1).strip()
-        except OSError as error:
-            raise ValueError(f"no token from {self.token_file}: {plain_reason(error)}") from None
-        except UnicodeDecodeError:
-            raise ValueError(f"no token from {self.token_file}: it is not UTF-8") from None
-        if not token or len(token) > _MAX_TOKEN_BYTES:
-            raise ValueError(f"no token from {self.token_file}: it must have 1 to {_MAX_TOKEN_BYTES} characters")
-        return token
+            return read_token(self.token_file) if self.token_file else ""
+        except ValueError as error:
+            raise ValueError(f"no token from {error}") from None
 
 
 def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Settings:
@@ -87,8 +78,10 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
     parser.add_argument(
         "--node", metavar="NAME", default=environment.get("NODE_NAME", ""), help="default: the variable NODE_NAME"
     )
-    parser.add_argument("--service", metavar="HOST:PORT", required=True, help="the service's node port")
+    parser.add_argument("--service", metavar="[tls://]HOST:PORT", required=True, help="the service's node port")
     parser.add_argument("--token-file", metavar="FILE", default="", help="the token of that port")
+    for name, text in TLS_OPTIONS.items():
+        parser.add_argument(f"--{name}", metavar="FILE", default="", help=text)
     parser.add_argument(
         "--kubelet-folder", metavar="FOLDER", default="/var/lib/kubelet/device-plugins",
         help="where device plugins have their sockets; default: %(default)s",
@@ -117,14 +110,13 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
         path = getattr(given, name)
         if path and not os.path.isabs(path):
             parser.error(f"--{name.replace('_', '-')}: must be a whole path, as /run/fakedev-nvml, not {path[:200]!r}")
-    host, _, port = given.service.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
-        parser.error(f"--service: must be HOST:PORT, as fakedev.monitoring:9510, not {given.service[:200]!r}")
+    try:
+        service = _service_address(given.service, ClientTls(given.ca_file, given.cert_file, given.key_file))
+    except ValueError as error:
+        parser.error(f"--{error}")
     return Settings(
         node=given.node,
-        host=host,
-        port=int(port),
+        service=service,
         token_file=given.token_file,
         kubelet_folder=given.kubelet_folder,
         pod_resources=given.pod_resources,
@@ -133,3 +125,21 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
         nvml_folder=given.nvml_folder,
         cdi_folder=given.cdi_folder,
     )
+
+
+def _service_address(text: str, tls: ClientTls) -> Address:
+    """Where the service listens.
+
+    :raises ValueError: with the option, for a text that is no TCP address, or for files of TLS without TLS.
+    """
+    try:
+        address = parse_address(text)
+    except ValueError:
+        address = Address(text, path=text)
+    if address.path:
+        shown = f"HOST:PORT or {TLS_SCHEME}HOST:PORT, as fakedev.monitoring:9510"
+        raise ValueError(f"service: must be {shown}, not {text[:200]!r}")
+    try:
+        return with_tls(address, tls)
+    except ValueError as error:
+        raise ValueError(f"service: {error}") from None

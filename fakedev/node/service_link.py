@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerInTime
 from typing import Final, NamedTuple
 
+from fakedev.config.peer_address import Address
 from fakedev.kube.backoff import Backoff
 from fakedev.node.conversation import Conversation, ConversationOver, Silence, ViewChanged
 from fakedev.spec.os_errors import plain_reason
@@ -53,19 +54,19 @@ class RefusedByService(Unanswered):
 class ServiceLink:
     """Holds a connection to the service.
 
+    :param service: a host and a port; the files of its TLS are read anew for each connection.
     :param read_token: gives the token, empty for none; raises ValueError.
     :param post: called in this link's thread with all news; it must not wait.
     """
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        service: Address,
         node: str,
         read_token: Callable[[], str],
         post: Callable[[LinkNews], None],
     ) -> None:
-        self._address = host, port
+        self._service = service
         self._node = node
         self._read_token = read_token
         self._post = post
@@ -125,7 +126,7 @@ class ServiceLink:
             try:
                 self._connect()
             except (OSError, ValueError, ConversationOver) as error:
-                reason = plain_reason(error)
+                reason = self._reason(error)
             conversation = self._forget()
             if self._is_stopping.is_set():
                 return
@@ -152,14 +153,47 @@ class ServiceLink:
         :raises OSError: or ConversationOver, ValueError: at its end.
         """
         token = self._read_token()
-        with socket.create_connection(self._address, _CONNECT_SECONDS) as connection:
-            connection.setblocking(False)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._opened() as connection:
             conversation = Conversation(self._node, token)
             with self._lock:
                 self._conversation = conversation
                 self._unsent[:] = conversation.opening()
             self._converse(connection, conversation)
+
+    def _opened(self) -> socket.socket:
+        """A connection that does not block, with TLS if the address has it.
+
+        :raises OSError: or ConversationOver: when there is none in time.
+        """
+        deadline_seconds = time.monotonic() + _CONNECT_SECONDS
+        connection = socket.create_connection((self._service.host, self._service.port), _CONNECT_SECONDS)
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._service.tls is None:
+            return connection
+        from fakedev.client.tls_socket import secured  # noqa: PLC0415 - most addresses have no TLS
+
+        def wait(descriptor: int, events: int) -> None:
+            poll = select.poll()
+            poll.register(descriptor, events)
+            poll.register(self._woken, select.POLLIN)
+            ready = dict(poll.poll(max(0.0, deadline_seconds - time.monotonic()) * 1000))
+            if self._woken.fileno() in ready:
+                self._woken.recv(_RECEIVE_BYTES)
+            if self._is_stopping.is_set():
+                raise ConversationOver("it is no longer needed")
+            if not ready:
+                raise ConversationOver("TLS was not agreed on in time")
+
+        return secured(connection, self._service.host, self._service.tls, wait)
+
+    def _reason(self, error: Exception) -> str:
+        """Why a connection has failed or ended."""
+        if self._service.tls is None:
+            return plain_reason(error)
+        from fakedev.client.tls import connection_reason  # noqa: PLC0415 - most addresses have no TLS
+
+        return connection_reason(error)
 
     def _converse(self, connection: socket.socket, conversation: Conversation) -> None:
         silence = Silence(time.monotonic())
@@ -172,11 +206,12 @@ class ServiceLink:
             readable, writable, _ = select.select([connection, self._woken], writers, [], seconds)
             if self._woken in readable:
                 self._woken.recv(_RECEIVE_BYTES)
-            if writable:
-                self._write(connection)
+            # First what the service has sent: if it has closed the connection, that may be the reason.
             if connection in readable:
                 self._read(connection, conversation)
                 silence.heard(time.monotonic())
+            if writable:
+                self._write(connection)
 
     def _ping(self, conversation: Conversation) -> None:
         with self._lock:
@@ -184,12 +219,15 @@ class ServiceLink:
                 self._unsent += conversation.request("ping", {})[1]
 
     def _write(self, connection: socket.socket) -> None:
-        with self._lock:
+        with self._lock, contextlib.suppress(BlockingIOError):  # TLS may have to read first
             sent = connection.send(self._unsent)
             del self._unsent[:sent]
 
     def _read(self, connection: socket.socket, conversation: Conversation) -> None:
-        data = connection.recv(_RECEIVE_BYTES)
+        try:
+            data = connection.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return  # a part of a record of TLS, or one without content
         if not data:
             raise ConversationOver("it has closed the connection")
         heard_now = conversation.feed(data)

@@ -125,17 +125,10 @@ def test_a_history_that_cannot_go_on(
         assert app.json("/api/v1/clock")["tick"] == 3
 
 
-def test_what_has_a_beginning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A record or a scenario begins with its fleet, a state goes on: not both."""
-    with pytest.raises(SystemExit, match="2"), application(with_state(tmp_path), record=str(tmp_path / "record")):
-        pass
-    assert "a record begins with its fleet" in capsys.readouterr().err
-
-
 def test_a_cluster() -> None:
     """A fleet that follows a cluster has no state of its own."""
     text = f"{SMALL}state: here\nkubernetes: {{kubeconfig: config}}\n"
-    with pytest.raises(ConfigurationError, match="state: a cluster says what runs"):
+    with pytest.raises(ConfigurationError, match="state: cannot be combined with kubernetes: the health"):
         load(None, Files(environ={}), text=text)
 
 

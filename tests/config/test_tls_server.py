@@ -20,7 +20,9 @@ queues:
   listen-backends:
     - listen: "9999"
       tls_server_config: {cert: CERT, key_file: key.pem}
-fleet: {pools: [{name: p, nodes: 1, device: h100}]}
+kubernetes:
+  listen: [{listen: "9401", tls_server_config: {cert: CERT, key: KEY}}]
+fleet: {pools: [{name: p, nodes: cluster, device: h100}]}
 """
 PEMS = {"/etc/w/cert.pem": "CERT", "/etc/w/key.pem": "KEY"}
 
@@ -28,12 +30,14 @@ PEMS = {"/etc/w/cert.pem": "CERT", "/etc/w/key.pem": "KEY"}
 def test_keys() -> None:
     """They are those of a web configuration; paths begin in the folder of the configuration."""
     found = load("/etc/w/f.yaml", Files(), text=TEXT)
-    assert found.queues is not None
-    entries = (*found.workloads.listen, *found.queues.clients, *found.queues.backends)
+    assert found.queues is not None and found.kubernetes is not None
+    queues, nodes = found.queues, found.kubernetes.listen
+    entries = (*found.workloads.listen, *queues.clients, *queues.backends, *nodes)
     assert [each.tls and each.tls.read(PEMS.__getitem__) for each in entries] == [
         WebConfig(TlsServer("CERT", "KEY", least_version="TLS13"), files=("/etc/w/cert.pem",)),
         None,
         WebConfig(TlsServer("CERT", "KEY"), files=("/etc/w/key.pem",)),
+        WebConfig(TlsServer("CERT", "KEY")),
     ]
 
 

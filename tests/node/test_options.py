@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.config.peer_address import parse_address, with_tls
 from fakedev.node.main import main
 from fakedev.node.options import Settings, parse
+from fakedev.spec.client_tls import ClientTls
 from fakedev.spec.kubernetes import Resources
 from tests.support.programs.processes import clean_environment
 
@@ -21,8 +23,7 @@ def test_defaults() -> None:
     """Those of a kubelet's own folders; the node is that of the pod."""
     assert parse(["--service", "[::1]:9510"], {"NODE_NAME": "b"}) == Settings(
         node="b",
-        host="::1",
-        port=9510,
+        service=parse_address("[::1]:9510"),
         token_file="",
         kubelet_folder="/var/lib/kubelet/device-plugins",
         pod_resources="/var/lib/kubelet/pod-resources/kubelet.sock",
@@ -45,7 +46,11 @@ def test_how_devices_are_offered(resources: str, plugin: bool, dra: bool) -> Non
     [
         (["--node", "a"], "the following arguments are required: --service"),
         (["--service", "a:1"], "--node: missing; name the node, or set NODE_NAME"),
-        (["--node", "a", "--service", "a"], "--service: must be HOST:PORT, as fakedev.monitoring:9510, not 'a'"),
+        (["--node", "a", "--service", "a"], "--service: must be HOST:PORT or tls://HOST:PORT, as fakedev.mon"),
+        (["--node", "a", "--service", "/run/a"], "9510, not '/run/a'"),
+        (["--node", "a", "--service", "tls://a"], "9510, not 'tls://a'"),
+        ([*GOOD, "--ca-file", "ca.pem"], "--service: fakedev:9510 has no TLS, which the files are for: give it as"),
+        ([*GOOD, "--cert-file", "own.pem"], "--cert-file and key-file go together: give both of them"),
         (["--node", "a", "--service", "a:0"], "--service: must be HOST:PORT"),
         (["--node", "a", "--service", "a:65536"], "--service: must be HOST:PORT"),
         (["--node", "a", "--service", "a:²"], "--service: must be HOST:PORT"),
@@ -63,16 +68,24 @@ def test_wrong_options(
     assert text in misuse(main, *arguments)
 
 
+def test_tls() -> None:
+    """By the same options as those of all our clients."""
+    files = ["--ca-file", "ca.pem", "--cert-file", "own.pem", "--key-file", "own.key"]
+    expected = with_tls(parse_address("tls://fakedev:9510"), ClientTls("ca.pem", "own.pem", "own.key"))
+    settings = parse(["--node", "a", "--service", "tls://fakedev:9510", *files], {})
+    assert (settings.service, str(settings.service)) == (expected, "tls://fakedev:9510")
+
+
 def test_the_token(tmp_path: Path) -> None:
     """Is read anew each time: the Secret may change."""
     file = tmp_path / "token"
     settings = parse([*GOOD, "--token-file", str(file)], {})
-    with pytest.raises(ValueError, match=r"^no token from .*/token: no such file or folder$"):
+    with pytest.raises(ValueError, match=r"^no token from .*/token: no such file$"):
         settings.read_token()
-    file.write_text("secret\n")
-    assert settings.read_token() == "secret"
-    file.write_text("other")
-    assert settings.read_token() == "other"
+    file.write_text("a-secret\n")
+    assert settings.read_token() == "a-secret"
+    file.write_text("another-one")
+    assert settings.read_token() == "another-one"
     for content in (b"", b" \n", b"x" * 4001, b"\xff"):
         file.write_bytes(content)
         with pytest.raises(ValueError, match="no token from"):

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fakedev.config.peer_address import Address
 from fakedev.kube.node_view import to_fields
 from fakedev.node.conversation import ViewChanged
 from fakedev.node.service_link import LinkDown, LinkNews, RefusedByService, ServiceLink, Unanswered
+from fakedev.spec.client_tls import ClientTls
 from tests.support.node_service import VIEW
 from tests.support.programs.processes import PATIENCE_SECONDS
 
@@ -21,12 +23,12 @@ ATTACHED = json.dumps({"id": 1, "ok": True, "view": to_fields(VIEW)}).encode() +
 class Service:
     """A listening socket, and a link to it."""
 
-    def __init__(self, read_token: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, read_token: Callable[[], str] = lambda: "", tls: ClientTls | None = None) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(PATIENCE_SECONDS)
         self.news: queue.Queue[LinkNews] = queue.Queue()
         host, port = self.listener.getsockname()
-        self.link = ServiceLink(host, port, "a", read_token, self.news.put)
+        self.link = ServiceLink(Address("", host=host, port=port, tls=tls), "a", read_token, self.news.put)
         self.link.start()
 
     def accept(self) -> socket.socket:

@@ -42,7 +42,7 @@ ALLOWED = {
         *("app", "client", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester", "kube", "scenario"),
         *("nvml", "traces", "calibration", "clone"),
     },
-    "node": {"spec", "kube", "wire", "nvml"},
+    "node": {"spec", "kube", "wire", "nvml", "client", "config"},
     "nvml": {"spec"},
     "testing": {"client", "app", "commands", "config", "net", "nvml", "scenario", "exposition", "sim", "spec"},
     "pytest_plugin": {"testing", "config"},

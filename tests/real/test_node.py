@@ -25,11 +25,14 @@ from fakedev.exposition.nvml.image import SlotImage
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
 from fakedev.net.kube.node_port import NodePortFactory
 from fakedev.net.kube.node_slots import NodeSlot
+from fakedev.net.system.tls_context import tls_context
 from fakedev.node.agent import Agent
 from fakedev.node.last_view import KEEP_SECONDS
 from fakedev.node.options import Settings, parse
 from fakedev.nvml.build import SONAME, library_folder
+from fakedev.spec.web_config import ClientAuth, TlsServer
 from tests.support.application import application
+from tests.support.kube.certificates import Authority
 from tests.support.kubelet import Kubelet
 from tests.support.node_service import GPU, VIEW, MemoryNodeService, struck
 from tests.support.nvml import boards, compiled
@@ -308,16 +311,38 @@ async def test_the_service_is_gone_for_too_long(node: Node) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_wrong_token(node: Node, short_folder: Path) -> None:
     """Is told once; the file is read anew for each attempt."""
-    node.factory.gate.change(["secret"])
+    node.factory.gate.change(["a-secret-token"])
     token = short_folder / "token"
-    token.write_text("wrong\n")
+    token.write_text("a-wrong-token\n")
     await deferToThread(node.kubelet.start)
     program = node.start("--token-file", str(token))
     line = await program.wait_for_text("it refuses: denied: the token is wrong")
-    token.write_text("secret\n")
+    token.write_text("a-secret-token\n")
     await node.until_allocatable(4)
-    assert "wrong\n" not in program.stderr.replace(line, "")
-    assert "secret" not in program.stderr
+    assert "a-wrong-token" not in program.stderr.replace(line, "")
+    assert "a-secret-token" not in program.stderr
+
+
+@pytest_twisted.ensureDeferred
+async def test_tls(node: Node, tmp_path: Path) -> None:
+    """The port asks for a certificate, and has one of an authority that the program trusts by a file."""
+    authority = Authority()
+    own, key = authority.sign("node", "node")
+    for name, text in (("ca.pem", Authority("another").pem), ("own.pem", own), ("own.key", key)):
+        (tmp_path / name).write_text(text)
+    server = TlsServer(*authority.sign("service", "127.0.0.1"), authority.pem, ClientAuth.REQUIRE_AND_VERIFY)
+    node.factory.use_tls(tls_context(server))
+    await deferToThread(node.kubelet.start)
+    service = f"tls://127.0.0.1:{node.port.getHost().port}"
+    pairs = (("ca", "ca.pem"), ("cert", "own.pem"), ("key", "own.key"))
+    files = [f"--{name}-file={tmp_path}/{file}" for name, file in pairs]
+    program = node.start("--service", service, *files)
+    await program.wait_for_text(f"service {service}: the server's certificate is refused: ")
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    await node.until_allocatable(4)
+    node.service.change(struck(VIEW, 2))
+    await node.until_allocatable(3)
+    assert await program.stop() == 0
 
 
 @pytest_twisted.ensureDeferred

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from tests.support.programs.asynchronous import FLEET, AsyncService, serve
+from tests.support.programs.asynchronous import FLEET, AsyncService, assert_run_again, serve
 from tests.support.programs.processes import StartAsync
 
 pytestmark = pytest.mark.real
 
 #: A snapshot is due after 2,000 ticks: every second or third of these services writes some.
 FAST = FLEET.replace("seed: 7", "seed: 7\n  tick: 100ms\n  speed: 100") + "\nstate: state\n"
+#: Ticks that are run again: their pages take space.
+MOST_TICKS = 6000
 _PROFILES = ("90:5:3", "20:10:0.5", "random(5,60,0.5):5:2")
 
 
@@ -33,13 +35,17 @@ async def names(service: AsyncService) -> list[str]:
 @pytest.mark.parametrize("kills", [pytest.param(5, marks=pytest.mark.slow), pytest.param(25, marks=pytest.mark.long)])
 @pytest_twisted.ensureDeferred
 async def test_killed_at_random(start_async: StartAsync, tmp_path: Path, kills: int) -> None:
-    """Ticks and counters never fall; workloads that were accepted run, those that were stopped do not."""
+    """Ticks and counters never fall; workloads that were accepted run, those that were stopped do not.
+
+    The record is that of the whole run: run again, it has the last pages of the first services.
+    """
     dice = random.Random(kills)
     promised: set[str] = set()
     tick, before = 0, [0.0]
+    record, seen = tmp_path / "run.jsonl", dict[int, bytes]()
     for number in range(kills):
         (tmp_path / "ready.json").unlink(missing_ok=True)
-        service = await serve(start_async, tmp_path, fleet=FAST)
+        service = await serve(start_async, tmp_path, "--record", str(record), fleet=FAST)
         clock: dict[str, Any] = await service.get_json("/api/v1/clock")
         assert clock["tick"] >= tick
         now = await energies(service)
@@ -61,5 +67,9 @@ async def test_killed_at_random(start_async: StartAsync, tmp_path: Path, kills: 
         assert (await names(service)).count("connected") == 1  # that of the service before has ended
         before = await energies(service)
         tick = (await service.get_json("/api/v1/clock"))["tick"]
+        page = await service.fetch("/metrics")
+        seen[int(page.headers["x-fakedev-tick"])] = page.body
         await service.program.kill()
     assert len(list((tmp_path / "state").glob("snapshot-*"))) == 1
+    first = {tick: page for tick, page in seen.items() if tick <= max(MOST_TICKS, min(seen))}
+    await assert_run_again(start_async, record, first, tmp_path / "pages")

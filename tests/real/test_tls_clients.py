@@ -13,8 +13,12 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from fakedev.client import Fleet, aio
+from fakedev.client.connection import ServiceAddress
+from fakedev.net.system.files import replace_file
+from fakedev.spec.client_tls import ClientTls
 from tests.support.kube.certificates import Authority
 from tests.support.programs.asynchronous import ready
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import StartAsync, console, run
 
 pytestmark = pytest.mark.real
@@ -123,4 +127,37 @@ async def test_a_queue(start_async: StartAsync, tmp_path: Path, protocol: str) -
     start_async([*command, *service.trust, *own, "sleep", "0"])
     load = (*console("fakedev-client"), "-faddr", f"tls://{clients}", "-protocol", protocol, "-headless")
     ended = await run(start_async, *load, *service.trust, "-duration", "2", "-expect", "failures<1%")
+    assert ended.exit_code == 0, ended.stderr
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_frontend(start_async: StartAsync, tmp_path: Path) -> None:
+    """The drop-in serves a backend and a client by TLS, and shows its page by it; later by a new certificate."""
+    authority, later = Authority(), Authority("another")
+    place = {each: f"127.0.0.1:{free_port()}" for each in ("caddr", "waddr", "maddr")}
+    web_config = tmp_path / "web.yml"
+    web_config.write_text("tls_server_config: {cert_file: server.pem, key_file: server.key}\n")
+
+    def write(signed_by: Authority) -> None:
+        texts = dict(zip(("server.pem", "server.key"), signed_by.sign("server", "127.0.0.1"), strict=True))
+        for name, text in (texts | {"ca.pem": signed_by.pem}).items():
+            replace_file(str(tmp_path / name), text, 0o600)
+
+    write(authority)
+    options = [part for name, each in place.items() for part in (f"-{name}", each)]
+    files = ("-web-config-file", str(web_config), "-tls-config-file", str(web_config))
+    frontend = start_async([*console("fakedev-frontend"), *options, *files, "sleep"])
+    await frontend.wait_for_text("backends of the queues: ")
+    backend = (*console("fakedev-backend"), "-faddr", f"tls://{place['waddr']}", "-backoff", "1")
+    start_async([*backend, "-ca-file", str(tmp_path / "ca.pem"), "sleep", "0"])
+    client = (*console("fakedev-client"), "-faddr", f"tls://{place['caddr']}", "-headless", "-duration", "1")
+    load = (*client, "-ca-file", str(tmp_path / "ca.pem"), "-expect", "failures<1%")
+    ended = await run(start_async, *load)
+    assert ended.exit_code == 0, ended.stderr
+    page = ServiceAddress(f"https://{place['maddr']}", 10.0, ClientTls(str(tmp_path / "ca.pem")))
+    reply = await deferToThread(lambda: page.ask("GET", "/metrics", None, {}, None))
+    assert (reply.status, b"hpa_queue_waiting" in reply.body) == (200, True)
+    write(later)
+    await frontend.wait_for_text("the web configuration was read again")
+    ended = await run(start_async, *load)
     assert ended.exit_code == 0, ended.stderr

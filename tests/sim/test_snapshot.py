@@ -129,6 +129,13 @@ def test_what_it_does_not_have() -> None:
     assert (large - small) / 1000 < 2500
 
 
+def test_without_nodes() -> None:
+    """A fleet whose cluster has no nodes yet is a fleet, too."""
+    fleet = make_fleet(replace(pool_of(), nodes=(), has_cluster_nodes=True))
+    advance(fleet, 2)
+    assert again(fleet).state.tick == 2
+
+
 class Evil:
     """Runs a program when it is read."""
 

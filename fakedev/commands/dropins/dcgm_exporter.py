@@ -301,9 +301,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         configuration = load(_OPTIONS, files, text=text)
         if options.has_web_config(values):
-            from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - few have one
+            from fakedev.app.web_config import read_web_configs, sources_of  # noqa: PLC0415 - few have one
 
-            read_web_configs(configuration)
+            read_web_configs(sources_of(configuration))
     except ConfigurationError as error:
         for problem in error.problems:
             text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)

@@ -39,6 +39,7 @@ class ExporterOptions:
             group: flags.text(f"wl-{group}", "", f"base workload of {what}", "FILE")
             for group, what in (("all", "all devices"), ("even", "even devices"), ("odd", "odd devices"))
         }
+        self.web_config = flags.web_config_file("-address")
         self.record = flags.text("record", "", "record the run, to replay it (not in the original)", "FILE")
 
     def configuration_text(self, values: Values, left_out: Collection[str] = ()) -> str:
@@ -55,7 +56,7 @@ class ExporterOptions:
             if path and path not in left_out:
                 # Devices in the file go before the group.
                 base.append({"file": _file(path)} | ({} if _names_devices(path) else {"devices": group}))
-        tree = {
+        tree: dict[str, object] = {
             "version": 1,
             "fleet": {
                 "pools": [
@@ -75,6 +76,8 @@ class ExporterOptions:
                 "base": base,
             },
         }
+        if values[self.web_config]:
+            tree["web-config"] = os.path.abspath(values[self.web_config])
         # A dollar in an option is not expanded.
         return json.dumps(tree, indent=1).replace("$", "$$")
 
@@ -124,6 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while True:
         try:
             configuration = load(_OPTIONS, files, text=text)
+            if values[options.web_config]:
+                from fakedev.app.web_config import read_web_configs, sources_of  # noqa: PLC0415 - few have one
+
+                read_web_configs(sources_of(configuration))
             break
         except ConfigurationError as error:
             # As the original does: a base workload of unknown devices is left out, and the program runs without it.

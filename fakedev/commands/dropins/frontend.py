@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_unsigned
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces, parse_unsigned
 
 if TYPE_CHECKING:
     from fakedev.config.configuration import Queues
+    from fakedev.config.web_config import WebConfigSource
     from fakedev.spec.listen_address import ListenAddress
     from fakedev.workqueue.spec import Maxima
 
@@ -35,6 +37,10 @@ class FrontendOptions:
             "qmax", 0, "most waiting requests of a queue; 0: no limit", "N", _up_to(_MAX_WAITING)
         )
         self.verbose = flags.boolean("verbose", "log all messages")
+        self.web_config = flags.web_config_file("-maddr")
+        self.tls_config = flags.text(
+            "tls-config-file", "", "such a file, of which -caddr and -waddr have TLS (not in the original)", "FILE"
+        )
         self.since_scrape = flags.boolean(
             "since-scrape",
             "maxima are those since the last scrape, as the original's are (not an option there)",
@@ -77,8 +83,30 @@ class FrontendOptions:
         maxima: Maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
         broker = BrokerSpec(specs, maxima=maxima, interval_seconds=interval)
         metrics, clients, backends = taken.values()
-        ports = (QueueListen(clients, open=True),), (QueueListen(backends, open=True),)
+        tls = self.source(values, self.tls_config)
+        ports = (QueueListen(clients, open=True, tls=tls),), (QueueListen(backends, open=True, tls=tls),)
         return Queues(broker, *ports, log_interval_seconds=interval), metrics
+
+
+    def source(self, values: Values, flag: Flag[str]) -> WebConfigSource | None:
+        """The file that an option names, which can be used; None without.
+
+        :raises FlagError: when it cannot be used.
+        """
+        if not values[flag]:
+            return None
+        from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - few have one
+        from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+        from fakedev.config.web_config import WebConfigSource  # noqa: PLC0415
+
+        source = WebConfigSource(os.path.abspath(values[flag]))
+        try:
+            config = read_web_configs([source])[source]
+        except ConfigurationError as error:
+            raise FlagError(f"-{flag.name}: {error}") from None
+        if flag is self.tls_config and config.tls is None:
+            raise FlagError(f"-{flag.name}: {source.file} has no tls_server_config")
+        return source
 
 
 def _up_to(most: int) -> Callable[[str], int]:
@@ -102,7 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with options.flags.usage_errors_exit():
         values = options.flags.parse(arguments)
         queues, metrics = options.settings(values)
+        web_config = options.source(values, options.web_config)
     from fakedev.app.queues import run_frontend  # noqa: PLC0415 - a usage error does not need Twisted
 
-    run_frontend(queues, metrics, values[options.verbose])
+    run_frontend(queues, metrics, values[options.verbose], web_config)
     return 0

@@ -80,7 +80,7 @@ def connect(address: Address, stop: StopSignals) -> socket.socket:
         path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
         return _connected(socket.AF_UNIX, path, stop)
     if address.tls is not None:
-        from fakedev.commands.workload.tls_socket import secured  # noqa: PLC0415 - most addresses have no TLS
+        from fakedev.client.tls_socket import secured  # noqa: PLC0415 - most addresses have no TLS
 
         return secured(_connected_to(address, stop), address.host, address.tls, stop.wait)
     return _connected_to(address, stop)

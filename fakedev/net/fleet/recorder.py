@@ -15,7 +15,7 @@ class Recorder:
     """
 
     def __init__(self, path: str, head: RecordHead) -> None:
-        self._path = path
+        self.path = path
         self._head = head
         self._file: LineFile | None = None
 
@@ -25,11 +25,16 @@ class Recorder:
         return self._file.problem if self._file else ""
 
     def open(self) -> None:
-        """Make the file and write its head.
+        """Make the file and write its head, unless it goes on.
 
         :raises CannotWrite: when it cannot be written, or there is a record already.
         """
-        self._file = LineFile("record", self._path, head_line(self._head))
+        if self._file is None:
+            self._file = LineFile("record", self.path, head_line(self._head))
+
+    def go_on(self, file: LineFile) -> None:
+        """Write into the record of the service before, from now on; it is open already."""
+        self._file = file
 
     def record(self, stamped: Stamped) -> None:
         """Write one event; it is in the file when this returns."""

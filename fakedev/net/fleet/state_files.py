@@ -27,7 +27,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import CannotWrite, plain_reason
 from fakedev.spec.record_head import RecordHead
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _NAME: Final = re.compile(r"snapshot-([0-9]{1,15})|since-([0-9]{1,15})\.jsonl")
 #: Of the digits of a tick in its file.
 TICK_DIGITS: Final = 20
@@ -39,11 +39,33 @@ class CannotGoOn(Exception):
 
 
 @dataclass(frozen=True)
+class LastEvent:
+    """The last event of a fleet, by which its record is known again.
+
+    :param sequence: 0: there was none.
+    :param sha256: of its line; empty without one.
+    """
+
+    sequence: int = 0
+    sha256: str = ""
+
+    def followed_by(self, lines: Sequence[bytes]) -> LastEvent:
+        """The last one after these lines of events."""
+        return LastEvent(self.sequence + len(lines), sha256_of(lines[-1])) if lines else self
+
+
+def sha256_of(line: bytes) -> str:
+    """The checksum of a line."""
+    return hashlib.sha256(line).hexdigest()
+
+
+@dataclass(frozen=True)
 class Saved:
     """What a folder has.
 
     :param content: the bytes of the newest snapshot.
     :param head: the configuration that the fleet had then.
+    :param last_event: the last one before it.
     :param lines: of the events since then.
     :param tick: the last tick of the service.
     :param connected: ids of workloads that ended with connections of the service.
@@ -52,6 +74,7 @@ class Saved:
     path: str
     content: bytes
     head: RecordHead
+    last_event: LastEvent
     lines: Sequence[bytes]
     tick: int
     connected: frozenset[str]
@@ -89,9 +112,12 @@ def connected_line(workload_id: str) -> bytes:
     return orjson.dumps({"connected": workload_id}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def write_snapshot(folder: str, number: int, fleet: Fleet, head: RecordHead, connected: Sequence[str]) -> None:
+def write_snapshot(
+    folder: str, number: int, fleet: Fleet, head: RecordHead, connected: Sequence[str], last_event: LastEvent
+) -> None:
     """Write the snapshot of a generation, then remove the older generations.
 
+    :param head: the configuration of the fleet.
     :param connected: ids of workloads that end with their connections.
     :raises CannotWrite: and the older ones stay.
     """
@@ -99,6 +125,7 @@ def write_snapshot(folder: str, number: int, fleet: Fleet, head: RecordHead, con
     fields = {
         "fakedev-state": _FORMAT, "version": fakedev.__version__, "code": code_version(), "tick": fleet.state.tick,
         "sha256": hashlib.sha256(content).hexdigest(), "head": head.fields(), "connected": list(connected),
+        "sequence": last_event.sequence, "last-event": last_event.sha256,
     }  # fmt: skip
     path, unfinished = snapshot_path(folder, number), f"{folder}/.snapshot-{number}"
     try:
@@ -138,8 +165,9 @@ def read_saved(folder: str) -> tuple[Saved | None, int]:
         connected |= {str(json.loads(line)["connected"]) for line in lines if line.startswith(_CONNECTED)}
         events = [line for line in lines if not line.startswith(_CONNECTED)]
         head = RecordHead.of(fields["head"])
+        last_event = LastEvent(int(fields["sequence"]), str(fields["last-event"]))
         tick = max(int(fields["tick"]), int(digits) if digits.isdigit() else 0)
-        return Saved(path, content, head, events, tick, frozenset(connected)), max(found)
+        return Saved(path, content, head, last_event, events, tick, frozenset(connected)), max(found)
     except (ValueError, KeyError, TypeError, Refused) as reason:
         raise CannotGoOn(f"{path}: it is no state of a fleet ({reason}): {_REMEDY}") from None
 

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from twisted.application.service import Service
@@ -19,13 +20,15 @@ from twisted.logger import Logger
 
 from fakedev.net.fleet.state_files import (
     TICK_DIGITS,
+    LastEvent,
     Saved,
     connected_line,
     read_saved,
+    sha256_of,
     since_path,
     write_snapshot,
 )
-from fakedev.net.system.files import PRIVATE, LineFile
+from fakedev.net.system.files import PRIVATE, LineFile, sync_file
 from fakedev.net.system.process_copies import Outcome, run_in_copy
 from fakedev.sim.events import Stamped
 from fakedev.sim.fleet import Fleet
@@ -35,6 +38,7 @@ from fakedev.spec.record_head import RecordHead
 
 #: Seconds from one snapshot to the next.
 EVERY_SECONDS: Final = 60.0
+_NO_EVENT: Final = LastEvent()
 #: Ticks of devices after which a snapshot is due, too: to run them again takes about a second.
 _MOST_DEVICE_TICKS: Final = 2_000_000
 #: A tick takes as long as that of so many devices more.
@@ -94,22 +98,30 @@ class StateFolder(Service):
         saved, self._generation = read_saved(self._path)
         return saved
 
-    def begin(self, fleet: Fleet, head: RecordHead, connected: Iterable[str] = ()) -> None:
+    def begin(
+        self, fleet: Fleet, head: RecordHead, connected: Iterable[str] = (), last_event: LastEvent = _NO_EVENT,
+        record: str = "",
+    ) -> None:  # fmt: skip
         """Keep the state of a fleet from now on. Its first snapshot is complete when this returns.
 
         :param head: its configuration.
         :param connected: ids of workloads whose connections are gone; they are to end.
+        :param last_event: that the fleet had so far.
+        :param record: the file of its record, which is forced to the disk before each snapshot; empty: there is none.
         :raises CannotWrite: when that is not possible.
         """
         self._fleet, self._head = fleet, head
+        self._last_event, self._record = last_event, record
         self._next_generation()
-        write_snapshot(self._path, self._generation, fleet, fleet.source or head, sorted(connected))
+        write_snapshot(self._path, self._generation, fleet, fleet.source or head, sorted(connected), last_event)
         self._write_tick()
 
     def record(self, stamped: Stamped) -> None:
         """Keep an event; it is in the file when this returns."""
         if self._since is not None:
-            self._since.write(event_line(stamped))
+            line = event_line(stamped)
+            self._since.write(line)
+            self._last_event = LastEvent(stamped.sequence, sha256_of(line))
 
     def note_connected(self, workload_id: str) -> None:
         """Keep that a workload ends with its connection."""
@@ -138,11 +150,17 @@ class StateFolder(Service):
     def _begin_snapshot(self, connected: list[str]) -> None:
         try:
             self._next_generation()
-            path, number, fleet = self._path, self._generation, self._fleet
-            head = fleet.source or self._head
-            self._outcome = self._copy(lambda: write_snapshot(path, number, fleet, head, connected))
+            self._outcome = self._copy(partial(self._write_snapshot, connected))
         except (OSError, CannotWrite) as reason:
             self._note_failure(str(reason))
+
+    def _write_snapshot(self, connected: list[str]) -> None:
+        """In a copy of the process."""
+        if self._record:
+            with suppress(OSError):  # the record may have been moved away
+                sync_file(self._record)
+        head = self._fleet.source or self._head
+        write_snapshot(self._path, self._generation, self._fleet, head, connected, self._last_event)
 
     def _look_after_copy(self) -> None:
         outcome = None if self._outcome is None else self._outcome()

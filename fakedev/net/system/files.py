@@ -75,8 +75,12 @@ class LineFile:
 
     def clear(self) -> None:
         """Remove all lines."""
-        os.ftruncate(self._descriptor, 0)
-        self.size = 0
+        self.cut(0)
+
+    def cut(self, size: int) -> None:
+        """Remove what follows so many bytes."""
+        os.ftruncate(self._descriptor, size)
+        self.size = size
 
     def close(self) -> None:
         """Write no more lines."""
@@ -112,6 +116,18 @@ class LineFile:
                 "the {what} {path} ended with an incomplete line, which is removed", what=self._what, path=self._path
             )
         return end
+
+
+def sync_file(path: str) -> None:
+    """Force what a file has to the disk; waits for it.
+
+    :raises OSError: when that fails.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: str, text: str, mode: int = PRIVATE) -> None:

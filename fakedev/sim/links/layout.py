@@ -196,7 +196,8 @@ class LinkLayout:
     def bytes_per_second(self) -> Floats:
         """The capacity of each link in each direction, 0 if not known: shape (L,)."""
         each = [(pool.bytes_per_second / max(pool.per_device, 1), pool) for pool in self._pools]
-        return np.concatenate([np.full(pool.nodes * pool.devices * pool.per_device, most) for most, pool in each])
+        rows = [np.full(pool.nodes * pool.devices * pool.per_device, most) for most, pool in each]
+        return np.concatenate([np.empty(0), *rows])  # a fleet may have no nodes, yet
 
     @cached_property
     def remotes(self) -> Positions:

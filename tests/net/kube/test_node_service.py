@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from fakedev.net.kube.node_port import NodePortFactory
 from fakedev.spec.nvml_layout import BOARD, NODE, SLOT, head_of
 from fakedev.wire.node_messages import slot_from
 from tests.support.application import LineClient
 from tests.support.kube.api_server import node, pod
-from tests.support.kube.followed import LABEL, FollowedCluster
+from tests.support.kube.followed import LABEL, POOLS, FollowedCluster
+from tests.support.tls_clients import CERTIFICATE, KEY, Client
 
 GPU = "nvidia.com/gpu"
 LISTEN = ", listen: ['127.0.0.1:9401']"
@@ -378,3 +380,19 @@ def test_the_boards_of_a_node(cluster: FollowedCluster) -> None:
         ticks.append(SLOT.unpack(content)["tick"])
         cluster.tick()
     assert ticks[1] == int(ticks[0]) + 1
+
+
+def test_tls(tmp_path: Path) -> None:
+    """The port has it as all line ports: of the configuration, and a reload with another one changes it."""
+    (tmp_path / "cert.pem").write_text(CERTIFICATE)
+    (tmp_path / "key.pem").write_text(KEY)
+    keys = f"tls_server_config: {{{{cert_file: {tmp_path}/cert.pem, key_file: {tmp_path}/key.pem}}}}"
+    text = POOLS.replace("{more}", f", listen: [{{{{listen: '127.0.0.1:9401', {keys}}}}}]")
+    followed = FollowedCluster(tmp_path, text=text)
+    followed.api.add(node("worker", {LABEL: "h100"}, has_kubelet=True))
+    followed.start()
+    followed.tick(2)
+    (port,) = followed.app.factories(NodePortFactory)
+    assert Client(port, followed.reactor).ask(b"attach worker\nquit\n").startswith(b"ok 9 lines\nplugin=up")
+    assert followed.reload(text.replace(f", {keys}", "")).status == 200
+    assert not port.is_tls
