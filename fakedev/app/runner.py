@@ -60,7 +60,7 @@ class Application(LoggedService):
         self._drain = drain
         self._hurry = hurry
         self._owns_process = owns_process
-        self._collector = CollectorSettings()
+        self._collector = CollectorSettings(reactor)
         self._early = EarlySignals.installed() if owns_process else None
         for service in services:
             if service is not None:

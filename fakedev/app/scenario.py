@@ -14,7 +14,7 @@ from fakedev.scenario.player import Played
 from fakedev.scenario.run import Run, Setup
 from fakedev.sim.events import Stamped
 from fakedev.sim.fleet import Fleet, discard_record
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.spec.record_head import RecordHead
 
 if TYPE_CHECKING:

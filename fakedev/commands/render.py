@@ -34,7 +34,8 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import JournalEntry, Tell, no_op
+from fakedev.sim.journal import Tell, no_op
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.sim.record import Replay, read_record, without_incomplete_line
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import plain_reason

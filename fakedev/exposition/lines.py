@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
+from itertools import chain, compress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -115,6 +115,15 @@ class Lines:
             return cls._of_one_level(columns)
         return cls._of_kinds(columns)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Lines]) -> Lines:
+        """The lines of some groups, then those of the next, of the same kinds of rows."""
+        if len(parts) <= 1:
+            return parts[0] if parts else NO_LINES
+        texts = list(chain.from_iterable([each.texts for each in parts]))
+        rows = [each.rows for each in parts if each.rows is not None]
+        return cls(texts, _joined([each.positions for each in parts]), _joined(rows) if rows else None, _numbers(parts))
+
     def order(self, near: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """The order of the lines sorted as text.
 
@@ -191,8 +200,8 @@ class Lines:
 NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 
 
-def _numbers(groups: Sequence[Labelled]) -> Floats | None:
-    """The numbers of facts of some groups; None if there are none."""
+def _numbers(groups: Sequence[Labelled | Lines]) -> Floats | None:
+    """The numbers of facts of some groups, or of their lines; None if there are none."""
     if all(each.numbers is None for each in groups):
         return None
     return np.concatenate(

@@ -33,6 +33,10 @@ _PIECE_BYTES: Final = 56 * 1024
 _NUMBER_BYTES: Final = 12
 #: How many label texts are updated before a pause, rounded up to whole groups: some milliseconds of work.
 _TEXTS_AT_ONCE: Final = 512
+#: Groups whose lines are made together, and kept until a label of one of them changes.
+GROUPS_AT_ONCE: Final = 64
+#: How many lines are made before a pause, rounded up to GROUPS_AT_ONCE: some milliseconds of work.
+_LINES_MADE_AT_ONCE: Final = 8192
 #: A family with so many lines is followed by a pause: finding its present lines takes long enough.
 _MANY_LINES: Final = 4096
 
@@ -132,6 +136,8 @@ class Page(Generic[Group]):
         self._groups: Sequence[Group] = ()
         self._texts: list[GroupTexts | None] = []
         self._next = 0
+        #: The lines of each GROUPS_AT_ONCE groups, as far as they are made.
+        self._made: list[dict[RowKinds, Lines]] = []
         self._lines: dict[RowKinds, Lines] = {}
         #: Lines that are not in order yet, and those of them whose order is known.
         self._unsorted: dict[RowKinds, Lines] = {}
@@ -145,6 +151,7 @@ class Page(Generic[Group]):
         if groups != self._groups:
             self._groups = groups
             self._texts = [None] * len(groups)
+            self._made = [{} for _ in range(0, len(groups), GROUPS_AT_ONCE)]
             self._next = 0
             self._forget_lines()
 
@@ -159,6 +166,7 @@ class Page(Generic[Group]):
             texts = self._cache.texts(self._groups[place])
             if texts is not self._texts[place]:
                 self._texts[place] = texts
+                self._made[place // GROUPS_AT_ONCE].clear()
                 self._forget_lines()
                 updated += sum(len(each.texts) for each in texts)
                 if updated >= _TEXTS_AT_ONCE:
@@ -170,9 +178,11 @@ class Page(Generic[Group]):
         return True
 
     def _make_lines(self, kinds: RowKinds) -> None:
-        """Make the lines of families with some kinds of rows; sorted lines take three calls."""
+        """Make the lines of families with some kinds of rows; many lines, and sorted lines, take several calls."""
         if kinds not in self._unsorted:
-            lines = Lines.of([texts for texts in self._texts if texts is not None], kinds)
+            if not self._made_of_all_groups(kinds):
+                return
+            lines = Lines.joined([made[kinds] for made in self._made])
             if kinds.are_of_page:
                 lines = lines.batches(len(kinds.numbers))[0]
             (self._unsorted if self._sorts else self._lines)[kinds] = lines
@@ -181,6 +191,18 @@ class Page(Generic[Group]):
             self._sorted.add(kinds)
         else:
             self._lines[kinds] = self._unsorted.pop(kinds).in_order(self._orders[kinds])
+
+    def _made_of_all_groups(self, kinds: RowKinds) -> bool:
+        """Make some lines of the groups whose labels have changed; return whether those of all groups are made."""
+        count = 0
+        for place, made in enumerate(self._made):
+            if count >= _LINES_MADE_AT_ONCE:
+                return False
+            if kinds not in made:
+                some = self._texts[place * GROUPS_AT_ONCE : (place + 1) * GROUPS_AT_ONCE]
+                made[kinds] = Lines.of([texts for texts in some if texts is not None], kinds)
+                count += len(made[kinds].texts)
+        return True
 
     def _forget_lines(self) -> None:
         self._lines, self._unsorted, self._sorted = {}, {}, set()

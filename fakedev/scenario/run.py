@@ -14,7 +14,7 @@ from fakedev.scenario.truth import Truth, TruthFinder
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import ChangeClock, Reload, Stamped
 from fakedev.sim.fleet import Fleet, discard_record
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.record_head import RecordHead
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import FLAGS, JournalEntry
+from fakedev.sim.journal import FLAGS
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_kinds import KINDS
 

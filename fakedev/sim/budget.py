@@ -6,9 +6,11 @@ The limits hold for events that arrive; a replay applies what was accepted once,
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from operator import attrgetter
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from fakedev.spec.fault import FaultSpec
@@ -101,6 +103,17 @@ def _sum(costs: Sequence[Cost]) -> Cost:
     )
 
 
+class HasCost(Protocol):
+    """A workload that ended.
+
+    :ivar cost: what it took of the limits.
+    :ivar peer: who had started it.
+    """
+
+    cost: Cost
+    peer: object | None
+
+
 class _Account:
     """What one peer, or all together, take."""
 
@@ -126,13 +139,17 @@ class _Account:
         for each in cost.profiles:
             self.profiles[each] = self.profiles.get(each, 0) + 1
 
-    def remove(self, cost: Cost) -> None:
-        for each in cost.profiles:
-            self.profiles[each] -= 1
-            if not self.profiles[each]:
-                del self.profiles[each]
-        for name, no_longer_needed in self.needed(cost).items():
-            self.used[name] -= no_longer_needed
+    def remove_all(self, costs: Sequence[Cost]) -> None:
+        # By their ids: thousands of workloads that end in one tick share few profiles, and a hash takes longer.
+        profiles = {id(each): each for cost in costs for each in cost.profiles}
+        for key, count in Counter(id(each) for cost in costs for each in cost.profiles).items():
+            profile = profiles[key]
+            self.profiles[profile] -= count
+            if not self.profiles[profile]:
+                del self.profiles[profile]
+                self.used["memory_bytes"] -= profile_bytes(profile)
+        for name in _COUNTED:
+            self.used[name] -= sum(map(attrgetter(name), costs))
 
 
 _COUNTED: Final = ("memory_bytes", "workload_devices", "fault_devices")
@@ -149,6 +166,8 @@ class Budget:
         self._all = _Account()
         self._of_peers: dict[object, _Account] = {}
         self._reserved: Sequence[Cost] = ()
+        #: What ended in the last tick: it is counted off at the next question.
+        self._gone: Sequence[HasCost] = ()
         self._shared: WeakValueDictionary[Activities, Activities] = WeakValueDictionary()
 
     def check(self, cost: Cost, peer: object = "") -> None:
@@ -157,6 +176,7 @@ class Budget:
         :param peer: who starts it; empty: no single peer.
         :raises Refused: if there is none.
         """
+        self.settle()
         if peer:
             account = self._of_peers.get(peer) or _Account()
             for name, needed in account.needed(cost).items():
@@ -170,6 +190,7 @@ class Budget:
 
         :raises Refused: if there is none.
         """
+        self.settle()
         more = _sum(costs)
         for name, needed in self._all.needed(more).items():
             if needed:
@@ -177,8 +198,7 @@ class Budget:
 
     def reserve(self, costs: Sequence[Cost]) -> None:
         """Keep room for what a reload will start; empty: it has started."""
-        for each in self._reserved:
-            self._all.remove(each)
+        self._all.remove_all(self._reserved)
         self._reserved = costs
         for each in costs:
             self._all.add(each)
@@ -191,10 +211,39 @@ class Budget:
 
     def remove(self, cost: Cost, peer: object = "") -> None:
         """A workload or a fault is gone."""
-        self._all.remove(cost)
-        account = self._of_peers.get(peer) if peer else None
-        if account is not None:
-            account.remove(cost)
+        self._remove_all([(cost, peer)])
+
+    def remove_later(self, gone: Sequence[HasCost]) -> None:
+        """Workloads are gone; they are counted off at the next question: a tick in which thousands end has no time."""
+        self.settle()
+        self._gone = gone
+
+    def settle(self, most: int | None = None) -> bool:
+        """Count off workloads that ended in the last tick, if that is not done yet.
+
+        :param most: so many of them; None: all.
+        :returns: whether there are more.
+        """
+        if self._gone:
+            # They are freed here, too, which takes longer than to count them.
+            gone, self._gone = self._gone[:most], self._gone[most:] if most else ()
+            self._remove_all([(each.cost, each.peer) for each in gone])
+        return not self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to :meth:`settle`."""
+        return not self._gone
+
+    def _remove_all(self, gone: Sequence[tuple[Cost, object]]) -> None:
+        self._all.remove_all([cost for cost, _ in gone])
+        of_peers: dict[object, list[Cost]] = {}
+        for cost, peer in gone:
+            if peer and peer in self._of_peers:
+                of_peers.setdefault(peer, []).append(cost)
+        for peer, costs in of_peers.items():
+            account = self._of_peers[peer]
+            account.remove_all(costs)
             if not any(account.used.values()):
                 del self._of_peers[peer]
 
@@ -204,6 +253,7 @@ class Budget:
 
     def used(self) -> dict[str, int]:
         """What is taken of each limit, by the name of its field; of a peer's limit what the largest peer takes."""
+        self.settle()
         of_peers = [account.used for account in self._of_peers.values()]
         largest = {PEER + name: max((each[name] for each in of_peers), default=0) for name in _COUNTED}
         return {**self._all.used, **largest}

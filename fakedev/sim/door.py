@@ -30,7 +30,8 @@ from fakedev.sim.events import (
     StopWorkloads,
 )
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.journal import NO_DEVICES, FleetJournal, entry_of_event
+from fakedev.sim.journal import NO_DEVICES, FleetJournal
+from fakedev.sim.journal_entries import entry_of_event
 from fakedev.sim.reload import check_can_reload
 from fakedev.sim.workloads.configured import ConfiguredWork
 from fakedev.sim.workloads.intake import Intake

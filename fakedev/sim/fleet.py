@@ -28,7 +28,8 @@ from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
 from fakedev.sim.faults.tick import Report
-from fakedev.sim.journal import FleetJournal, Tell, entry_of_churn, no_op
+from fakedev.sim.journal import FleetJournal, Tell, no_op
+from fakedev.sim.journal_entries import entry_of_churn
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import LinkHistory, link_history
@@ -294,6 +295,21 @@ class Fleet:
         self.tallies = self._first_tallies(levels, tick)
         self.journal.begin_again(tick)
         self.state = self.shown = self._state_of(tick, self.tallies.shown(levels))
+
+    def settle(self, most: int | None = None) -> bool:
+        """Do now what a tick in which workloads ended has left to the next use of the journal and of the limits.
+
+        No answer depends on when that is: only time does.
+
+        :param most: for so many workloads; None: for all.
+        :returns: whether there are more.
+        """
+        return self.journal.settle(most) | self.budget.settle(most)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to :meth:`settle`."""
+        return self.journal.is_settled and self.budget.is_settled
 
     # -- queries ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +15,10 @@ from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import words_of
 from fakedev.sim.entities.state import Level, Mask, Positions
-from fakedev.sim.events import (
-    ChangeClock,
-    ChangeNodes,
-    ClearFault,
-    ClearFaults,
-    DropWorkload,
-    DropWorkloads,
-    InjectFault,
-    Reload,
-    Reset,
-    Stamped,
-    StartWorkload,
-    StopWorkload,
-    StopWorkloads,
-)
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import Change
-from fakedev.sim.workloads.workload import Verdict, Workload
+from fakedev.sim.journal_entries import ENDED, Ends, JournalEntry
+from fakedev.sim.workloads.workload import Verdict
 
 T = TypeVar("T")
 
@@ -58,60 +44,14 @@ FLAGS: Final = {
 _MAX_WORDS_OF_TICK: Final = 2**16
 #: Groups of devices with the same cause, of one change in a tick; the last has all others, without a cause.
 _MAX_GROUPS: Final = 256
-_LONGEST_TEXT: Final = 400
-#: Workloads or faults that the scope of one event names; of more it has the number.
-_MAX_IDS: Final = 50
 #: Quantities whose other values are reported, and the noun for them.
 _VALUES: Final = {"xid": "XID"}
-#: The end of a workload; the entry of its start has its devices.
-_ENDED: Final = "ended"
 #: Kinds of entries of events.
 _EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "reset", "nodes", "fault", "clear")
 #: All kinds of entries.
-JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *FLAGS, *_VALUES, _ENDED)
+JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *FLAGS, *_VALUES, ENDED)
 #: For entries without devices.
 NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
-
-
-class JournalEntry(NamedTuple):
-    """An entry of the journal: a tuple, because thousands are made in a tick in which thousands of workloads end.
-
-    :param kind: one of JOURNAL_KINDS: an event, as in the record, a change of a fault, a change of a device's
-        quantity, or the end of a workload.
-    :param scope: the devices, workload or fault that it concerns.
-    :param cause: the event, fault or quantity that caused it; empty if unknown.
-    :param devices: device words for all devices and parts that it concerns, joined by commas; empty if the entry of the
-        workload's or fault's start has them, or if the entry is brief.
-    """
-
-    tick: int
-    seconds: float
-    kind: str
-    scope: str
-    cause: str
-    text: str
-    devices: str = ""
-
-    @property
-    def size(self) -> int:
-        """The number of characters of its devices."""
-        return len(self.devices)
-
-    def brief(self) -> JournalEntry:
-        """The same entry without its devices."""
-        return self._replace(devices="")
-
-    def fields(self) -> dict[str, object]:
-        """The entry as plain values, for a line of the journal."""
-        return {
-            "tick": self.tick,
-            "seconds": self.seconds,
-            "kind": self.kind,
-            "scope": self.scope,
-            "cause": self.cause,
-            "text": self.text,
-            "devices": self.devices.split(",") if self.devices else [],
-        }
 
 
 #: Receives entries of the journal, in order.
@@ -133,12 +73,14 @@ class FleetJournal:
         self.tell = tell
         self._tick = self._size_of_tick = 0
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
+        self._ends: Ends | None = None
         #: Device words of the last sets of units: entries of one fault often concern the same units.
         self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*FLAGS, *_VALUES)}
 
     def reindex(self, roster: Roster, moves: Reindex, tick: int) -> None:
         """Use the new positions of the units (devices and parts); new units have not changed since ``tick``."""
+        self.settle()
         self._roster = roster
         self._worded.clear()
         self._recent.reindex(moves)
@@ -152,6 +94,7 @@ class FleetJournal:
 
     def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[JournalEntry]:
         """The last entries, oldest first; parameters as for :meth:`Recent.last`."""
+        self.settle()
         return self._recent.last(count, kinds, on)
 
     def since(self, name: str, device: int) -> int:
@@ -178,19 +121,36 @@ class FleetJournal:
         return entry
 
     def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
+        self.settle()
         self._recent.add(entries, devices)
         self.tell(entries)
 
     def note_ends(self, tick: int, seconds: float, verdicts: Sequence[Verdict], causes: Mapping[str, str]) -> None:
-        """Add entries for workloads that ended in a tick; the entries of their starts have their devices.
+        """Add entries for workloads that ended in a tick: they are worded at the next use of the journal.
 
         :param causes: ids of the faults that ended workloads, by the workload's id.
         """
-        if self.tell is no_op:
-            verdicts = verdicts[-MAX_KEPT:]
         if verdicts:
-            entries = [_entry_of_end(tick, seconds, each, causes.get(each.workload_id, "")) for each in verdicts]
-            self._add(entries, [each.devices for each in verdicts])
+            self.settle()
+            ends = Ends(tick, seconds, verdicts, causes)
+            self._ends = ends[-MAX_KEPT:]
+            self.tell(ends)
+
+    def settle(self, most: int | None = None) -> bool:
+        """Word the entries of the workloads that ended last, if that is not done yet.
+
+        :param most: so many of them; None: all.
+        :returns: whether there are more.
+        """
+        if self._ends:
+            ends, self._ends = self._ends[:most], self._ends[most:] if most else None
+            self._recent.add(list(ends), ends.devices)
+        return not self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to :meth:`settle`."""
+        return not self._ends
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
         """Add entries for the changes of faults in a tick."""
@@ -252,57 +212,6 @@ class FleetJournal:
         names = [self._roster.unit_name(device) for device in devices[:_MAX_NAMED].tolist()]
         more = len(devices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
-    """The entry for an accepted event."""
-    match stamped.event:
-        case StartWorkload(workload):
-            kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
-        case StopWorkload(workload_id, reason):
-            kind, scope, text = "stop", workload_id, reason
-        case StopWorkloads(workload_ids, reason):
-            kind, scope, text = "stop", _some(workload_ids), reason
-        case DropWorkload(workload_id):
-            kind, scope, text = "drop", workload_id, "its peer is gone"
-        case DropWorkloads(workload_ids):
-            kind, scope, text = "drop", _some(workload_ids), "their peer is gone"
-        case InjectFault(fault):
-            of_node = f" of {fault.node}" if fault.node else ""
-            kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
-        case ClearFault(fault_id):
-            kind, scope, text = "clear", fault_id, "cleared"
-        case ClearFaults(fault_ids):
-            kind, scope, text = "clear", _some(fault_ids), "cleared"
-        case ChangeClock(_, _, reason):
-            kind, scope, text = "clock", "clock", reason
-        case Reload(compiled, _):
-            kind, scope, text = "reload", "fleet", compiled.roster.summary
-        case Reset(reason):
-            kind, scope, text = "reset", "fleet", reason
-        case ChangeNodes(joined, left):
-            names = {"joined": [name for name, _ in joined], "left": left}
-            texts = [f"{_some(each)} {what}" for what, each in names.items() if each]
-            kind, scope, text = "nodes", "fleet", "; ".join(texts)
-    return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
-
-
-def _some(ids: Sequence[str]) -> str:
-    """Ids; of many the first, and the number of the others."""
-    more = len(ids) - _MAX_IDS
-    return ", ".join(ids[:_MAX_IDS]) + (f" and {more} more" if more > 0 else "")
-
-
-def entry_of_churn(workload: Workload, tick: int, seconds: float) -> JournalEntry:
-    """The entry for a workload that churn started."""
-    spec = workload.spec
-    text = f"{spec.name} on {','.join(spec.devices)}"
-    return JournalEntry(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
-
-
-def _entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> JournalEntry:
-    text = f"{verdict.name}: {verdict.code} {verdict.text}"
-    return JournalEntry(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
 
 class Recent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from fakedev.exposition.identity import LabelSpec, Layout, RowSpec
 from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
+from fakedev.exposition.lines import GroupTexts, Lines, RowKinds
+from fakedev.exposition.page import GROUPS_AT_ONCE, Page
 from fakedev.sim.entities.state import State
 from tests.support.board_pages import HEAT, LABELS, POWER, USAGE, Boards, family, identity, samples, state_of, text
 
@@ -128,6 +130,31 @@ class TestSlices:
         assert max(np.diff([0, *asked])) <= 64
         assert page.compile()
         assert len(source.asked) == 400
+
+    @pytest.mark.parametrize("layout", Layout)
+    def test_lines_are_made_for_the_groups_that_changed(self, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
+        """At first in several calls, later only those near a group with another label; the page is as a new one."""
+        shown, source, state = identity(POWER, HEAT, USAGE, layout=layout), Boards(*[8] * 1280), state_of(10_240)
+        page = Page(LabelCache(shown, source), source.groups)
+        made: list[int] = []
+        real = Lines.of
+
+        def of(groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:
+            made.append(len(groups))
+            return real(groups, kinds)
+
+        monkeypatch.setattr(Lines, "of", of)
+        calls = []
+        while not page.compile():
+            calls.append(sum(made))
+            made.clear()
+        assert sum(calls) == 3 * 1280
+        assert max(calls) < 1280
+        made.clear()
+        source.set_pod(700, 3, "new")
+        rendered = page.render(state)
+        assert made == [GROUPS_AT_ONCE] * 3
+        assert rendered == Page(LabelCache(shown, source), source.groups).render(state)
 
     def test_pieces_show_the_tick_and_the_labels_of_their_beginning(self) -> None:
         """However late they are taken: meanwhile time went on and a label changed."""

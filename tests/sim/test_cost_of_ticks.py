@@ -16,7 +16,7 @@ from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.faults import faults as faults_module
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.sim.workloads import running
 from fakedev.sim.workloads.shares import WorkShares
 from fakedev.spec.errors import Refused
@@ -177,6 +177,65 @@ class TestWorkloads:
         looks = counting(monkeypatch, WorkShares, "of")
         advance(fleet, 1)
         assert sorted(len(pairs) for _, _, pairs in looks) == [1, 1]
+
+
+def calls_of_a_tick(fleet: Fleet, *names: str) -> int:
+    """The Python functions of the simulation that a tick calls; with names only those."""
+    count = 0
+
+    def note(frame: FrameType, what: str, _argument: object) -> None:
+        nonlocal count
+        code = frame.f_code
+        count += what == "call" and "fakedev/" in code.co_filename and (not names or code.co_name in names)
+
+    sys.setprofile(note)
+    try:
+        fleet.advance()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+class TestThousands:
+    """Thousands of workloads that start, or end, in one tick."""
+
+    def fleet_of(self, count: int) -> Fleet:
+        """Some workloads with a pod, each on a board of its own, that wait for the tick in which they start."""
+        fleet = make_fleet(pool_of(nodes=count // 8, devices_per_node=8))
+        for number in range(count):
+            start(fleet, f"dgx-{number // 8}/{number % 8}", "50:5:2", pod=f"p{number}")
+        return fleet
+
+    def test_starts(self) -> None:
+        """What each needs was made when its event arrived: the tick calls next to nothing for each of them."""
+        few, many = (calls_of_a_tick(self.fleet_of(count)) for count in (8, 808))
+        assert (many - few) / 800 <= 2
+
+    def test_ends(self) -> None:
+        """The tick makes a verdict for each; the journal's entries and what is free again of the limits can wait."""
+        costs = []
+        for count in (8, 808):
+            fleet = self.fleet_of(count)
+            advance(fleet, 1)
+            costs.append(calls_of_a_tick(fleet))
+            assert fleet.workloads.by_id == {}
+        few, many = costs
+        assert (many - few) / 800 <= 2
+
+    def test_what_can_wait(self) -> None:
+        """It is done at the first use, or when the fleet is told to: what is shown does not depend on that."""
+        shown = []
+        for is_told in (False, True):
+            fleet = self.fleet_of(16)
+            advance(fleet, 2)
+            if is_told:
+                fleet.settle()
+            shown.append((fleet.limits(), fleet.journal.last(100)))
+            assert calls_of_a_tick(fleet, "remove_all") == 0
+        assert shown[0] == shown[1]
+        limits, entries = shown[0]
+        assert limits["workload-devices"][0] == 0
+        assert [each.kind for each in entries] == ["start"] * 16 + ["ended"] * 16
 
 
 class TestDeviceWords:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload, Reset, Stamped, StartWorkload
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.sim.snapshot import CannotRead, fleet_from_bytes, fleet_to_bytes
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.record_head import RecordHead

@@ -28,7 +28,7 @@ from fakedev.scenario.run import Run
 from fakedev.scenario.samples import FleetSamples, Stored
 from fakedev.scenario.truth import Cause
 from fakedev.sim.events import event_to_fields
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.sim.record import head_fields
 from fakedev.spec.errors import Refused
 from fakedev.spec.os_errors import plain_reason

@@ -17,7 +17,7 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.spec.units import parse_duration
 from fakedev.spec.web_paths import JOURNAL
 

@@ -64,7 +64,7 @@ def workload_seconds_left(now_seconds: float, work_left: float, workload: Worklo
     :param work_left: the remaining seconds of its profile, if that has an open end.
     """
     started = workload.start_seconds
-    total_seconds, _, _ = workload.end_seconds
+    total_seconds = workload.end_seconds.seconds
     run_seconds = 0.0 if started is None else max(now_seconds - started, 0.0)
     if workload.spec.has_open_end:
         # At the highest clock and without what is drawn, from now on.

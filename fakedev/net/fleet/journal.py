@@ -15,7 +15,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from fakedev.net.system.files import LineFile
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
+from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.spec.errors import Refused, did_you_mean
 from fakedev.spec.os_errors import CannotWrite
 
@@ -34,6 +35,7 @@ class JournalFile(Service):
     :param max_bytes: the size of a file above which the next one is started.
     :param keep: the highest number of files.
     :param clock: when thousands of entries come together, they are written in several turns of the reactor.
+    :ivar waiting_count: entries that the file does not have yet.
     :raises CannotWrite: when the file cannot be written.
     """
 
@@ -43,7 +45,10 @@ class JournalFile(Service):
         self._max_bytes = max_bytes
         self._keep = keep
         self._clock = clock
-        self._waiting: deque[JournalEntry] = deque()
+        #: Entries of several ticks, each sequence with how many of it are written: the entries of ends are worded late.
+        self._waiting: deque[Sequence[JournalEntry]] = deque()
+        self._written_count = 0
+        self.waiting_count = 0
         self._call: IDelayedCall | None = None
         self._has_ended = False
         self._file = self._open()
@@ -54,30 +59,29 @@ class JournalFile(Service):
         """Why no more lines are written; empty while they are."""
         return self._file.problem
 
-    @property
-    def waiting_count(self) -> int:
-        """Entries that the file does not have yet."""
-        return len(self._waiting)
-
     def write(self, entries: Sequence[JournalEntry]) -> None:
-        """Write a line for each entry: in the file when this returns, or soon if there are more than a thousand."""
+        """Write a line for each entry: in the file when this returns, or soon if more than a thousand wait."""
         if self.problem or self._has_ended:
             return
-        self._waiting.extend(entries)
-        if self._call is None:
+        self._waiting.append(entries)
+        self.waiting_count += len(entries)
+        if self._call is None and self.waiting_count > MAX_ENTRIES_AT_ONCE:
+            # Not now: a tick in which thousands of workloads end has no time for it.
+            self._call = self._clock.callLater(0, self._write_slice)
+        elif self._call is None:
             self._write_slice()
-        while len(self._waiting) > _MAX_WAITING:
+        while self.waiting_count > _MAX_WAITING:
             self._write_some()
 
     def _write_slice(self) -> None:
         self._write_some()
-        self._call = self._clock.callLater(0, self._write_slice) if self._waiting else None
+        self._call = self._clock.callLater(0, self._write_slice) if self.waiting_count else None
 
     def _write_some(self) -> None:
         """Write the first of the waiting entries, with one write for each file."""
         begin, lines = self._size, list[bytes]()
-        for _ in range(min(len(self._waiting), MAX_ENTRIES_AT_ONCE)):
-            line = self._line_of(self._waiting.popleft())
+        for _ in range(min(self.waiting_count, MAX_ENTRIES_AT_ONCE)):
+            line = self._line_of(self._next_entry())
             if self._size and self._size + len(line) > self._max_bytes:
                 self._file.write(b"".join(lines))
                 lines.clear()
@@ -90,6 +94,16 @@ class JournalFile(Service):
         self._file.write(b"".join(lines))
         if self.problem:
             self._waiting.clear()
+            self.waiting_count = 0
+
+    def _next_entry(self) -> JournalEntry:
+        while self._written_count == len(self._waiting[0]):
+            self._waiting.popleft()
+            self._written_count = 0
+        entry = self._waiting[0][self._written_count]
+        self._written_count += 1
+        self.waiting_count -= 1
+        return entry
 
     def _line_of(self, entry: JournalEntry) -> bytes:
         line = _line(entry.fields())
@@ -97,7 +111,7 @@ class JournalFile(Service):
 
     def stopService(self) -> None:
         super().stopService()
-        while self._waiting:
+        while self.waiting_count:
             self._write_some()
         if self._call is not None:
             self._call.cancel()

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from fakedev.net.system.memory import collector_paused
 from fakedev.net.system.timing import HalfOfTurns, no_op
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
@@ -46,7 +47,7 @@ class Ticker(Service):
     """Runs one tick of the fleet whenever one is due.
 
     :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
-    :param on_verdicts: called with the verdicts of each tick that has some.
+    :param on_verdicts: called with the verdicts of each tick that has some, or in which workloads ended without one.
     :param on_tick: called after each tick.
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :param is_sending: whether connections have bytes to send.
@@ -289,11 +290,13 @@ class Ticker(Service):
         self._is_ticking = True
         try:
             self._before_tick()
-            verdicts = self._fleet.advance()
+            # A tick in which thousands of workloads end makes large lists, which each collection would look through.
+            with collector_paused():
+                verdicts = self._fleet.advance()
             self.ticks += 1
             self._last_failed = False
             self._on_tick()
-            if verdicts:
+            if verdicts or not self._fleet.is_settled:
                 self._on_verdicts(verdicts)
         except Exception:
             self.failures += 1

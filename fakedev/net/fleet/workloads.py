@@ -21,6 +21,8 @@ Listener = Callable[[Verdict], None]
 
 #: Verdicts that are logged and passed on at once: some milliseconds, if each goes to another peer.
 MAX_VERDICTS_AT_ONCE: Final = 100
+#: Workloads that are settled at once: two milliseconds.
+_SETTLED_AT_ONCE: Final = 500
 
 
 class WorkloadHub:
@@ -115,7 +117,10 @@ class WorkloadHub:
     def notify_listeners(self, verdicts: list[Verdict]) -> None:
         """Log the verdicts of a tick and pass each to its listener, in order; many take several turns."""
         self._verdicts.extend(verdicts)
-        if self.take_turn():
+        # A tick in which thousands end has no time for some of them.
+        if len(self._verdicts) > MAX_VERDICTS_AT_ONCE:
+            self._fair_share.request_turn(self, is_late=True)
+        elif self.take_turn():
             self._fair_share.request_turn(self)
 
     @property
@@ -125,9 +130,10 @@ class WorkloadHub:
 
     def take_turn(self) -> bool:
         """Pass on some verdicts; return whether there are more (called by FairShare)."""
+        is_unsettled = self.fleet.settle(_SETTLED_AT_ONCE)
         for _ in range(min(len(self._verdicts), MAX_VERDICTS_AT_ONCE)):
             self._pass_on(self._verdicts.popleft())
-        return self.is_notifying
+        return self.is_notifying or is_unsettled
 
     def _pass_on(self, verdict: Verdict) -> None:
         # Generated workloads are many, and the journal has them.

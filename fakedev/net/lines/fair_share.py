@@ -47,15 +47,16 @@ class FairShare:
         self._spent = 0.0
         self._call: IDelayedCall | None = None
 
-    def request_turn(self, taker: TurnTaker, *, is_long: bool = False) -> None:
+    def request_turn(self, taker: TurnTaker, *, is_long: bool = False, is_late: bool = False) -> None:
         """Give a turn: now, or as soon as the takers before it had theirs.
 
         :param is_long: the taker has work for several slices.
+        :param is_late: not now, because the caller's own step took long.
         """
         if taker in self._requested or taker in self._unfinished:
             return
         waiting = self._unfinished if is_long else self._requested
-        if self._current is None and not waiting and self._spent < self._turn_seconds:
+        if self._current is None and not waiting and self._spent < self._turn_seconds and not is_late:
             self._give_turn(taker)
         else:
             waiting[taker] = None

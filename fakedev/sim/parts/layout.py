@@ -96,6 +96,20 @@ class Parts:
             units = np.unique(np.concatenate((units, self.owners[parts[self.is_tile[parts]]])))
         return units
 
+    def held_by(self, holders: Positions, units: Positions) -> tuple[Positions, Positions]:
+        """Pairs of a holder and a unit, with those of the holder and the devices of its tiles.
+
+        :param holders, units: grouped by holder, shape (P,).
+        """
+        if not self._has_tiles:
+            return holders, units
+        is_part = units >= self.device_count
+        parts = units[is_part] - self.device_count
+        tiles, boards = self.is_tile[parts], self.owners[parts]
+        codes = np.concatenate((holders, holders[is_part][tiles])) * self.unit_count
+        codes = np.unique(codes + np.concatenate((units, boards[tiles])))
+        return codes // self.unit_count, codes % self.unit_count
+
     def amount_shares(self, units: Positions, workloads: Positions) -> Floats:
         """The share of a workload's amount that each of some units does, shape as ``units``.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fakedev.sim.budget import Budget, cost_of_fault, cost_of_workload
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.faults.faults import Faults
@@ -12,6 +14,7 @@ from fakedev.sim.faults.rules import workload_faults
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.labels import Attribution
 from fakedev.sim.workloads.running import Workloads
+from fakedev.sim.workloads.start_rows import start_row
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import WorkloadSpec
@@ -31,7 +34,8 @@ class Intake:
         self._workloads = workloads
         self._faults = faults
         self._starting: dict[str, Workload] = {}
-        self._ending: set[str] = set()
+        #: In the order in which they were stopped or ended.
+        self._ending: dict[str, None] = {}
         self._verdicts: list[Verdict] = []
         #: Workloads that ended before they ran, whose verdicts are not reported yet.
         self._never_ran: list[Workload] = []
@@ -49,7 +53,7 @@ class Intake:
         verdicts = self.take_verdicts()
         if verdicts:
             followed = moves.units.each_followed([each.devices for each in verdicts])
-            self._verdicts = [replace(each, devices=at) for each, at in zip(verdicts, followed, strict=True)]
+            self._verdicts = [each._replace(devices=at) for each, at in zip(verdicts, followed, strict=True)]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False,
@@ -81,6 +85,7 @@ class Intake:
         if peer is not None:
             self._budget.check(cost, peer)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key, cost=cost, peer=peer)
+        workload.row = start_row(workload)
         self._workloads.accept(workload)
         self._budget.add(cost, peer)
         self._starting[workload_id] = workload
@@ -127,7 +132,7 @@ class Intake:
         :raises Refused: if one does not exist, or is stopped already; then none is stopped.
         """
         workloads = self._known(workload_ids)
-        if not self._ending.isdisjoint(workload_ids):
+        if not self._ending.keys().isdisjoint(workload_ids):
             stopped = next(each for each in workload_ids if each in self._ending)
             raise Refused("unknown-name", f"workload {stopped!r} is stopped already", "id")
         self._stopped.append((workloads, reason))
@@ -167,7 +172,7 @@ class Intake:
         for workload in workloads:
             self._budget.remove(workload.cost, workload.peer)
 
-    def _known(self, workload_ids: Sequence[str]) -> list[Workload]:
+    def _known(self, workload_ids: Iterable[str]) -> list[Workload]:
         by_id = self._workloads.by_id
         try:
             return [by_id[workload_id] for workload_id in workload_ids]
@@ -180,15 +185,13 @@ class Intake:
             # No tick has seen them, so that they can be removed now.
             for workload_id in never_ran:
                 self._clear_faults_of(workload_id)
-                self._workloads.forget(workload_id)
-            self._ending.update(workload_ids)
-            self._ending.difference_update(never_ran)
-        else:
-            self._ending.update(workload_ids)
+            self._workloads.forget(never_ran)
+            workload_ids = list(dict.fromkeys(workload_ids).keys() - never_ran) if never_ran else workload_ids
+        self.end(workload_ids)
 
     def end(self, workload_ids: Iterable[str]) -> None:
         """End running workloads whose verdicts are reported already."""
-        self._ending.update(workload_ids)
+        self._ending.update(dict.fromkeys(workload_ids))
 
     def end_with_verdicts(self, verdicts: list[Verdict]) -> None:
         """End running workloads; their verdicts are reported with those of the next tick."""
@@ -202,16 +205,20 @@ class Intake:
         """
         if not self._starting and not self._ending:
             return
-        started = list(self._starting.values())
-        stale = self._faults.stale()
-        ending = sorted(self._ending)
-        self._attribution.remove([self._workloads.by_id[workload_id] for workload_id in ending], stale)
-        for workload_id in self._ending.intersection(self._faults_of):
-            self._clear_faults_of(workload_id)
-        self._release([self._workloads.by_id[workload_id] for workload_id in ending])
-        self._attribution.add(started)
-        self._workloads.change(started, self._ending, tick, now_seconds)
-        self._starting, self._ending = {}, set()
+        started, workloads = list(self._starting.values()), self._workloads
+        ended = self._known(self._ending)
+        if ended:
+            stale = self._faults.stale()
+            self._attribution.remove(workloads.holds(workloads.rows_with(self._ending)), stale)
+        if self._faults_of:
+            for workload_id in [each for each in self._ending if each in self._faults_of]:
+                self._clear_faults_of(workload_id)
+        self._budget.remove_later(ended)
+        workloads.change(started, self._ending, tick, now_seconds)
+        if started:
+            is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
+            self._attribution.add(workloads.holds(is_new), workloads.by_id)
+        self._starting, self._ending = {}, {}
 
     def take_verdicts(self) -> list[Verdict]:
         """The verdicts that are not reported yet; after this call they count as reported."""

@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.sim.entities.reindex import FleetReindex, Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Level, Positions
+from fakedev.sim.workloads.start_rows import is_owner
 from fakedev.sim.workloads.workload import Workload
 
 #: The quantities that are labels too, as whole numbers.
@@ -22,8 +24,18 @@ VALUE_FACTS: Final = ("xid",)
 #: The owner of a free device.
 _FREE: Final = {"pod": "", "namespace": "", "container": ""}
 
-#: A workload, and a device that it holds.
-Hold = tuple[Workload, int]
+
+class Holds(NamedTuple):
+    """P pairs of a workload that owns its devices, and one of them, grouped by workload in the order of their start.
+
+    :ivar ids: of all running workloads, shape (W,).
+    :ivar rows: the position of each pair's workload among them, shape (P,).
+    :ivar devices: of the pairs, shape (P,).
+    """
+
+    ids: NDArray[np.object_]
+    rows: Positions
+    devices: Positions
 
 
 class Chosen(NamedTuple):
@@ -89,39 +101,45 @@ class Attribution:
         self._shared_versions = shared_versions
         #: The owners of each unit by the workload's id, in the order of their start; None if the unit is free.
         self._holders: list[dict[str, Workload] | None] = [None] * roster.parts.unit_count
-        self._lingering: dict[int, list[Workload]] = {}
+        #: The ids of ended workloads that stale devices still show.
+        self._lingering: dict[int, list[str]] = {}
         #: How many owners without a pod a unit has; units without any are not in it.
         self._without_pod: dict[int, int] = {}
 
-    def add(self, workloads: Iterable[Workload]) -> None:
-        """Workloads start: those with a pod or labels own their devices, and the devices of their tiles."""
-        self._add_owners(self._holds(workloads))
+    def add(self, holds: Holds, by_id: Mapping[str, Workload]) -> None:
+        """Workloads with a pod or labels start: they own their devices, and the devices of their tiles.
 
-    def remove(self, workloads: Iterable[Workload], stale: Collection[int] = ()) -> None:
+        :param by_id: the workloads by their ids.
+        """
+        ids, held = self._held(holds)
+        self._add_owners([by_id[each] for each in ids], held)
+
+    def remove(self, holds: Holds, stale: Collection[int] = ()) -> None:
         """Workloads ended: their devices belong to the next owner.
 
         :param stale: devices that still show the ended workload, until :meth:`release`.
         """
-        holds = self._holds(workloads)
+        ids, held = self._held(holds)
         if stale:
-            for workload, device in holds:
+            remaining = []
+            for workload_id, device in zip(ids, held, strict=True):
                 if device in stale:
-                    self._lingering.setdefault(device, []).append(workload)
-            holds = [each for each in holds if each[1] not in stale]
-        self._remove_owners(holds)
+                    self._lingering.setdefault(device, []).append(workload_id)
+                else:
+                    remaining.append((workload_id, device))
+            ids, held = [each for each, _ in remaining], [device for _, device in remaining]
+        self._remove_owners(ids, held)
 
     def release(self, stale: Collection[int]) -> None:
         """Remove ended workloads from all devices that are no longer stale."""
         for device in [each for each in self._lingering if each not in stale]:
-            self._remove_owners([(workload, device) for workload in self._lingering.pop(device)])
+            ids = self._lingering.pop(device)
+            self._remove_owners(ids, [device] * len(ids))
 
-    def _holds(self, workloads: Iterable[Workload]) -> list[Hold]:
-        owning = [each for each in workloads if _is_owner(each)]
-        if not owning:
-            return []
-        held = [self._roster.parts.held(each.devices) for each in owning]
-        owners = [each for each, units in zip(owning, held, strict=True) for _ in range(len(units))]
-        return list(zip(owners, np.concatenate(held).tolist(), strict=True))
+    def _held(self, holds: Holds) -> tuple[list[str], list[int]]:
+        """The id and the device of each pair, with those of a workload and the boards of its tiles."""
+        rows, devices = self._roster.parts.held_by(holds.rows, holds.devices)
+        return holds.ids[rows].tolist(), devices.tolist()
 
     def copy_to(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> None:
         """Copy the owners to an empty attribution of the same devices at new positions.
@@ -135,18 +153,24 @@ class Attribution:
         counts = ((int(moves.new_of[device]), count) for device, count in self._without_pod.items())
         other._without_pod = {place: count for place, count in counts if place >= 0}
         for workload, devices in chosen:
-            if _is_owner(workload):
+            if is_owner(workload.spec):
                 had = moves.followed(self._roster.parts.held(devices))
                 now = other._roster.parts.held(workload.devices)
-                left = [(workload, device) for device in np.sort(_without(had, now, len(moves.old_of))).tolist()]
-                other._remove_owners([each for each in left if workload not in other._lingering.get(each[1], ())])
-                added = _without(now, had, len(moves.old_of)).tolist()
-                other._add_owners([(workload, device) for device in added])
+                workload_id, count = workload.workload_id, len(moves.old_of)
+                left = np.sort(_without(had, now, count)).tolist()
+                left = [device for device in left if workload_id not in other._lingering.get(device, ())]
+                other._remove_owners([workload_id] * len(left), left)
+                added = _without(now, had, count).tolist()
+                other._add_owners([workload] * len(added), added)
 
-    def _add_owners(self, holds: Sequence[Hold]) -> None:
+    def _add_owners(self, workloads: Sequence[Workload], devices: Sequence[int]) -> None:
         firsts = []
-        for workload, device in holds:
+        for workload, device in zip(workloads, devices, strict=True):
             holders = self._holders[device]
+            if holders is None and workload.spec.pod:
+                self._holders[device] = {workload.workload_id: workload}
+                firsts.append(True)
+                continue
             if not workload.spec.pod:
                 known = holders is not None and workload.workload_id in holders
                 self._without_pod[device] = self._without_pod.get(device, 0) + (not known)
@@ -155,32 +179,37 @@ class Attribution:
                 self._holders[device] = {workload.workload_id: workload}
             else:
                 holders[workload.workload_id] = workload
-        self._changed([device for _, device in holds], firsts)
+        self._changed(devices, firsts)
 
-    def _remove_owners(self, holds: Sequence[Hold]) -> None:
-        # By device: a dict is slow to find its first element after many of the elements before it were deleted.
-        gone: dict[int, list[str]] = {}
-        for workload, device in holds:
-            gone.setdefault(device, []).append(workload.workload_id)
+    def _remove_owners(self, ids: Sequence[str], devices: Sequence[int]) -> None:
+        groups: Iterable[tuple[int, Sequence[str]]] = zip(devices, zip(ids, strict=True), strict=True)
+        if len(set(devices)) < len(devices):
+            # By device: a dict is slow to find its first element after many of the elements before it were deleted.
+            gone: dict[int, list[str]] = {}
+            for workload_id, device in zip(ids, devices, strict=True):
+                gone.setdefault(device, []).append(workload_id)
+            devices, groups = list(gone), gone.items()
         firsts = []
-        for device, ids in gone.items():
-            holders = self._holders[device] or {}
-            firsts.append(next(iter(holders)) in ids or device in self._without_pod)
-            for workload_id in ids:
-                if not holders.pop(workload_id).spec.pod:
-                    self._without_pod[device] -= 1
-            if not self._without_pod.get(device, 1):
-                del self._without_pod[device]
-            self._holders[device] = dict(holders) if len(ids) > 1 and holders else holders or None
-        self._changed(list(gone), firsts)
+        every, without_pod = self._holders, self._without_pod
+        for device, group in groups:
+            holders = every[device] or {}
+            firsts.append(next(iter(holders)) in group or device in without_pod)
+            removed = [holders.pop(workload_id) for workload_id in group]
+            if device in without_pod:
+                without_pod[device] -= sum(not each.spec.pod for each in removed)
+                if not without_pod[device]:
+                    del without_pod[device]
+            every[device] = dict(holders) if len(group) > 1 and holders else holders or None
+        self._changed(devices, firsts)
 
     def _changed(self, devices: Sequence[int], firsts: Sequence[bool]) -> None:
         """Change the versions of the nodes of some devices.
 
         :param firsts: for each device, whether its first owner changes.
         """
-        nodes = self._roster.node_positions(np.array(devices, dtype=np.int64)).tolist()
-        for place, is_first in dict.fromkeys(zip(nodes, firsts, strict=True)):
+        nodes = self._roster.node_positions(np.array(devices, dtype=np.int64))
+        for code in np.unique(2 * nodes + np.array(firsts, dtype=np.int64)).tolist():
+            place, is_first = divmod(code, 2)
             (self._versions if is_first else self._shared_versions).change(self._roster.nodes[place])
 
     def is_free(self, device: int) -> bool:
@@ -319,11 +348,6 @@ def _without(devices: Positions, others: Positions, count: int) -> Positions:
     is_other = np.zeros(count, dtype=np.bool_)
     is_other[others] = True
     return devices[~is_other[devices]]
-
-
-def _is_owner(workload: Workload) -> bool:
-    """Whether labels of its devices come from a workload."""
-    return bool(workload.spec.pod or workload.spec.labels)
 
 
 def _container(workload: Workload) -> tuple[str, str, str]:

@@ -70,9 +70,12 @@ class MetricUses(Rows):
         """
         if not uses:
             return cls()
-        by_highest = {use.activities: _by_highest(use.activities, use.activities.highest) for _, use in uses}
-        peaks = [use.activities.highest for _, use in uses]
-        profiles = Profiles.of([by_highest[use.activities] for _, use in uses])
+        # Thousands of workloads share few profiles: each object is scaled once.
+        each_once = {id(use.activities): use.activities for _, use in uses}
+        highest = {key: each.highest for key, each in each_once.items()}
+        by_highest = {key: _by_highest(each, highest[key]) for key, each in each_once.items()}
+        peaks = [highest[id(use.activities)] for _, use in uses]
+        profiles = Profiles.of([by_highest[id(use.activities)] for _, use in uses])
         workload = np.array([place for place, _ in uses], dtype=np.int64)
         is_share, is_traffic = (
             np.array(flags) for flags in zip(*[(use.is_share, use.is_traffic) for _, use in uses], strict=True)

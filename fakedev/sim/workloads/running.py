@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -13,12 +13,13 @@ from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.workloads.demand import Capacity, Demand
+from fakedev.sim.workloads.labels import Holds
 from fakedev.sim.workloads.lengths import course_of, pace_of
 from fakedev.sim.workloads.metric_uses import INTENSE
 from fakedev.sim.workloads.noise import first_noise, next_noise
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
-from fakedev.sim.workloads.workload import Verdict, Workload
+from fakedev.sim.workloads.workload import ENDS, Verdict, Workload
 from fakedev.spec.fleet import FOREVER
 from fakedev.spec.shards import entity_key
 
@@ -55,23 +56,22 @@ class Workloads:
         """The ids that a word means: one id, or all workloads of that name, oldest first."""
         return [word] if word in self.by_id else list(self._by_name.get(word, {}))
 
-    def forget(self, workload_id: str) -> None:
-        """Remove a workload that is not in the arrays."""
-        gone = self.by_id.pop(workload_id)
-        names = self._by_name[gone.spec.name]
-        del names[workload_id]
-        if not names:
-            del self._by_name[gone.spec.name]
+    def forget(self, workload_ids: Iterable[str]) -> None:
+        """Remove workloads that are not in the arrays."""
+        for workload_id in workload_ids:
+            name = self.by_id.pop(workload_id).spec.name
+            names = self._by_name[name]
+            del names[workload_id]
+            if not names:
+                del self._by_name[name]
 
-    def change(self, started: list[Workload], ended: set[str], tick: int, now_seconds: float) -> None:
+    def change(self, started: list[Workload], ended: Collection[str], tick: int, now_seconds: float) -> None:
         """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on."""
         self.changes += 1
         self._held = self._contexts = None
         if ended:
-            stays = [workload_id not in ended for workload_id in self.table.ids.tolist()]
-            self.table = self.table.kept(np.array(stays, dtype=np.bool_))
-            for workload_id in ended:
-                self.forget(workload_id)
+            self.table = self.table.kept(~self.rows_with(ended))
+            self.forget(ended)
         if started:
             for workload in started:
                 workload.start_seconds = now_seconds
@@ -79,6 +79,19 @@ class Workloads:
             noise, pace = first_noise(self._seed, new.pair_keys, tick), pace_of(self._seed, new.keys)
             new = replace(new, noise=noise, pace=pace)
             self.table = self.table.joined(new)
+
+    def rows_with(self, ids: Collection[str]) -> Mask:
+        """The rows of some workloads in the table, however many: shape (W,)."""
+        return np.array([workload_id in ids for workload_id in self.table.ids.tolist()], dtype=np.bool_)
+
+    def holds(self, rows: Mask) -> Holds:
+        """The devices that get labels from some workloads.
+
+        :param rows: of the workloads, shape (W,).
+        """
+        table = self.table
+        pairs = (rows & table.is_owner)[table.owner]
+        return Holds(table.ids, table.owner[pairs], table.device[pairs])
 
     def forget_crowds(self) -> None:
         """No device was asked for more than it has, as before the first tick."""
@@ -330,10 +343,9 @@ class Workloads:
         table = self.table
         is_done = table.is_open & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
-        verdicts = []
-        for workload_id, is_work_done in zip(table.ids[over].tolist(), is_done[over].tolist(), strict=True):
-            workload = self.by_id[workload_id]
-            is_ok = is_work_done or not workload.has_time_limit
-            code, text = (0, "OK") if is_ok else workload.end_seconds[1:]
-            verdicts.append(workload.verdict(code, text))
-        return verdicts
+        ends = [ENDS[end] for end in np.where(is_done, 0, table.ends)[over].tolist()]
+        workloads = map(self.by_id.__getitem__, table.ids[over].tolist())
+        return [
+            Verdict(each.workload_id, each.spec.name, code, text, each.devices)
+            for each, (code, text) in zip(workloads, ends, strict=True)
+        ]

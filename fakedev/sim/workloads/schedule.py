@@ -71,8 +71,11 @@ class Profiles(Rows):
         """The profiles of some workloads, in their order."""
         if not profiles:
             return cls()
+        # Thousands of workloads share few profiles: each object is compared once.
+        each_once = {id(each): each for each in profiles}
         places: dict[Activities, int] = {}
-        profile = [places.setdefault(Activities.of(each), len(places)) for each in profiles]
+        place_of = {key: places.setdefault(Activities.of(each), len(places)) for key, each in each_once.items()}
+        profile = [place_of[id(each)] for each in profiles]
         rows = [_segment_rows(each) for each in places]
         seconds, base, fluctuation, shapes, width, shape_period, active, offset, spread = np.concatenate(rows).T
         shape = shapes.astype(np.int64)

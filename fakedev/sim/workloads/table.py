@@ -15,11 +15,11 @@ from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import INTENSE, MetricUses
 from fakedev.sim.workloads.noise import first_noise
 from fakedev.sim.workloads.schedule import Profiles
+from fakedev.sim.workloads.start_rows import columns_of
 from fakedev.sim.workloads.sums import DeviceSums
 from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
-from fakedev.spec.shards import entity_key
 from fakedev.spec.tallies import OF_PROCESSES
 
 Texts = NDArray[np.object_]
@@ -91,8 +91,10 @@ class Table(Rows):
     """W workloads, and P pairs of a workload and one of its devices, grouped by workload.
 
     :ivar start, lasts: simulated seconds of the start, and from the start to the known end.
+    :ivar ends: the verdict at the known end, as its position in :data:`fakedev.sim.workloads.workload.ENDS`.
     :ivar services: keys of the services that the workloads are replicas of.
     :ivar is_work: whether the profile is work; is_open: whether its end is open: it is work, or lengths are drawn.
+    :ivar is_owner: whether labels of its devices come from the workload.
     :ivar work, done: seconds of an open profile in all, and done so far.
     :ivar pace: of drawn lengths: how much longer than those of others they are.
     :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
@@ -117,9 +119,11 @@ class Table(Rows):
     keys: Keys = column("workload", np.uint64)
     start: Floats = column("workload")
     lasts: Floats = column("workload")
+    ends: Positions = column("workload", np.uint8)
     services: Keys = column("workload", np.uint64)
     is_work: Mask = column("workload", np.bool_)
     is_open: Mask = column("workload", np.bool_)
+    is_owner: Mask = column("workload", np.bool_)
     work: Floats = column("workload")
     done: Floats = column("workload")
     speed: Floats = column("workload")
@@ -199,7 +203,7 @@ class Table(Rows):
         places = new_of[old.device]
         stays = np.flatnonzero(places >= 0)
         codes = old.owner[stays] * count + places[stays]
-        order = np.argsort(codes)
+        order = np.argsort(codes, kind="stable")  # nearly sorted already
         codes, stays = codes[order], stays[order]
         wanted = self.owner * count + self.device
         if not len(codes):
@@ -267,22 +271,14 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         MetricUses.of(_intense(specs)),
         ids=np.array([workload.workload_id for workload in started], dtype=object),
         kinds=np.array([spec.kind for spec in specs], dtype=object),
-        keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
         start=np.full(len(started), now_seconds),
-        lasts=np.array([workload.end_seconds.seconds for workload in started]),
-        services=np.array([entity_key("service", spec.service or spec.name) for spec in specs], dtype=np.uint64),
-        is_work=np.array([spec.is_work for spec in specs]),
-        is_open=np.array([spec.has_open_end for spec in specs]),
-        work=np.array([workload.profile_seconds for workload in started]),
         done=nothing,
         pace=nothing,
-        measured_mhz=np.array([spec.measured_frequency_mhz for spec in specs], dtype=np.float64),
-        measured_capability=np.array([spec.measured_capability for spec in specs], dtype=np.float64),
-        peak=np.array([spec.activities.highest for spec in specs]),
         load=nothing,
         is_fresh=np.ones(len(started), dtype=np.bool_),
+        **columns_of(started),
     )
-    counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
+    counts = np.fromiter((len(workload.devices) for workload in started), np.int64, len(started))
     devices = np.concatenate([workload.devices for workload in started])
     return on_devices(rows, counts, devices, device_keys, capacity)
 

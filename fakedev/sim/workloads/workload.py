@@ -11,28 +11,42 @@ from fakedev.sim.budget import Cost
 from fakedev.sim.entities.state import Positions
 from fakedev.spec.fleet import FOREVER, WorkloadSpec
 
+#: The codes and texts of known ends.
+ENDS: Final = ((0, "OK"), (0, "time to live is over"), (1, "Limit run-time reached, terminated"))
+_PROFILE_IS_OVER, _TIME_TO_LIVE, _RUN_TIME_LIMIT = range(len(ENDS))
+
 #: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
 CHURN_PREFIX: Final = "churn-"
 CONFIGURATION_PREFIX: Final = "base-"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The result of a workload that ended, for its peer."""
+class Verdict(NamedTuple):
+    """The result of a workload that ended, for its peer: a tuple, because thousands are made in one tick.
+
+    :ivar devices: that it had; verdicts that differ only in them are equal.
+    """
 
     workload_id: str
     name: str
     code: int
     text: str
-    devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
+    devices: Positions = np.zeros(0, dtype=np.int64)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Verdict) and self[:4] == other[:4]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
 
 
 class Ending(NamedTuple):
-    """A known end: seconds after the start, and the verdict then."""
+    """A known end: seconds after the start, and the position of the verdict's code and text in ENDS."""
 
     seconds: float
-    code: int
-    text: str
+    end: int
 
 
 class Limit(NamedTuple):
@@ -57,6 +71,7 @@ class Workload:
     :ivar key: of its randomness, by default its id: the same in every shard that has devices of it.
     :ivar cost: what it takes of the limits.
     :ivar peer: whose limits these are; None or empty: no single peer's.
+    :ivar row: its numbers in the table, see :mod:`fakedev.sim.workloads.start_rows`.
     """
 
     workload_id: str
@@ -67,6 +82,7 @@ class Workload:
     key: str = ""
     cost: Cost = field(default_factory=Cost)
     peer: object | None = None
+    row: bytes = b""
 
     def __post_init__(self) -> None:
         self.key = self.key or self.workload_id
@@ -79,19 +95,14 @@ class Workload:
         return min(once + (activities.seconds - once) * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
 
     @property
-    def has_time_limit(self) -> bool:
-        """Whether it may end before its profile or its work is done."""
-        return bool(self.spec.ttl_seconds or self.spec.run_time_limit_seconds)
-
-    @property
     def end_seconds(self) -> Ending:
         """The earliest known end; an open end is unknown: that of work depends on the clocks."""
         spec = self.spec
-        ends = [Ending(FOREVER if spec.has_open_end else self.profile_seconds, 0, "OK")]
+        ends = [Ending(FOREVER if spec.has_open_end else self.profile_seconds, _PROFILE_IS_OVER)]
         if spec.ttl_seconds:
-            ends.append(Ending(spec.ttl_seconds, 0, "time to live is over"))
+            ends.append(Ending(spec.ttl_seconds, _TIME_TO_LIVE))
         if spec.run_time_limit_seconds:
-            ends.append(Ending(spec.run_time_limit_seconds, 1, "Limit run-time reached, terminated"))
+            ends.append(Ending(spec.run_time_limit_seconds, _RUN_TIME_LIMIT))
         return min(ends)
 
     def verdict(self, code: int, text: str) -> Verdict:

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from fakedev.net.fleet.journal import JournalFile
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from tests.support.application import SMALL, application
 
 

@@ -19,7 +19,7 @@ from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.lines.outbox import MAX_BYTES
 from fakedev.sim.events import ClearFaults, DropWorkloads, Event, StopWorkloads
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import JournalEntry
+from fakedev.sim.journal_entries import JournalEntry
 from fakedev.sim.record import Replay, event_line, head_line, read_record
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.record_head import RecordHead
@@ -140,7 +140,8 @@ class TestPods:
             fleet = make_fleet()
             ids = tuple(start(fleet, pod=f"p{number}") for number in range(count))
             fleet.advance()
-            found = [fleet.workloads.by_id[each] for each in ids]
+            workloads = fleet.workloads
+            found = workloads.holds(workloads.rows_with(ids[:-1]))
             lookups = 0
 
             def note(_frame: object, what: str, called: object) -> None:
@@ -149,7 +150,7 @@ class TestPods:
 
             sys.setprofile(note)
             try:
-                fleet._labels.attribution.remove(found[:-1])
+                fleet._labels.attribution.remove(found)
             finally:
                 sys.setprofile(None)
             assert fleet._labels.attribution.facts(0)["pod"] == f"p{count - 1}"
@@ -210,6 +211,20 @@ class TestVerdicts:
         assert self.told == [f"w{number}" for number in range(10_010)]
         assert max(after - before for before, after in pairwise(other.seen)) <= 3 * MAX_VERDICTS_AT_ONCE
 
+    def test_what_the_tick_left(self) -> None:
+        """Thousands of workloads that ended are settled in slices, also when there are no verdicts to pass on."""
+        fleet = self.hub.fleet
+        ids = tuple([start(fleet) for _ in range(3000)])
+        fleet.advance()
+        fleet.apply(DropWorkloads(ids))
+        self.hub.notify_listeners(fleet.advance())
+        turns = 0
+        while self.clock.getDelayedCalls():
+            self.clock.turn()
+            turns += 1
+        assert turns >= 4
+        assert fleet.is_settled and fleet.limits()["workload-devices"][0] == 0
+
     def test_a_listener_that_left(self) -> None:
         """Its peer disconnected between the slices: nothing is sent."""
         at_once = 2 * MAX_VERDICTS_AT_ONCE
@@ -260,7 +275,7 @@ class TestJournalLines:
         return [json.loads(line)["scope"] for path in paths for line in path.read_bytes().splitlines()]
 
     def test_slices(self, tmp_path: Path) -> None:
-        """Later entries wait for them; each turn writes once."""
+        """None in the turn of the tick; later entries wait for them; each turn writes once."""
         path = tmp_path / "journal"
         journal = JournalFile(str(path), 10**9, 1, self.clock)
         entries = self.entries(3 * MAX_ENTRIES_AT_ONCE - 1)
@@ -270,7 +285,7 @@ class TestJournalLines:
         while self.clock.getDelayedCalls():
             sizes.append(len(self.scopes(path)))
             self.clock.turn()
-        assert sizes == [MAX_ENTRIES_AT_ONCE, 2 * MAX_ENTRIES_AT_ONCE]
+        assert sizes == [0, MAX_ENTRIES_AT_ONCE, 2 * MAX_ENTRIES_AT_ONCE]
         assert self.scopes(path) == [each.scope for each in entries] + ["w0"]
 
     def test_the_end(self, tmp_path: Path) -> None:

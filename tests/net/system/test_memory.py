@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import platform
+import sys
 from collections.abc import Iterator
+from weakref import ref
 
 import pytest
 from twisted.internet.task import Clock
 
 from fakedev.net.http.sending import MAX_BYTES, InFlightBodies
 from fakedev.net.system.memory import (
+    COLLECT_SECONDS,
     KEPT_BYTES,
-    MIN_FROZEN_OBJECTS,
+    MIN_MORE_BLOCKS,
     AfterPeak,
     CollectorSettings,
     collector_paused,
@@ -50,9 +53,14 @@ class TestSettled:
     """What the garbage collector looks at."""
 
     @pytest.fixture
-    def settled(self) -> Iterator[CollectorSettings]:
+    def clock(self) -> Clock:
+        """The reactor's."""
+        return Clock()
+
+    @pytest.fixture
+    def settled(self, clock: Clock) -> Iterator[CollectorSettings]:
         """From now on, until the test is over."""
-        settled = CollectorSettings()
+        settled = CollectorSettings(clock)
         settled.begin()
         yield settled
         settled.end()
@@ -66,24 +74,63 @@ class TestSettled:
         assert not is_looked_at(old)
         assert is_looked_at(new)
 
-    @pytest.mark.slow
-    def test_all_is_looked_at_in_the_end(self, settled: CollectorSettings) -> None:
-        """When more was set aside than there was at the start; so what was closed does not pile up."""
-        old: list[object] = [[]]
+    def test_all_is_looked_at_in_the_end(self, settled: CollectorSettings, clock: Clock) -> None:
+        """When there is twice as much as at the start; so unused cycles do not pile up. Then all is set aside again."""
+        found = frozen_cycle()
+        many = [[] for _ in range(max(MIN_MORE_BLOCKS, sys.getallocatedblocks()))]
+        assert found() is not None
+        clock.pump([COLLECT_SECONDS] * 2)
+        assert found() is None
+        assert not is_looked_at(many)
+        later = frozen_cycle()
+        clock.pump([COLLECT_SECONDS] * 4)
+        assert later() is not None
+
+    def test_what_was_freed_does_not_count(self, settled: CollectorSettings, clock: Clock) -> None:
+        """However many objects were set aside and then freed, as those of connections, all are not looked at again."""
+        found = frozen_cycle()
+        at_once = sys.getallocatedblocks() // 5
+        for _ in range(20):
+            connections = [[] for _ in range(at_once)]
+            clock.advance(COLLECT_SECONDS)
+            del connections
+        clock.advance(COLLECT_SECONDS)
+        assert found() is not None
+
+    def test_as_many_freed_as_made(self, settled: CollectorSettings, clock: Clock) -> None:
+        """Python collects only when there are more objects than before; then it would look at thousands at once."""
+        connections = [[] for _ in range(20_000)]
         gc.collect()
-        many = [[] for _ in range(max(MIN_FROZEN_OBJECTS, gc.get_freeze_count()) + 1)]
-        gc.collect()
-        assert is_looked_at(old)
-        assert many
+        looked_at = []
+        for number in range(20_000):
+            connections[number] = []
+            if number % 1000 == 999:
+                looked_at.append(len(gc.get_objects(0)))
+                clock.advance(COLLECT_SECONDS)
+        assert max(looked_at) < 3000
 
     def test_the_end(self) -> None:
         """Nothing is left behind."""
         before, often = list(gc.callbacks), gc.get_threshold()
-        settled = CollectorSettings()
+        settled = CollectorSettings(Clock())
         settled.end()
         settled.begin()
         settled.end()
         assert (gc.callbacks, gc.get_threshold(), gc.get_freeze_count()) == (before, often, 0)
+
+
+class Cycle:
+    """An object that only the collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def frozen_cycle() -> ref[Cycle]:
+    """An unused cycle that was set aside."""
+    cycle = Cycle()
+    gc.collect()
+    return ref(cycle)
 
 
 def is_looked_at(thing: object) -> bool:

@@ -79,6 +79,19 @@ def test_with_a_clock_of_tests() -> None:
     assert called
 
 
+def test_no_search_among_all_calls() -> None:
+    """A call that becomes due earlier is made anew: Twisted's reactor looks for one that it moves among all others."""
+    clock, called, moved = Clock(), list[float](), list[object]()
+    call = PatientCall(clock, 60, lambda: called.append(clock.seconds()))
+    for seconds in (10.0, 60.0, 5.0):
+        (delayed,) = clock.calls
+        delayed.resetter = moved.append
+        call.reset(seconds)
+    clock.pump([5.0, 0.0])
+    assert called == [5.0]
+    assert moved == [] and not clock.calls
+
+
 class Timed:
     """Timeouts of 5 s, and who was called back when."""
 
