@@ -217,7 +217,46 @@ def beanstalkd() -> Iterator[Beanstalkd | None]:
         server.end()
 
 
-def queue_load(server: Program | Beanstalkd, kind: str, **options: float) -> dict[str, float]:
+class GoQueue:
+    """The queue of benchmarks/bare_reference.go.
+
+    :ivar ready: its addresses, as of a Program.
+    """
+
+    def __init__(self, program: Path) -> None:
+        ready = program.with_name("ready.json")
+        self._process = subprocess.Popen([program, ready])
+        while not ready.exists():
+            sleep(0.01)
+        self.ready: Mapping[str, Any] = json.loads(ready.read_text())
+
+    def cpu_seconds(self) -> float:
+        """Processor time that it has used so far."""
+        return _cpu_seconds(self._process.pid)
+
+    def end(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextmanager
+def go_queue() -> Iterator[GoQueue | None]:
+    """A queue in Go, where Go is."""
+    if shutil.which("go") is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
+        program = Path(name) / "bare_reference"
+        subprocess.run(["go", "build", "-o", program, HERE / "bare_reference.go"], check=True)
+        server = GoQueue(program)
+        try:
+            yield server
+        finally:
+            server.end()
+
+
+def queue_load(server: Program | Beanstalkd | GoQueue, kind: str, **options: float) -> dict[str, float]:
     """What the load of a queue measures; with ``cpu``: the server's processor seconds for each request."""
     if isinstance(server, Beanstalkd):
         addresses = [server.address, server.address]

@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter, sleep
 
 from machine_stalls import stalls
-from programs import Program, beanstalkd, fakedev, queue_load
+from programs import GoQueue, Program, beanstalkd, fakedev, go_queue, queue_load
 from results import Section, Target, middle, ms
 
 _CONFIGURATION = """
@@ -47,20 +47,22 @@ requests jobs with `take ... count=16`, or (*singly*) with one `take` per job. F
 and delete: a client learns when its request was accepted, but receives no result. *Bare* is the original's JSON
 with a new connection for each request and for each job of a backend (64 clients, 16 backends), that is two
 connections per job, and the same number for beanstalkd. The Go program did 740 of these on a machine of this
-kind.
+kind. *Go* is benchmarks/bare_reference.go, a short program for the same connections with one queue and no rules, in
+place of beanstalkd: it is not the original, but shows what Go takes for them.
 """,
         ["jobs/s", "CPU", "load", "beanstalkd: jobs/s", "CPU", "load", "ratio", "ratio of CPU"],
     )
     kept = {"producers": 64, "workers": 64, "flight": 16}
     bare = {"producers": 64, "workers": 16}
     half = Target(0.5, most=False)
-    with fakedev(_CONFIGURATION) as (ours,):
+    with fakedev(_CONFIGURATION) as (ours,), go_queue() as go:
         for name, kind, their_kind, options, target in (
             ("kept", "lines", "beanstalkd", kept, half),
             ("kept, singly", "lines-singly", "beanstalkd", kept, None),
             ("bare", "bare", "bare-beanstalkd", bare, Target(2000, most=False, unit=" jobs/s")),
+            ("bare, and Go", "bare", "go", bare, Target(1, most=False)),
         ):
-            mine, other = _in_turn(ours, kind, their_kind, options)
+            mine, other = _in_turn(ours, kind, go if their_kind == "go" else their_kind, options)
             rate = middle(mine, "per_second")
             figures, worse = _figures(mine), None
             if other:
@@ -69,19 +71,22 @@ kind.
                 figures += [*_figures(other), f"{ratio:.2f}", f"{cpu:.2f}"]
                 worse = min(ratio, cpu)
             figures += [""] * (len(section.columns) - len(figures))
-            section.add(name, *figures, judged=rate if kind == "bare" else worse, target=target)
+            section.add(name, *figures, judged=rate if name == "bare" else worse, target=target)
     return section
 
 
 def _in_turn(
-    ours: Program, kind: str, their_kind: str, options: dict[str, float]
+    ours: Program, kind: str, theirs_or_kind: str | GoQueue | None, options: dict[str, float]
 ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
     mine, other = [], []
     for _ in range(_ROUNDS):
         mine.append(queue_load(ours, kind, seconds=_SECONDS, **options))
-        with beanstalkd() as theirs:  # a new one: the last jobs of a load that ends come back to it
-            if theirs is not None:
-                other.append(queue_load(theirs, their_kind, seconds=_SECONDS, **options))
+        if isinstance(theirs_or_kind, GoQueue):
+            other.append(queue_load(theirs_or_kind, kind, seconds=_SECONDS, **options))
+        elif theirs_or_kind is not None:
+            with beanstalkd() as theirs:  # a new one: the last jobs of a load that ends come back to it
+                if theirs is not None:
+                    other.append(queue_load(theirs, theirs_or_kind, seconds=_SECONDS, **options))
     return mine, other
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IReactorTime
 
-from fakedev.net.system.timing import PatientCall
+from fakedev.net.system.timeouts import Timeouts
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.replies import encode_error
@@ -37,40 +36,34 @@ class Handshakes:
     """
 
     def __init__(self, clock: IReactorTime, closed: Counter[str]) -> None:
-        self._clock = clock
         self._closed = closed
-        self._calls: dict[Any, PatientCall] = {}
+        self._shaking: Timeouts[HandshakingPeer] = Timeouts(clock, HANDSHAKE_SECONDS, self._end)
 
     def begun(self, peer: HandshakingPeer) -> None:
         """A peer has connected."""
-        if len(self._calls) >= MAX_HANDSHAKES:
-            self._end(next(iter(self._calls)))
-        self._calls[peer] = PatientCall(self._clock, HANDSHAKE_SECONDS, partial(self._end, peer))
+        if len(self._shaking) >= MAX_HANDSHAKES:
+            oldest = next(iter(self._shaking))
+            self._shaking.stop(oldest)
+            self._end(oldest)
+        self._shaking.start(peer)
 
     def agreed(self, peer: HandshakingPeer) -> None:
         """The handshake is done."""
-        self._forget(peer)
+        self._shaking.stop(peer)
 
     def refused(self, peer: HandshakingPeer) -> None:
         """The peer does not speak TLS."""
-        self._forget(peer)
+        self._shaking.stop(peer)
         self._closed["plain"] += 1
 
     def lost(self, peer: HandshakingPeer) -> None:
         """The connection is closed before the handshake was done: by the peer, or because it cannot be done."""
-        if self._forget(peer):
+        if self._shaking.stop(peer):
             self._closed["handshake"] += 1
 
     def _end(self, peer: HandshakingPeer) -> None:
-        self.lost(peer)
+        self._closed["handshake"] += 1
         peer.abortConnection()
-
-    def _forget(self, peer: HandshakingPeer) -> bool:
-        """Return whether the peer was in its handshake."""
-        call = self._calls.pop(peer, None)
-        if call is not None and call.active():
-            call.cancel()
-        return call is not None
 
 
 class LineTls:
