@@ -150,7 +150,8 @@ class Intake:
         :param attribution: has no owners yet, and is used from now on.
         """
         running = self._workloads.running()
-        self._workloads.change([], {each.workload_id for each in running}, 0, 0.0)
+        ids = {each.workload_id for each in running}
+        self._workloads.change([], ids, self._workloads.rows_with(ids), 0, 0.0)
         for workload in running:
             self._workloads.accept(workload)
         self._starting |= {each.workload_id: each for each in running}
@@ -207,14 +208,14 @@ class Intake:
             return
         started, workloads = list(self._starting.values()), self._workloads
         ended = self._known(self._ending)
-        if ended:
-            stale = self._faults.stale()
-            self._attribution.remove(workloads.holds(workloads.rows_with(self._ending)), stale)
+        rows = workloads.rows_with(self._ending) if ended else None
+        if rows is not None:
+            self._attribution.remove(workloads.holds(rows), self._faults.stale())
         if self._faults_of:
             for workload_id in [each for each in self._ending if each in self._faults_of]:
                 self._clear_faults_of(workload_id)
         self._budget.remove_later(ended)
-        workloads.change(started, self._ending, tick, now_seconds)
+        workloads.change(started, self._ending, rows, tick, now_seconds)
         if started:
             is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
             self._attribution.add(workloads.holds(is_new), workloads.by_id)

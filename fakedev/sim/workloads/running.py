@@ -65,12 +65,17 @@ class Workloads:
             if not names:
                 del self._by_name[name]
 
-    def change(self, started: list[Workload], ended: Collection[str], tick: int, now_seconds: float) -> None:
-        """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on."""
+    def change(
+        self, started: list[Workload], ended: Collection[str], rows: Mask | None, tick: int, now_seconds: float
+    ) -> None:
+        """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on.
+
+        :param rows: those of the ended ones in the table, by rows_with(); None: none ended.
+        """
         self.changes += 1
         self._held = self._contexts = None
-        if ended:
-            self.table = self.table.kept(~self.rows_with(ended))
+        if rows is not None:
+            self.table = self.table.kept(~rows)
             self.forget(ended)
         if started:
             for workload in started:
