@@ -36,7 +36,7 @@ async def cluster(tmp_path: Path, start_async: StartAsync) -> AsyncIterator[Kube
 async def test_from_the_label_to_the_metrics_of_a_pod(cluster: KubeletCluster, tmp_path: Path) -> None:
     """The plugin offers the UUIDs of the page; a pod is shown on the devices that the kubelet gave each container."""
     await cluster.running()
-    assert ready_file(tmp_path)["nodes"] == [f"127.0.0.1:{cluster.node_settings().port}"]
+    assert ready_file(tmp_path)["nodes"] == [f"127.0.0.1:{cluster.node_settings().service.port}"]
     shown = re.findall(r'^DCGM_FI_DEV_GPU_UTIL\{.*UUID="([^"]+)"', await cluster.page(), re.MULTILINE)
     assert {*cluster.devices} == {*shown}
     item = cluster.api.get("nodes", NODE)
