@@ -308,6 +308,15 @@ class TestAnswer:
         transport.turn(100)
         assert len(transport.taken) == 2_000_000 + len("ok 200 lines\n")
 
+    def test_the_end_needs_no_look_whether_it_can_write(self):
+        """All is with the peer: the connection is closed in the next turn of the reactor."""
+        clock = Clock()
+        peer, transport = connect_descriptor(make_factory(clock), room=100)
+        peer.dataReceived(b"quit\n")
+        assert transport.taken == b"ok\n" and not transport.writing and not transport.disconnected
+        clock.advance(0)
+        assert transport.disconnected and clock.getDelayedCalls() == []
+
     def test_a_short_one_leaves_at_once(self):
         """It is with the peer when its turn is over, and nothing is left to do."""
         peer, transport = connect_descriptor(make_factory(Clock()), room=100)
