@@ -176,22 +176,11 @@ def resident_bytes(process: subprocess.Popen[bytes]) -> int:
     return _resident_bytes(process.pid)
 
 
-class Beanstalkd:
-    """A beanstalkd without a log of its jobs.
+class _Other:
+    """A program of others."""
 
-    :ivar address: HOST:PORT, for clients and workers.
-    """
-
-    def __init__(self, program: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
-        self._process = subprocess.Popen([program, "-l", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
-        for _ in range(500):
-            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-                return
-            sleep(0.01)
-        raise RuntimeError(f"{program} did not start")
+    def __init__(self, *command: str | Path) -> None:
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def cpu_seconds(self) -> float:
         """Processor time that it has used so far."""
@@ -201,6 +190,24 @@ class Beanstalkd:
         """End it."""
         self._process.terminate()
         self._process.wait()
+
+
+class Beanstalkd(_Other):
+    """A beanstalkd without a log of its jobs.
+
+    :ivar address: HOST:PORT, for clients and workers.
+    """
+
+    def __init__(self, program: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        super().__init__(program, "-l", "127.0.0.1", "-p", str(port))
+        for _ in range(500):
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                return
+            sleep(0.01)
+        raise RuntimeError(f"{program} did not start")
 
 
 @contextmanager
@@ -217,7 +224,7 @@ def beanstalkd() -> Iterator[Beanstalkd | None]:
         server.end()
 
 
-class GoQueue:
+class GoQueue(_Other):
     """The queue of benchmarks/bare_reference.go.
 
     :ivar ready: its addresses, as of a Program.
@@ -225,19 +232,10 @@ class GoQueue:
 
     def __init__(self, program: Path) -> None:
         ready = program.with_name("ready.json")
-        self._process = subprocess.Popen([program, ready])
+        super().__init__(program, ready)
         while not ready.exists():
             sleep(0.01)
         self.ready: Mapping[str, Any] = json.loads(ready.read_text())
-
-    def cpu_seconds(self) -> float:
-        """Processor time that it has used so far."""
-        return _cpu_seconds(self._process.pid)
-
-    def end(self) -> None:
-        """End it."""
-        self._process.terminate()
-        self._process.wait()
 
 
 @contextmanager
