@@ -55,12 +55,14 @@ def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
     for written, value in fields.items():
         if type(value) in plain_types.get(written, ()):
             found[written] = value
-            continue
-        name = verb.other_names.get(written, written)
-        if name is not written and fields.get(name) is not None:
-            raise ProtocolError("bad-argument", f"{written}: is the same as {name}: give one of the two")
-        if (checked := _checked(verb, name, value)) is not None:
-            found[name] = checked
+        elif value is not None and (argument := verb.arguments_by_name.get(written)) is not None:
+            found[written] = _value(argument, value)
+        else:
+            name = verb.other_names.get(written, written)
+            if name is not written and fields.get(name) is not None:
+                raise ProtocolError("bad-argument", f"{written}: is the same as {name}: give one of the two")
+            if (checked := _checked(verb, name, value)) is not None:
+                found[name] = checked
     return found
 
 
