@@ -64,7 +64,6 @@ class LineConnection(LineReceiver):
         self._held: HeldInput | None = None
         self._in_line = False
         self._messages = 0
-        self._timed_message = -1  # the number of the message whose time is counted; -1 for none
         # The current slice
         self._slicing = False
         self._slice_last_message = 0
@@ -102,7 +101,7 @@ class LineConnection(LineReceiver):
         self._port.silent_peers.forget(self)
         self._linger = linger and not self.ended
         self._drop_input()
-        self._stop_timer()
+        self._port.message_timer.stop(self)
         if not self._slicing:
             self._conclude()
 
@@ -160,7 +159,7 @@ class LineConnection(LineReceiver):
         if not self.is_admitted:
             self.MAX_LENGTH = MAX_BYTES_BEFORE_TOKEN
         if self._port.idle_answer_seconds is not None:
-            self._start_timer()
+            self._port.message_timer.bytes_received(self, self._messages)
 
     def dataReceived(self, data: bytes) -> None:
         """Keep bytes until the connection has its turn, which is usually at once."""
@@ -187,7 +186,7 @@ class LineConnection(LineReceiver):
         self._port.peers.discard(self)
         self._port.silent_peers.forget(self)
         self._outbox.lost()
-        self._stop_timer()
+        self._port.message_timer.stop(self)
         if self.ended and not self.closing:
             self._request_turn()
         else:
@@ -257,9 +256,9 @@ class LineConnection(LineReceiver):
     def _settle(self, more: bool) -> None:
         """After a slice: read or stop reading, and limit the time of an incomplete message."""
         if not more and not self.ended and self._is_incomplete() and self._can_serve():
-            self._start_timer()
+            self._port.message_timer.bytes_received(self, self._messages)
         else:
-            self._stop_timer()
+            self._port.message_timer.stop(self)
         # While a request blocks, some more is read, so that the end of input is still noticed.
         is_held_full = self._held is not None and self._held.size > MAX_BYTES
         has_room = not (is_held_full if self._peer.blocking else more)
@@ -361,26 +360,9 @@ class LineConnection(LineReceiver):
         """Whether bytes that have arrived wait to be served."""
         return bool(self._held)
 
-    def is_too_slow(self, error: ProtocolError) -> None:
-        """A message was not complete in time."""
-        self._peer.send_error(error)
-
-    def is_silent_in_message(self, error: ProtocolError) -> None:
-        """No byte of the first message has arrived for too long."""
-        self._peer.send_bare_error(error)
-
-    def _start_timer(self) -> None:
-        if self._timed_message == self._messages:
-            self._port.message_timer.bytes_received(self)
-        else:
-            self._stop_timer()
-            self._timed_message = self._messages
-            self._port.message_timer.message_begun(self, is_first=self._messages == 0)
-
-    def _stop_timer(self) -> None:
-        if self._timed_message >= 0:
-            self._timed_message = -1
-            self._port.message_timer.stop(self)
+    def message_is_late(self, error: ProtocolError, *, is_silent: bool) -> None:
+        """A message was not complete in time, or no further byte of the first one came."""
+        (self._peer.send_bare_error if is_silent else self._peer.send_error)(error)
 
     # The end
 
@@ -389,9 +371,9 @@ class LineConnection(LineReceiver):
             return
         self._leave()
         self.turn_ended()
-        self._outbox.finish(self._linger)
         if self._linger:
             self._read(True)
+        self._outbox.finish(self._linger)
 
     def _leave(self) -> None:
         """End the session, once."""

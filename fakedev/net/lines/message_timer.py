@@ -19,11 +19,11 @@ class SendingPeer(Protocol):
     def has_input(self) -> bool:
         """Whether bytes that have arrived wait to be served: they may complete the message."""
 
-    def is_too_slow(self, error: ProtocolError) -> None:
-        """The message was not complete in time."""
+    def message_is_late(self, error: ProtocolError, *, is_silent: bool) -> None:
+        """The message was not complete in time.
 
-    def is_silent_in_message(self, error: ProtocolError) -> None:
-        """No byte of the first message has arrived for too long."""
+        :param is_silent: no byte of the first message has arrived for too long.
+        """
 
 
 class MessageTimer:
@@ -39,24 +39,27 @@ class MessageTimer:
         self._idle: Timeouts[SendingPeer] = Timeouts(clock, idle_seconds or 0.0, self._is_idle)
         self._idle_again: Timeouts[SendingPeer] = Timeouts(clock, _AGAIN_SECONDS, self._is_idle)
         self._has_idle_limit = idle_seconds is not None
+        self._numbers: dict[SendingPeer, int] = {}  # of the messages whose time is counted
 
     def change(self, message_seconds: float) -> None:
         """Another time for the messages that begin from now on."""
         self._message.seconds = message_seconds
 
-    def message_begun(self, peer: SendingPeer, *, is_first: bool) -> None:
-        """A message has begun, or its first byte is waited for."""
-        self._message.start(peer)
-        if is_first and self._has_idle_limit:
-            self._idle.start(peer)
-
-    def bytes_received(self, peer: SendingPeer) -> None:
-        """More bytes of the message have arrived, but not its last."""
-        if self._idle.stop(peer) or self._idle_again.stop(peer):
+    def bytes_received(self, peer: SendingPeer, message: int) -> None:
+        """Bytes have arrived, and the message of this number is incomplete; or the first one is waited for."""
+        if self._numbers.get(peer) != message:
+            self.stop(peer)
+            self._numbers[peer] = message
+            self._message.start(peer)
+            if message == 0 and self._has_idle_limit:
+                self._idle.start(peer)
+        elif self._idle.stop(peer) or self._idle_again.stop(peer):
             self._idle.start(peer)
 
     def stop(self, peer: SendingPeer) -> None:
         """The message is complete, or is not waited for."""
+        if self._numbers.pop(peer, None) is None:
+            return
         if not self._message.stop(peer):
             self._message_again.stop(peer)
         if self._has_idle_limit and not self._idle.stop(peer):
@@ -67,11 +70,11 @@ class MessageTimer:
             self._message_again.start(peer)
             return
         text = f"a message must be complete within {self._message.seconds:g} s"
-        peer.is_too_slow(ProtocolError("too-long", text, fatal=True))
+        peer.message_is_late(ProtocolError("too-long", text, fatal=True), is_silent=False)
 
     def _is_idle(self, peer: SendingPeer) -> None:
         if peer.has_input():
             self._idle_again.start(peer)
             return
         text = "the message is not complete, and nothing more comes"
-        peer.is_silent_in_message(ProtocolError("too-long", text, fatal=True))
+        peer.message_is_late(ProtocolError("too-long", text, fatal=True), is_silent=True)

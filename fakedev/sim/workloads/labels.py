@@ -182,7 +182,7 @@ class Attribution:
         self._changed(devices, firsts)
 
     def _remove_owners(self, ids: Sequence[str], devices: Sequence[int]) -> None:
-        if not self._without_pod and all([len(self._holders[device] or ()) == 1 for device in devices]):
+        if not self._without_pod and all(len(self._holders[device] or ()) == 1 for device in devices):
             # Each of them was the only owner: so it is where thousands of workloads end in one tick.
             for device in devices:
                 self._holders[device] = None

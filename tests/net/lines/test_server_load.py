@@ -287,6 +287,16 @@ class TestLinger:
         assert self.transport.disconnected
         assert self.clock.getDelayedCalls() == []
 
+    def test_reading_was_stopped(self):
+        """It had sent more than one turn can serve. A transport without a half-close, as TLS, is closed at once."""
+        peer, transport = connect(make_factory(self.clock))
+        peer.dataReceived(b"list\n" * 300)
+        peer.dataReceived(b"x" * 70_000)
+        assert transport.producerState == "paused"
+        self.clock.advance(0)
+        assert transport.value().endswith(b"error too-long a line is at most 65536 bytes\n")
+        assert transport.disconnecting
+
     def test_it_does_not_last(self):
         """After two seconds the connection is closed."""
         self.clock.advance(LINGER_SECONDS)

@@ -48,7 +48,7 @@ ELSEWHERE: Final = {
     "fakedev status --url https://": "the same",
     "fakedev-workload -socket tls://": "the same",
     "fakedev-backend -faddr tls://": "the same",
-    "fakedev-node --service tls://": "tests/real/kubernetes/test_node.py runs the like",
+    "fakedev-node --service tls://": "tests/real/kubernetes/test_node_service.py runs the like",
     ".venv/bin/fakedev prometheus": "tests/commands/test_prometheus.py runs it",
     ".venv/bin/fakedev replay openb DIR": "the trace does not come with fakedev; tests/traces reads small ones like it",
     ".venv/bin/fakedev replay gentd26 DIR": "the same",

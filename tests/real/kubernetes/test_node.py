@@ -7,43 +7,25 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 import pytest_twisted
-from twisted.internet import reactor
-from twisted.internet.defer import maybeDeferred
-from twisted.internet.interfaces import IListeningPort
 from twisted.internet.threads import deferToThread
 
 from fakedev.exposition.nvml.image import SlotImage
 from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
-from fakedev.net.kube.node_port import NodePortFactory
 from fakedev.net.kube.node_slots import NodeSlot
-from fakedev.net.system.tls_context import tls_context
-from fakedev.node.agent import Agent
-from fakedev.node.last_view import KEEP_SECONDS
-from fakedev.node.options import Settings, parse
 from fakedev.nvml.build import SONAME, library_folder
-from fakedev.spec.web_config import ClientAuth, TlsServer
 from tests.support.application import application
-from tests.support.kube.certificates import Authority
-from tests.support.kubelet import Kubelet
-from tests.support.node_service import GPU, VIEW, MemoryNodeService, struck
+from tests.support.node_program import NodeProgram
+from tests.support.node_service import GPU, VIEW, struck
 from tests.support.nvml import boards, compiled
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.processes import (
-    PATIENCE_SECONDS,
-    AsyncProgram,
-    Changes,
-    StartAsync,
     clean_environment,
-    console,
 )
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -51,85 +33,8 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 MIG = "nvidia.com/mig-1g.10gb"
 
 
-class Node:
-    """A kubelet, the program, and the service that it connects to."""
-
-    def __init__(self, root: Path, start_async: StartAsync) -> None:
-        self._start_async = start_async
-        self._changes = Changes()
-        changed = self._changes.changed
-        self.kubelet = Kubelet(root, lambda: reactor.callFromThread(changed))
-        self.service = MemoryNodeService(VIEW, changed=changed)
-        self.factory = NodePortFactory(self.service, reactor)
-        self.port: IListeningPort = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
-        self.program: AsyncProgram | None = None
-
-    def start(self, *options: str, environment: dict[str, str] | None = None) -> AsyncProgram:
-        """Start the program."""
-        self.program = self._start_async(
-            [
-                *console("fakedev-node"), "--node", "a", "--service", f"127.0.0.1:{self.port.getHost().port}",
-                "--kubelet-folder", str(self.kubelet.folder), "--pod-resources", str(self.kubelet.pod_resources),
-                *options,
-            ],
-            environment=environment,
-        )  # fmt: skip
-        return self.program
-
-    def settings(self) -> Settings:
-        """The same for a program in this process."""
-        address = f"127.0.0.1:{self.port.getHost().port}"
-        folder, pod_resources = str(self.kubelet.folder), str(self.kubelet.pod_resources)
-        options = ["--kubelet-folder", folder, "--pod-resources", pod_resources]
-        return parse(["--node", "a", "--service", address, *options], {})
-
-    async def until(self, is_so: Any, what: str) -> None:
-        """Wait until something is so."""
-        if not await self._changes.until(is_so):
-            written = self.program.stderr if self.program else ""
-            pytest.fail(f"after {PATIENCE_SECONDS} s not: {what}; {self.kubelet.plugins}\n{written}")
-
-    async def until_allocatable(self, count: int, resource: str = GPU) -> None:
-        """Wait until the kubelet can give so many devices to pods."""
-        await self.until(lambda: self.kubelet.allocatable(resource) == count, f"{count} {resource} allocatable")
-
-    async def running(self, *options: str) -> AsyncProgram:
-        """The program, registered with a kubelet that is there."""
-        await deferToThread(self.kubelet.start)
-        program = self.start(*options)
-        await self.until_allocatable(4)
-        return program
-
-    @property
-    def sockets(self) -> set[str]:
-        """The files in the kubelet's folder."""
-        return {path.name for path in self.kubelet.folder.iterdir()}
-
-    async def stop_service(self) -> None:
-        """Close the port and its connections."""
-        await maybeDeferred(self.port.stopListening)
-        for peer in list(self.factory.peers):
-            peer.transport.abortConnection()
-        await self.until(lambda: not self.service.attached, "no connection")
-
-    async def close(self) -> None:
-        """End the kubelet and the service."""
-        await deferToThread(self.kubelet.stop)
-        if self.program is not None and self.program.exit_code is None:
-            await self.program.kill()
-        await self.stop_service()
-
-
-@pytest_twisted.async_yield_fixture
-async def node(short_folder: Path, start_async: StartAsync) -> AsyncIterator[Node]:
-    """A node whose kubelet does not run yet."""
-    made = Node(short_folder, start_async)
-    yield made
-    await made.close()
-
-
 @pytest_twisted.ensureDeferred
-async def test_from_the_start_to_the_end(node: Node) -> None:
+async def test_from_the_start_to_the_end(node: NodeProgram) -> None:
     """It registers, tells of faults, allocates, reports; SIGTERM ends it with 0, and its socket is gone."""
     program = await node.running()
     assert node.sockets == {"kubelet.sock", "nvidia-gpu.sock"}
@@ -148,7 +53,7 @@ async def test_from_the_start_to_the_end(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_who_has_what(node: Node) -> None:
+async def test_who_has_what(node: NodeProgram) -> None:
     """An allocation is reported as soon as the kubelet shows it, and not again before it changes."""
     await node.running()
     node.kubelet.pods["ns", "train", "main"] = {GPU: ["GPU-1", "GPU-3"]}
@@ -163,7 +68,7 @@ async def test_who_has_what(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_service_prefers(node: Node) -> None:
+async def test_the_service_prefers(node: NodeProgram) -> None:
     """It is asked; when it refuses, devices are preferred in their order."""
     await node.running()
     available = ["GPU-0", "GPU-1", "GPU-2"]
@@ -173,7 +78,7 @@ async def test_the_service_prefers(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_unknown_devices_and_large_messages(node: Node) -> None:
+async def test_unknown_devices_and_large_messages(node: NodeProgram) -> None:
     """Both are refused, and the plugin goes on."""
     await node.running()
     with pytest.raises(grpc.RpcError) as refused:
@@ -187,7 +92,7 @@ async def test_unknown_devices_and_large_messages(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_kubelet_that_comes_later_and_restarts(node: Node) -> None:
+async def test_a_kubelet_that_comes_later_and_restarts(node: NodeProgram) -> None:
     """It registers when the kubelet is there, and again with each kubelet, which deletes its socket."""
     program = node.start()
     await program.wait_for_text("node a has 4 nvidia.com/gpu")
@@ -199,7 +104,7 @@ async def test_a_kubelet_that_comes_later_and_restarts(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_our_socket_is_deleted(node: Node) -> None:
+async def test_our_socket_is_deleted(node: NodeProgram) -> None:
     """It is made anew, and registered."""
     await node.running()
     (node.kubelet.folder / "nvidia-gpu.sock").unlink()
@@ -208,7 +113,7 @@ async def test_our_socket_is_deleted(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_registration_that_is_refused(node: Node) -> None:
+async def test_a_registration_that_is_refused(node: NodeProgram) -> None:
     """Is tried again, and told once."""
     node.kubelet.refusal = "unsupported API version"
     await deferToThread(node.kubelet.start)
@@ -222,7 +127,7 @@ async def test_a_registration_that_is_refused(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_pod_resources_that_are_limited(node: Node) -> None:
+async def test_pod_resources_that_are_limited(node: NodeProgram) -> None:
     """It asks again, what was reported stays, and it is told once."""
     node.kubelet.is_limited = True
     program = await node.running()
@@ -237,7 +142,7 @@ async def test_pod_resources_that_are_limited(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_fault_plugin_down(node: Node) -> None:
+async def test_the_fault_plugin_down(node: NodeProgram) -> None:
     """The socket is closed while it lasts; then the plugin is registered again, and counts as restarted."""
     await node.running()
     node.service.change(replace(VIEW, is_plugin_down=True))
@@ -250,7 +155,7 @@ async def test_the_fault_plugin_down(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_several_resources(node: Node) -> None:
+async def test_several_resources(node: NodeProgram) -> None:
     """Each has a socket; one that is there no more has no devices."""
     node.service.views["a"] = NodeView("a", {**VIEW.resources, MIG: (ViewedSlot("MIG-1", 0),)})
     await node.running()
@@ -263,90 +168,7 @@ async def test_several_resources(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_service_goes_and_comes(node: Node) -> None:
-    """Devices stay healthy meanwhile; then the view of now and the report of now are exchanged."""
-    program = await node.running()
-    node.kubelet.pods["ns", "p", "c"] = {GPU: ["GPU-0"]}
-    await deferToThread(node.kubelet.allocate, GPU, ["GPU-0"])
-    allocation = Allocation("ns", "p", "c", GPU, ("GPU-0",))
-    await node.until(lambda: node.service.reports.get("a", [])[-1:] == [[allocation]], "reported")
-    number = node.port.getHost().port
-    await node.stop_service()
-    await program.wait_for_text("tries again")
-    assert node.kubelet.allocatable(GPU) == 4
-    node.service.reports.clear()
-    node.service.views["a"] = struck(VIEW, 0)
-    node.port = reactor.listenTCP(number, node.factory, interface="127.0.0.1")
-    await node.until_allocatable(3)
-    await node.until(lambda: node.service.reports == {"a": [[allocation]]}, "reported again")
-    assert node.service.restarts == ["a"]
-
-
-@pytest_twisted.ensureDeferred
-async def test_the_service_is_gone_for_too_long(node: Node) -> None:
-    """After a minute all devices are unhealthy; the plugin stays, and the service makes them healthy again."""
-    await deferToThread(node.kubelet.start)
-    later_seconds = 0.0
-    agent = Agent(node.settings(), lambda: time.monotonic() + later_seconds)
-    running = deferToThread(agent.run)
-    try:
-        await node.until_allocatable(4)
-        number = node.port.getHost().port
-        await node.stop_service()
-        later_seconds = KEEP_SECONDS - 30
-        (node.kubelet.folder / "nvidia-gpu.sock").unlink()
-        await node.until(lambda: node.kubelet.registrations == [GPU] * 2, "registered again")
-        await node.until_allocatable(4)
-        later_seconds = 2 * KEEP_SECONDS  # its last line may have been read since the first jump
-        await node.until_allocatable(0)
-        assert {health for health, _ in node.kubelet.plugins[GPU].lists[-1].values()} == {"Unhealthy"}
-        node.port = reactor.listenTCP(number, node.factory, interface="127.0.0.1")
-        await node.until_allocatable(4)
-    finally:
-        agent.stop()
-        await running
-    assert node.sockets == {"kubelet.sock"}
-
-
-@pytest_twisted.ensureDeferred
-async def test_a_wrong_token(node: Node, short_folder: Path) -> None:
-    """Is told once; the file is read anew for each attempt."""
-    node.factory.gate.change(["a-secret-token"])
-    token = short_folder / "token"
-    token.write_text("a-wrong-token\n")
-    await deferToThread(node.kubelet.start)
-    program = node.start("--token-file", str(token))
-    line = await program.wait_for_text("it refuses: denied: the token is wrong")
-    token.write_text("a-secret-token\n")
-    await node.until_allocatable(4)
-    assert "a-wrong-token" not in program.stderr.replace(line, "")
-    assert "a-secret-token" not in program.stderr
-
-
-@pytest_twisted.ensureDeferred
-async def test_tls(node: Node, tmp_path: Path) -> None:
-    """The port asks for a certificate, and has one of an authority that the program trusts by a file."""
-    authority = Authority()
-    own, key = authority.sign("node", "node")
-    for name, text in (("ca.pem", Authority("another").pem), ("own.pem", own), ("own.key", key)):
-        (tmp_path / name).write_text(text)
-    server = TlsServer(*authority.sign("service", "127.0.0.1"), authority.pem, ClientAuth.REQUIRE_AND_VERIFY)
-    node.factory.use_tls(tls_context(server))
-    await deferToThread(node.kubelet.start)
-    service = f"tls://127.0.0.1:{node.port.getHost().port}"
-    pairs = (("ca", "ca.pem"), ("cert", "own.pem"), ("key", "own.key"))
-    files = [f"--{name}-file={tmp_path}/{file}" for name, file in pairs]
-    program = node.start("--service", service, *files)
-    await program.wait_for_text(f"service {service}: the server's certificate is refused: ")
-    (tmp_path / "ca.pem").write_text(authority.pem)
-    await node.until_allocatable(4)
-    node.service.change(struck(VIEW, 2))
-    await node.until_allocatable(3)
-    assert await program.stop() == 0
-
-
-@pytest_twisted.ensureDeferred
-async def test_another_plugin_serves_the_socket(node: Node) -> None:
+async def test_another_plugin_serves_the_socket(node: NodeProgram) -> None:
     """It is left alone, and told once; a socket that nobody serves is replaced."""
     await deferToThread(node.kubelet.start)
     path = node.kubelet.folder / "nvidia-gpu.sock"
@@ -362,19 +184,7 @@ async def test_another_plugin_serves_the_socket(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_node_that_is_not_simulated(node: Node) -> None:
-    """Nothing is registered until it is."""
-    del node.service.views["a"]
-    await deferToThread(node.kubelet.start)
-    program = node.start()
-    await program.wait_for_text("it refuses: unknown-name: node: no 'a' is simulated")
-    assert node.sockets == {"kubelet.sock"}
-    node.service.views["a"] = VIEW
-    await node.until_allocatable(4)
-
-
-@pytest_twisted.ensureDeferred
-async def test_dra(node: Node) -> None:
+async def test_dra(node: NodeProgram) -> None:
     """Both sockets are served; claims are prepared as the service says, and reported."""
     driver = "gpu.nvidia.com"
     node.service.views["a"] = replace(VIEW, driver=driver)
@@ -408,7 +218,7 @@ async def test_dra(node: Node) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_tools_in_a_container(node: Node, tmp_path: Path) -> None:
+async def test_tools_in_a_container(node: NodeProgram, tmp_path: Path) -> None:
     """A container gets nvidia-smi, the library and the file; they show the boards of the service, a lost one too."""
     library = tmp_path / "cache" / "fakedev" / library_folder() / SONAME
     library.parent.mkdir(parents=True)
@@ -454,7 +264,7 @@ async def test_tools_in_a_container(node: Node, tmp_path: Path) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_what_it_costs(node: Node) -> None:
+async def test_what_it_costs(node: NodeProgram) -> None:
     """Less than 80 MB."""
     program = await node.running("--resources", "both")
     status = Path(f"/proc/{program.pid}/status").read_text()
