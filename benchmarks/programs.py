@@ -132,10 +132,18 @@ def fakedev(
         yield programs
 
 
-def long_steps(program: Program) -> list[float]:
-    """Seconds of processor time of all steps of 5 ms or more so far, of a watched service."""
+def long_steps(program: Program, shown_from: float = 0.020) -> list[float]:
+    """Seconds of processor time of all steps of 5 ms or more so far, of a watched service.
+
+    :param shown_from: steps of more seconds are printed to standard error, with what ran in them.
+    """
     path = program.folder / STEPS
-    return [float(line) for line in path.read_text().split()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    steps = [float(line.split()[0]) for line in lines]
+    for seconds, line in zip(steps, lines, strict=True):
+        if seconds > shown_from:
+            print(f"a long step: {line}", file=sys.stderr, flush=True)
+    return steps
 
 
 @contextmanager

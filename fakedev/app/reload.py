@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -12,8 +12,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from fakedev.app.ports import Reloadable
+from fakedev.app.restart_reasons import restart_reasons
 from fakedev.app.run import Run
-from fakedev.config.configuration import Configuration, Kubernetes, Queues
+from fakedev.config.configuration import Configuration
 from fakedev.config.schema.files import DEMO_FILE
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.descriptors import is_out_of_descriptors
@@ -27,7 +28,6 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload, Stamped
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
-from fakedev.spec.listen_address import ListenAddress
 from fakedev.spec.record_head import RecordHead
 
 #: The answer to a request for a reload does not wait for a tick that takes longer than this.
@@ -256,60 +256,6 @@ class Reloader:
     def _undo(self) -> None:
         for part in self._parts:
             part.undo()
-
-
-def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
-    """The changes that a running program cannot apply, a line each."""
-    simple: dict[str, tuple[object, object]] = {
-        "fleet.seed": (now.fleet.seed, after.fleet.seed),
-        "fleet.shard": (now.fleet.shard, after.fleet.shard),
-        "fleet.tick": (now.fleet.tick_seconds, after.fleet.tick_seconds),
-        "fleet.speed": (now.speed, after.speed),
-        "fleet.epoch": (now.fleet.epoch_seconds, after.fleet.epoch_seconds),
-        "watch": (now.watch, after.watch),
-        "log": (now.logging, after.logging),
-        "tester": ((now.plans, now.reports), (after.plans, after.reports)),
-        "journal": (now.journal, after.journal),
-        "state": (now.state, after.state),
-        "hpc-jobs": (now.hpc_jobs, after.hpc_jobs),
-        "nvml": (now.nvml, after.nvml),
-        "kubernetes": (_without_ports(now.kubernetes), _without_ports(after.kubernetes)),
-    }
-    if now.queues is not None and after.queues is not None:
-        simple |= {
-            "queues.window": (now.queues.broker.window_seconds, after.queues.broker.window_seconds),
-            "queues.maxima": (now.queues.broker.maxima, after.queues.broker.maxima),
-            "queues.log-interval": (now.queues.log_interval_seconds, after.queues.log_interval_seconds),
-            **_logs(now.queues, after.queues),
-            "queues.drain": (now.queues.drain_seconds, after.queues.drain_seconds),
-        }
-    for key, (before, then) in simple.items():
-        if before != then:
-            yield f"{key}: has changed, which needs a restart"
-    if (now.queues is None) != (after.queues is None):
-        what = "the first queue comes" if now.queues is None else "the last queue goes"
-        yield f"queues: {what}, which needs a restart"
-    sockets = {address.path: address for address in _addresses(now) if address.path}
-    for address in _addresses(after):
-        if sockets.get(address.path, address) != address:
-            yield f"{address.path}: mode or group of the socket have changed, which needs a restart"
-
-
-def _logs(now: Queues, after: Queues) -> dict[str, tuple[object, object]]:
-    """The folders of each durable queue before and after, by key; no folder for a queue that is not there."""
-    before, then = ({queue.name: queue.durable for queue in queues.broker.queues} for queues in (now, after))
-    return {f"queues.names.{name}.durable": (before.get(name, ""), then.get(name, "")) for name in {**before, **then}}
-
-
-def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:
-    yield from [endpoint.listen for endpoint in configuration.web]
-    yield from [listen.listen for listen in configuration.workloads.listen]
-    if configuration.queues is not None:
-        yield from [entry.listen for entry in (*configuration.queues.clients, *configuration.queues.backends)]
-
-
-def _without_ports(kubernetes: Kubernetes | None) -> object:
-    return None if kubernetes is None else replace(kubernetes, listen=())
 
 
 def _files(head: RecordHead) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fakedev.app.reload import restart_reasons
+from fakedev.app.restart_reasons import OF_ALL, OF_QUEUES, restart_reasons
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from tests.support.application import SMALL, STANDING, AppReactor, MemoryApplication, NoThreads, application
@@ -115,6 +115,13 @@ def test_an_unchanged_configuration_needs_no_restart(name: str) -> None:
     path, text = (str(ROOT / name), None) if name else (None, SMALL + TESTED)
     first, second = (load(path, Files(environ={}), text=text) for _ in range(2))
     assert list(restart_reasons(first, second)) == []
+
+
+@pytest.mark.parametrize("key", [*OF_ALL, *OF_QUEUES])
+def test_the_document_names_what_needs_a_restart(key: str) -> None:
+    """Every key, in the section of that name."""
+    section = (ROOT / "doc" / "reload.md").read_text().split("## What needs a restart")[1].split("\n## ")[0]
+    assert f"`{key}`" in section
 
 
 @pytest.mark.parametrize(
