@@ -84,7 +84,7 @@ def make_exporter(
     ticker = Ticker(
         fleet, configuration.speed, reactor, hub.notify_listeners, pages.keep, lambda: hub.is_notifying
     )
-    page = MetricsPage(pages.fleet_page(), ScrapeStatistics().page(METRICS.template), allow_head=False)
+    page = MetricsPage(pages.fleet_page, ScrapeStatistics().page(METRICS.template), allow_head=False)
     site = GuardedSite(
         make_tree({METRICS.template: page}), reactor, limits=DROP_IN_LIMITS, fair_share=fair_share
     )

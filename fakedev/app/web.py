@@ -15,6 +15,7 @@ from fakedev.net.http.site import GuardedSite
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
 from fakedev.net.web.exporter_tree import make_vendor_root
+from fakedev.net.web.metrics_page import MetricsPage
 from fakedev.net.web.page_cache import Selection
 from fakedev.net.web.probes import NotYet
 from fakedev.net.web.program import Program
@@ -46,7 +47,7 @@ def make_web(
     def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:
         root = make_site_root(endpoint)
         for page in endpoint.pages:
-            add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
+            add_page(root, page.path, MetricsPage(pages.finder(_selection(page)), scrapes.page(page.path)))
         site = cast(GuardedSite, service.factory)
         config = config_of(endpoint.web_config)
         site.resource = root

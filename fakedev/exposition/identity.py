@@ -238,6 +238,10 @@ class Identity:
     board: str = ""
     not_covered: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        # Not that of all fields: pages look identities up, and there are hundreds of rows.
+        return hash((self.name, self.version))
+
     def labels_on(self, level: str) -> tuple[LabelSpec, ...]:
         """The labels of every row of a level."""
         return dict(self.labels_of_levels).get(level, self.labels)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from twisted.internet import defer
-from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from twisted.python.failure import Failure
 
 
@@ -105,6 +105,15 @@ class Garbage:
 
 
 _garbage = Garbage()
+
+
+def pytest_configure() -> None:
+    """Let Twisted keep no events.
+
+    Until a program says where its log goes, the last 65,536 events are kept, and with them the service of each test
+    that logged one.
+    """
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
 
 
 @pytest.hookimpl(wrapper=True)

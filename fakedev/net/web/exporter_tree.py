@@ -7,6 +7,7 @@ Host header, see HostMetricsPage.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from html import escape
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
@@ -54,7 +55,7 @@ def make_vendor_root(
         kind = PostedHostMetricsPage if answers_post else HostMetricsPage
         return exporter(kind(pages, statistics, selection))
     of_node = PostedMetricsPage if answers_post else MetricsPage
-    return NodeAddresses(pages, per_node, lambda page: exporter(of_node(page, statistics)), selection)
+    return NodeAddresses(pages, per_node, lambda find: exporter(of_node(find, statistics)), selection)
 
 
 def _common(identities: Collection[Identity]) -> Identity | None:
@@ -82,14 +83,14 @@ class PostedHostMetricsPage(PostedMetricsPage, HostMetricsPage):
 class NodeAddresses(GuardedResource):
     """The exporters of nodes that each have an address: the first of a network is the first node's, and so on.
 
-    :param exporter: makes the tree of a node's exporter from its page.
+    :param exporter: makes the tree of a node's exporter from what returns its page.
     """
 
     def __init__(
         self,
         pages: Pages,
         network: IPv4Network,
-        exporter: Callable[[CachedPage], GuardedResource],
+        exporter: Callable[[Callable[[], CachedPage]], GuardedResource],
         selection: Selection,
     ) -> None:
         self._pages = pages
@@ -108,7 +109,7 @@ class NodeAddresses(GuardedResource):
         node = self._nodes[position] if 0 <= position < len(self._nodes) else None
         if node is None:
             return None
-        return self._exporter(self._pages.node_page(node, self._selection)).child(name, request)
+        return self._exporter(partial(self._pages.node_page, node, self._selection)).child(name, request)
 
 
 class VendorHealth(GuardedResource):

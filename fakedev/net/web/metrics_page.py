@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from twisted.internet.task import deferLater
@@ -22,15 +23,19 @@ _HTML: Final = "text/html; charset=utf-8"
 
 
 class MetricsPage(GuardedResource):
-    """A page of metrics."""
+    """A page of metrics.
 
-    def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
-        self._page = page
+    :param find: returns the page. It is called for each request, and not before: to begin a page of thousands of nodes
+        takes milliseconds, which a reload would spend in its tick.
+    """
+
+    def __init__(self, find: Callable[[], CachedPage], statistics: PageStatistics, allow_head: bool = True) -> None:
+        self._find = find
         self.statistics = statistics
         self.allow_head = allow_head
 
     def page(self, request: GuardedRequest) -> CachedPage:
-        return self._page
+        return self._find()
 
     def get(self, request: GuardedRequest) -> Answer:
         page = self.page(request)
@@ -47,7 +52,7 @@ class HostMetricsPage(MetricsPage):
     """
 
     def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
-        super().__init__(pages.fleet_page(selection), statistics)
+        super().__init__(pages.finder(selection), statistics)
         self._pages = pages
         self._selection = selection
         #: The node of the last Host header: most scrapers always send the same.
@@ -63,7 +68,7 @@ class HostMetricsPage(MetricsPage):
         if host != last_host or roster is not last_roster:
             node = self._find_node(host, roster)
             self._last = host, roster, node
-        return self._page if node is None else self._pages.node_page(node, self._selection)
+        return self._find() if node is None else self._pages.node_page(node, self._selection)
 
     def _find_node(self, host: bytes | None, roster: Roster) -> RosterNode | None:
         named = (roster.whole or roster).host((host or b"").decode("latin-1").partition(":")[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, fail
@@ -229,6 +230,12 @@ class Pages:
     def fleet_page(self, selection: Selection = EVERYTHING) -> CachedPage:
         """All selected nodes on one page."""
         return self.node_page(None, selection)
+
+    def finder(self, selection: Selection) -> Callable[[], CachedPage]:
+        """What returns the page of all selected nodes, made at the first call; its values are held from now on."""
+        if selection.hold_seconds is not None:
+            self._held.every(selection.hold_seconds)
+        return partial(self.fleet_page, selection)
 
     def node_page(self, node: RosterNode | None, selection: Selection = EVERYTHING) -> CachedPage:
         """One node, as its own exporter prints it; with None all selected nodes.

@@ -46,26 +46,19 @@ class StaticFile(GuardedResource):
 
 
 class PageFiles:
-    """All files of the page, read once."""
+    """All files of the page, read once and served by all addresses.
+
+    :ivar start: the page at ``/``; under a Host from which it could not read the API it is an error that says so.
+    :ivar folder: /page, the other files by name.
+    """
 
     def __init__(self) -> None:
-        folder = files("fakedev.page")
-        self._files = {
-            entry.name: (entry.read_bytes(), _TYPES[entry.name[entry.name.rindex(".") :]])
-            for entry in folder.iterdir()
-            if entry.is_file() and entry.name.endswith(tuple(_TYPES))
-        }
-
-    def start(self) -> StaticFile:
-        """The page at ``/``; under a Host from which it could not read the API it is an error that says so."""
-        page = StaticFile(*self._files["index.html"])
-        page.is_guarded = True
-        return page
-
-    def folder(self) -> Folder:
-        """/page: the other files, by name."""
-        folder = Folder()
-        for name, file in self._files.items():
-            if name != "index.html":
-                folder.put_child(name, StaticFile(*file))
-        return folder
+        self.folder = Folder()
+        for entry in files("fakedev.page").iterdir():
+            if entry.is_file() and entry.name.endswith(tuple(_TYPES)):
+                file = StaticFile(entry.read_bytes(), _TYPES[entry.name[entry.name.rindex(".") :]])
+                if entry.name == "index.html":
+                    self.start = file
+                else:
+                    self.folder.put_child(entry.name, file)
+        self.start.is_guarded = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from typing import Final
 
@@ -15,12 +16,12 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer, Folder, GuardedResource, NotServed, make_tree
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.slices import Steps
-from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
+from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.tester.pages import make_tester_folder
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
 from fakedev.net.web.own_metrics import OwnMetricsResource
-from fakedev.net.web.page_cache import CachedPage, Pages, Selection
+from fakedev.net.web.page_cache import Pages, Selection
 from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
 from fakedev.net.web.topology import NO_TOPOLOGY, NodeTopologies, TopologyPage
@@ -45,7 +46,7 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
 
     health, ready = (HealthPage(health, program.file_problems) for health in (program.health, program.ready))
     tree: dict[web_paths.WebPath, GuardedResource] = {
-        web_paths.START: program.files.start() if is_full else LinksPage(program.fleet, queues is not None),
+        web_paths.START: program.files.start if is_full else LinksPage(program.fleet, queues is not None),
         web_paths.METRICS: HostMetricsPage(pages, scraped(web_paths.METRICS), selection),
         web_paths.NODE_METRICS: NodePages(pages, scraped(web_paths.NODE_METRICS), selection),
         web_paths.DISCOVERY: Discovery(program.fleet, selection.pool),
@@ -64,14 +65,14 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
     if is_full:
         tree[web_paths.OWN_METRICS] = OwnMetricsResource(program.own_metrics)
         tree[web_paths.RELOAD] = Reload(program.reload)
-        tree[web_paths.WORKLOAD_METRICS] = MetricsPage(pages.workload_page(), scraped(web_paths.WORKLOAD_METRICS))
+        tree[web_paths.WORKLOAD_METRICS] = MetricsPage(pages.workload_page, scraped(web_paths.WORKLOAD_METRICS))
     else:
         own = (web_paths.OWN_METRICS, web_paths.RELOAD, web_paths.WORKLOAD_METRICS)
         tree |= {path: NotServed(_ONLY_METRICS) for path in own}
     root = make_tree({path.fixed: resource for path, resource in tree.items()})
     if is_full:
         add_api(root, program)
-        root.put_child("page", program.files.folder())
+        root.put_child("page", program.files.folder)
         no_load = NotServed("the configuration has no tester")
         root.put_child("tester", no_load if program.tester is None else make_tester_folder(program.tester))
     else:
@@ -80,12 +81,12 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
     return root
 
 
-def add_page(root: GuardedResource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+def add_page(root: GuardedResource, path: str, page: MetricsPage) -> None:
     """Add a page at a path of the configuration.
 
     :param path: begins with a slash; no other page is there or below it.
     """
-    make_tree({path: MetricsPage(page, scrapes.page(path))}, root)
+    make_tree({path: page}, root)
 
 
 class NodePages(GuardedResource):
@@ -100,7 +101,7 @@ class NodePages(GuardedResource):
         node = self._pages.fleet.roster.node(name.decode("utf-8", "replace"))
         if node is None or not self._selection.has(node):
             return None
-        return Folder(metrics=MetricsPage(self._pages.node_page(node, self._selection), self._statistics))
+        return Folder(metrics=MetricsPage(partial(self._pages.node_page, node, self._selection), self._statistics))
 
     def missing(self, request: GuardedRequest) -> str:
         name = request.postpath[0].decode("utf-8", "replace") if request.postpath else ""

@@ -147,7 +147,8 @@ class Attribution:
         :param moves: of the units.
         :param chosen: workloads whose devices may have changed; all others keep their devices.
         """
-        other._holders = [self._holders[device] if device >= 0 else None for device in moves.old_of.tolist()]
+        # A new device has the position -1, that of the None.
+        other._holders = list(map([*self._holders, None].__getitem__, moves.old_of.tolist()))
         lingering = ((int(moves.new_of[device]), each) for device, each in self._lingering.items())
         other._lingering = {place: each for place, each in lingering if place >= 0}
         counts = ((int(moves.new_of[device]), count) for device, count in self._without_pod.items())
