@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -254,8 +255,14 @@ async def test_lose_and_regain_the_server(stand: Stand) -> None:
     assert browser.complaints and all("ERR_" in each for each in browser.complaints), browser.complaints
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 800, 390])
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        (1400, "light"), (390, "dark"),
+        *[pytest.param(*each, marks=pytest.mark.long) for each in product((1400, 800, 390), ("light", "dark"))
+          if each not in ((1400, "light"), (390, "dark"))],
+    ],
+)  # fmt: skip
 @pytest_twisted.ensureDeferred
 async def test_accessible(stand: Stand, theme: str, width: int) -> None:
     """axe finds nothing on any tab, nor in the dialogs: contrast, names, roles, order."""

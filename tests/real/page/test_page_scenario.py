@@ -176,7 +176,7 @@ async def nodes_of(browser: Browser) -> list[dict[str, Any]]:
     return [node for node in found if not node["ignored"]]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 @pytest_twisted.ensureDeferred
 async def test_a_thousand(start_async: StartAsync, tmp_path: Path, browser: Browser, theme: str) -> None:
     """A thousand occurrences at every width: nothing is outside of the window, axe finds nothing, the rest is paged."""

@@ -38,7 +38,7 @@ _PACKAGES = ("openapi-typescript@7.13.0", "typescript@5.9.3", "openapi-fetch@0.1
 _REQUESTS = 12
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest_twisted.ensureDeferred
 async def test_the_service_is_what_it_describes(start_async: StartAsync, short_folder: Path) -> None:
     """schemathesis sends some 2,000 requests, good and bad ones, always the same.

@@ -32,7 +32,7 @@ async def names(service: AsyncService) -> list[str]:
     return [each["name"] for each in (await service.get_json("/api/v1/workloads"))["workloads"]]
 
 
-@pytest.mark.parametrize("kills", [pytest.param(5, marks=pytest.mark.slow), pytest.param(25, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(25, marks=pytest.mark.long)])
 @pytest_twisted.ensureDeferred
 async def test_killed_at_random(start_async: StartAsync, tmp_path: Path, kills: int) -> None:
     """Ticks and counters never fall; workloads that were accepted run, those that were stopped do not.
