@@ -19,12 +19,15 @@ from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.kube.cluster import Cluster
 from fakedev.kube.health import HealthWatch
 from fakedev.net.fleet.operator_topology import OperatorTopology
+from fakedev.net.fleet.state_files import CannotGoOn
+from fakedev.net.fleet.state_folder import StateFolder
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.kube.api_client import ApiClient
 from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.controller import Controller
 from fakedev.net.kube.fleet_nodes import FleetNodes
 from fakedev.net.kube.follower import ClusterFollower
+from fakedev.net.kube.health_file import HealthFile
 from fakedev.net.kube.lease import Lease
 from fakedev.net.kube.node_port import NodePortFactory
 from fakedev.net.kube.node_service import ClusterNodes
@@ -35,6 +38,7 @@ from fakedev.net.kube.writer import ClusterWriter
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
 from fakedev.net.system.tls_client import CannotConnect
+from fakedev.sim.fleet import Fleet
 from fakedev.spec.kubernetes import KubernetesSettings, Resources
 from fakedev.spec.shards import Shard
 
@@ -79,13 +83,15 @@ def make_kubernetes(
     remedies: Remedies,
     tls_of: TlsOf,
     topology: OperatorTopology,
+    state: StateFolder | None,
 ) -> ClusterParts:
     """The parts that follow the cluster of a configuration.
 
     :param closed: counts the connections that the node ports close, by reason.
     :param tls_of: the TLS of an address.
     :param topology: of fake-gpu-operator; its ConfigMaps are written if the settings say so.
-    :raises SystemExit: 2, after a line for each problem, when the API server cannot be used.
+    :param state: has what the service before this one knew of the health of devices.
+    :raises SystemExit: 2, after a line for each problem, when the API server cannot be used; 1 when the state cannot.
     """
     fleet, settings = hub.fleet, kubernetes.settings
     client = make_client(settings, reactor)
@@ -93,7 +99,7 @@ def make_kubernetes(
     cluster = Cluster(settings, fleet.spec, shard.has, topology.others)
     topology.find_uids(cluster.uid_of)
     health = HealthWatch(cluster.devices, settings.recovery)
-    controller = Controller(cluster, fleet, health, reactor)
+    controller = Controller(cluster, fleet, health, reactor, _health_file(state, health, fleet))
     nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted, NodeSlots(fleet))
     uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
     slices = SliceWriter(client) if uses_dra else None
@@ -110,6 +116,22 @@ def make_kubernetes(
     return ClusterParts(
         controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies, tls_of)
     )
+
+
+def _health_file(state: StateFolder | None, health: HealthWatch, fleet: Fleet) -> HealthFile | None:
+    """The file of the health, from which the watch goes on."""
+    if state is None:
+        return None
+    file = HealthFile(state)
+    try:
+        known = file.read(fleet.roster)
+    except CannotGoOn as reason:
+        state.stopService()
+        sys.stderr.write(f"fakedev: the state cannot be used: {reason}\n")
+        raise SystemExit(1) from None
+    if known is not None:
+        health.go_on(fleet, known)
+    return file
 
 
 def _lease(

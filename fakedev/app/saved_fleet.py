@@ -15,7 +15,8 @@ from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.record_continuation import CannotContinue, HistoryKeeper, continued_record
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.state_files import CannotGoOn, Saved
-from fakedev.net.fleet.state_folder import StateFolder
+from fakedev.net.fleet.state_folder import CLUSTER_HEALTH, StateFolder
+from fakedev.sim.cluster_nodes import with_nodes_of
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload, StopWorkloads
 from fakedev.sim.fleet import Fleet
@@ -46,6 +47,8 @@ def saved_fleet(
         state = StateFolder(path, reactor)
         keeper = HistoryKeeper(state)
         saved = state.read()
+        if saved is None or configuration.kubernetes is None:
+            state.forget(CLUSTER_HEALTH)  # it is not of this fleet, or would be too old for a later cluster
         if saved is None:
             keeper.recorder = recorder
             fleet = make_fleet(configuration, run.head, keeper, journal)
@@ -113,6 +116,8 @@ def _following(
     spec = configuration.fleet
     if configuration.epoch_is_start:
         spec = replace(spec, epoch_seconds=fleet.spec.epoch_seconds)
+    # The nodes of a cluster stay until it says what has become of them.
+    spec = with_nodes_of(spec, fleet.spec)
     is_same_source = recorded is None or _source(recorded) == _source(fleet.source or saved.head)
     if spec == fleet.spec and is_same_source:
         return None

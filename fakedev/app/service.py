@@ -64,6 +64,7 @@ from fakedev.spec.os_errors import CannotWrite
 
 if TYPE_CHECKING:
     from fakedev.app.kubernetes import ClusterParts
+    from fakedev.net.fleet.state_folder import StateFolder
     from fakedev.net.nvml.writer import NvmlMap
 
 
@@ -160,7 +161,9 @@ def make_application(
 
     topology = OperatorTopology(fleet)
     follow_topology(topology, configuration)
-    cluster = _cluster(configuration, hub, reactor, fair_share, by_port, own, remedies, web_configs.tls_of, topology)
+    cluster = _cluster(
+        configuration, hub, reactor, fair_share, by_port, own, remedies, web_configs.tls_of, topology, state
+    )
 
     def ready() -> str | None:
         lack = listeners.shortage.trouble(reactor.seconds())
@@ -255,6 +258,7 @@ def _cluster(
     remedies: Remedies,
     tls_of: TlsOf,
     topology: OperatorTopology,
+    state: StateFolder | None,
 ) -> ClusterParts | None:
     """The parts that follow a cluster, with their metrics; None without a cluster."""
     if configuration.kubernetes is None:
@@ -267,7 +271,7 @@ def _cluster(
     closed["nodes"] = closed_nodes
     hub.master = "the cluster"
     cluster = make_kubernetes(
-        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, tls_of, topology
+        configuration.kubernetes, hub, reactor, fair_share, closed_nodes, remedies, tls_of, topology, state
     )  # fmt: skip
     own.add("kubernetes", partial(cluster_metrics, cluster.follower, reactor))
     return cluster

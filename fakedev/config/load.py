@@ -190,7 +190,7 @@ def _built(
         workloads=workloads.build(WorkloadPorts, listen=listen),
         logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
-        state=_state(values, folder, report),
+        state=_state(values, folder),
         kubernetes=kubernetes,
         nvml=load_nvml(values["nvml"], specs, nodes, folder, partial(runtime_folder, files.variable), report),
         hpc_jobs=_hpc_jobs(values["hpc-jobs"], folder, nodes, report),
@@ -231,14 +231,9 @@ def _journal(values: Values, folder: str) -> Journal | None:
     return values.build(Journal, file=os.path.join(folder, values["file"]), max_bytes=int(values["max-size"]))
 
 
-def _state(values: Values, folder: str, report: Report) -> str | None:
+def _state(values: Values, folder: str) -> str | None:
     """The folder of the state; None without."""
-    if values["state"] is None:
-        return None
-    if values["kubernetes"] is not None:
-        text = "state: cannot be combined with kubernetes: the health of devices is not in it: leave one out"
-        report.problem(values.place_of("state"), text)
-    return os.path.join(folder, values["state"])
+    return None if values["state"] is None else os.path.join(folder, values["state"])
 
 
 def _hpc_jobs(values: Values, folder: str, nodes: Iterable[str], report: Report) -> HpcJobs | None:

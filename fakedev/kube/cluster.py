@@ -191,14 +191,14 @@ class Cluster:
 
     # -- health and ends of work ------------------------------------------------------------------
 
-    def health_changed(self, name: str, health: NodeHealth) -> None:
-        """The health of a node's devices, as the cluster sees it, has changed."""
+    def health_changed(self, name: str, health: NodeHealth, *, is_told: bool = False) -> None:
+        """The health of a node's devices, as the cluster sees it, has changed. It was reported before if it is told."""
         node = self._nodes.get(name)
         if node is None or node.health == health:
             return
         before, node.health = node.health, health
         self._nodes.changed[name] = self._nodes.viewed[name] = self._nodes.sliced[name] = None
-        for report in reports_of_health(node.name, node.uid, before, health):
+        for report in () if is_told else reports_of_health(node.name, node.uid, before, health):
             self._reports.add(report)
         became = [each for each in health.unhealthy if each not in before.unhealthy]
         healed = [each for each in before.unhealthy if each not in health.unhealthy]

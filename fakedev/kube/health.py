@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.kube.devices import NodeDevices
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Mask, Positions
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.levels import UNIT
@@ -66,6 +66,24 @@ class NodeHealth:
 _HEALTHY: Final = NodeHealth()
 
 
+class KnownHealth(NamedTuple):
+    """What is known after a tick.
+
+    :param roster: whose units the arrays have; None: none yet.
+    :param codes: what each unit suffers from, shape (units,).
+    :param xids: the XID that each unit reports.
+    :param is_past: whether that is over.
+    :param nodes: those with anything to tell.
+    """
+
+    tick: int
+    roster: Roster | None
+    codes: Positions
+    xids: Positions
+    is_past: Mask
+    nodes: Mapping[str, NodeHealth]
+
+
 class HealthWatch:
     """Follows the health of a fleet's nodes; to be asked once after each tick.
 
@@ -78,6 +96,7 @@ class HealthWatch:
         self._devices_of = devices_of
         self._recovery = recovery
         self._roster: Roster | None = None
+        self._tick = -1
         self._nodes: dict[str, NodeHealth] = {}
         # One for each unit: what it suffers from; that without XIDs; the XID it reports, and whether that is over.
         self._codes: Positions = np.zeros(0, np.int64)
@@ -88,6 +107,27 @@ class HealthWatch:
         self._faulty: Mapping[str, frozenset[str]] = {kind: frozenset() for kind in _OF_NODES}
         self._harmful = np.ones(_MOST_XID, np.bool_)
         self._harmful[[_WELL, *HARMLESS_XIDS]] = False
+
+    def known(self) -> KnownHealth:
+        """What the service after this one must know."""
+        return KnownHealth(self._tick, self._roster, self._codes, self._xids, self._is_past, dict(self._nodes))
+
+    def go_on(self, fleet: Fleet, known: KnownHealth) -> None:
+        """Go on from what the service before this one knew. To be done before anything else.
+
+        :param known: for the units of the fleet.
+        """
+        self._roster = fleet.roster
+        self._tick, self._codes, self._xids, self._is_past = known.tick, known.codes, known.xids, known.is_past
+        self._states = _states_of(fleet.state.levels[UNIT])
+        self._nodes = dict(known.nodes)
+        down = {NODE_DOWN: "is_down", PLUGIN_DOWN: "plugin_is_down", KUBELET_RESTART: "kubelet_is_down"}
+        self._faulty = {
+            kind: frozenset(name for name, health in known.nodes.items() if getattr(health, attribute))
+            for kind, attribute in down.items()
+        }
+        if known.tick != fleet.state.tick:  # it was killed between the tick and its look at it
+            self.observe(fleet)
 
     def of(self, node: str) -> NodeHealth:
         """The health of a node, as of the last tick."""
@@ -101,6 +141,7 @@ class HealthWatch:
     def observe(self, fleet: Fleet) -> dict[str, NodeHealth]:
         """The nodes whose health has changed since the last call, after a tick or a reload."""
         roster = fleet.roster
+        self._tick = fleet.state.tick
         concerned: set[str] = set()
         if roster is not self._roster:
             concerned |= self._follow(fleet, roster)
@@ -180,10 +221,7 @@ class HealthWatch:
             self._xids = xids
         else:
             codes = np.zeros(level.count, np.int64)
-        self._states = np.zeros(level.count, np.int64)
-        for quantity, code in (("hung", _HANGS), ("lost", _IS_LOST)):
-            if quantity in arrays:
-                self._states[arrays[quantity] > 0] = code
+        self._states = _states_of(level)
         # An XID tells more than that the device is lost.
         return np.where(codes == _WELL, self._states, codes)
 
@@ -209,8 +247,10 @@ class HealthWatch:
         before = self.of(name)
         devices = self._devices_of(name)
         node = None if self._roster is None else self._roster.simulated(name)
-        if devices is None or node is None:
+        if node is None:
             self._nodes.pop(name, None)
+            return None
+        if devices is None:  # not in the cluster, or not yet after a restart
             return None
         down, plugin_down, kubelet_down = (name in self._faulty[kind] for kind in _OF_NODES)
         unhealthy = before.unhealthy if down else self._unhealthy(node, devices, before.unhealthy, is_fresh=is_fresh)
@@ -256,6 +296,15 @@ class HealthWatch:
         """The devices of a node, then their parts."""
         parts = [part for device in node.devices for part in self._parts_of(device)]
         return np.array([*node.devices, *parts], dtype=np.int64)
+
+
+def _states_of(level: Level) -> Positions:
+    """What each unit suffers from, without XIDs."""
+    states = np.zeros(level.count, np.int64)
+    for quantity, code in (("hung", _HANGS), ("lost", _IS_LOST)):
+        if quantity in level.arrays:
+            states[level.arrays[quantity] > 0] = code
+    return states
 
 
 def _faulty(faults: Faults, roster: Roster) -> Mapping[str, frozenset[str]]:

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
 from tests.support.application import BEGIN, SMALL, STANDING, AppReactor, application
 
 pytestmark = pytest.mark.usefixtures("tmp_path")
@@ -123,13 +120,6 @@ def test_a_history_that_cannot_go_on(
     assert "or move the folder away to begin anew" in said
     with application(with_state(tmp_path)) as app:
         assert app.json("/api/v1/clock")["tick"] == 3
-
-
-def test_a_cluster() -> None:
-    """A fleet that follows a cluster has no state of its own."""
-    text = f"{SMALL}state: here\nkubernetes: {{kubeconfig: config}}\n"
-    with pytest.raises(ConfigurationError, match="state: cannot be combined with kubernetes: the health"):
-        load(None, Files(environ={}), text=text)
 
 
 def test_two_services(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from twisted.application.service import Service
@@ -20,6 +21,7 @@ from twisted.logger import Logger
 
 from fakedev.net.fleet.state_files import (
     TICK_DIGITS,
+    CannotGoOn,
     LastEvent,
     Saved,
     connected_line,
@@ -28,14 +30,16 @@ from fakedev.net.fleet.state_files import (
     since_path,
     write_snapshot,
 )
-from fakedev.net.system.files import PRIVATE, LineFile, sync_file
+from fakedev.net.system.files import PRIVATE, LineFile, replace_file, sync_file
 from fakedev.net.system.process_copies import Outcome, run_in_copy
 from fakedev.sim.events import Stamped
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import event_line
-from fakedev.spec.os_errors import CannotWrite
+from fakedev.spec.os_errors import CannotWrite, plain_reason
 from fakedev.spec.record_head import RecordHead
 
+#: The file with what a cluster knows of the health of devices (fakedev/net/kube/health_file.py).
+CLUSTER_HEALTH: Final = "cluster-health"
 #: Seconds from one snapshot to the next.
 EVERY_SECONDS: Final = 60.0
 _NO_EVENT: Final = LastEvent()
@@ -127,6 +131,35 @@ class StateFolder(Service):
         """Keep that a workload ends with its connection."""
         if self._since is not None:
             self._since.write(connected_line(workload_id))
+
+    def path_of(self, name: str) -> str:
+        """The path of a file that is kept beside the fleet."""
+        return f"{self._path}/{name}"
+
+    def kept(self, name: str) -> str | None:
+        """What the service before this one has kept in a file; None: nothing.
+
+        :raises CannotGoOn: when it cannot be read.
+        """
+        try:
+            return Path(self.path_of(name)).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as reason:
+            raise CannotGoOn(f"{self.path_of(name)}: {plain_reason(reason)}") from None
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep something that is not of the fleet in a file of its own, in place of what is there."""
+        if self._since is not None and not self.problem:
+            try:
+                replace_file(self.path_of(name), text)
+            except CannotWrite as reason:
+                self._since.fail(reason)
+
+    def forget(self, name: str) -> None:
+        """Remove such a file."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path_of(name))
 
     def ticked(self, connected: Iterable[str]) -> None:
         """A tick has ended, and no event has come since: keep its number, and begin a snapshot if one is due.

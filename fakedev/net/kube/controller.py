@@ -13,6 +13,7 @@ from fakedev.kube.health import HealthWatch
 from fakedev.kube.pod_record import PodKey, WorkKey
 from fakedev.net.kube.config_maps import ConfigMapWriter
 from fakedev.net.kube.fleet_nodes import FleetNodes
+from fakedev.net.kube.health_file import HealthFile
 from fakedev.net.kube.inbox import Inbox
 from fakedev.net.kube.node_service import ClusterNodes
 from fakedev.net.kube.pod_work import PodWork
@@ -33,17 +34,23 @@ _AGAIN_SECONDS: Final = 10.0
 class Controller:
     """Passes what is new between a cluster, the fleet and the API, in turns that leave the reactor free.
 
+    :param file: keeps the health of devices for the next service; None: nothing is kept.
     :ivar inbox: takes what watches tell.
     :ivar writer, work, nodes, service: see :meth:`connect`.
     """
 
     log = Logger()
 
-    def __init__(self, cluster: Cluster, fleet: Fleet, health: HealthWatch, clock: IReactorTime) -> None:
+    def __init__(
+        self, cluster: Cluster, fleet: Fleet, health: HealthWatch, clock: IReactorTime, file: HealthFile | None = None
+    ) -> None:
         self.cluster = cluster
         self.inbox = Inbox()
         self._fleet = fleet
         self._health = health
+        self._file = file
+        # What the service before this one has told of nodes.
+        self._told = dict(health.ill)
         self._clock = clock
         self._turn: IDelayedCall | None = None
         self._has_nodes = False
@@ -92,6 +99,7 @@ class Controller:
             self.cluster.use(self._fleet.spec)
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
+        self._keep_health()
         self.nodes.ticked()
         self.writer.ticked()
         if self._config_maps is not None and not self._is_paused:
@@ -102,8 +110,13 @@ class Controller:
     def plugin_restarted(self, node: str) -> None:
         """The device plugin of a node was started: with the vendor's recovery its devices are healthy again."""
         health = self._health.restart_plugin(node)
+        self._keep_health()
         if health is not None:
             self.cluster.health_changed(node, health)
+
+    def _keep_health(self) -> None:
+        if self._file is not None:
+            self._file.write(self._health.known())
 
     def work_ended(self, key: WorkKey, code: int, text: str) -> None:
         """The work of a container has ended by itself."""
@@ -159,6 +172,8 @@ class Controller:
             self.nodes.want(self.cluster.fleet_nodes())
         self._note_problems()
         for name in self.cluster.take_joined(_NODES_AT_ONCE):
+            if name in self._told:
+                self.cluster.health_changed(name, self._told.pop(name), is_told=True)
             self._health.refresh(name)
             self.cluster.health_changed(name, self._health.of(name))
         if self.cluster.has_joined:
