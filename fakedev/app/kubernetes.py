@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from socket import gethostname
 from typing import Any, NoReturn, cast
+from zlib import crc32
 
 from fakedev.app.api_server import api_server
 from fakedev.app.ports import Ports, Remedies, TlsOf
@@ -111,7 +112,7 @@ def make_kubernetes(
         slices,
         ConfigMapWriter(client, topology, fleet, cluster.node_uid) if settings.is_compatible else None,
     )
-    lease = partial(_lease, client, shard, reactor)
+    lease = partial(_lease, client, shard, reactor, _holder(state))
     follower = ClusterFollower(client, controller, lease, slices)
     return ClusterParts(
         controller, follower, _node_ports(kubernetes, nodes, reactor, fair_share, closed, remedies, tls_of)
@@ -134,10 +135,20 @@ def _health_file(state: StateFolder | None, health: HealthWatch, fleet: Fleet) -
     return file
 
 
+def _holder(state: StateFolder | None) -> str:
+    """Who holds the lease. The service that goes on from a state is the one before, and has it at once.
+
+    So is a container that is started again in its pod: it has the same process id.
+    """
+    process = os.getpid() if state is None else f"{crc32(os.path.realpath(state.path).encode()):08x}"
+    return f"{gethostname()}-{process}"
+
+
 def _lease(
     client: ApiClient,
     shard: Shard,
     reactor: Any,
+    holder: str,
     acquired: Callable[[], None],
     lost: Callable[[str], None],
     waiting: Callable[[str], None],
@@ -146,8 +157,7 @@ def _lease(
         client,
         shard=shard.number,
         shards=shard.count,
-        # A container that is started again in its pod is the same holder.
-        holder=f"{gethostname()}-{os.getpid()}",
+        holder=holder,
         seconds=reactor.seconds,
         acquired=acquired,
         lost=lost,

@@ -55,6 +55,7 @@ class StateFolder(Service):
     :param path: is made if it is not there; its parent must exist.
     :param copy: see run_in_copy.
     :raises CannotWrite: when the folder cannot be used.
+    :ivar path: of the folder.
     :ivar snapshots: how many were written, by whether that was possible.
     :ivar saved_at: when the last snapshot was begun, in seconds since 1970.
     """
@@ -65,7 +66,7 @@ class StateFolder(Service):
         self, path: str, clock: IReactorTime, copy: Callable[[Callable[[], None]], Outcome] = run_in_copy
     ) -> None:
         self.setName("state")
-        self._path = path
+        self.path = path
         self._clock = clock
         self._copy = copy
         self._generation = 0
@@ -99,7 +100,7 @@ class StateFolder(Service):
 
         :raises CannotGoOn: when it cannot be used.
         """
-        saved, self._generation = read_saved(self._path)
+        saved, self._generation = read_saved(self.path)
         return saved
 
     def begin(
@@ -117,7 +118,7 @@ class StateFolder(Service):
         self._fleet, self._head = fleet, head
         self._last_event, self._record = last_event, record
         self._next_generation()
-        write_snapshot(self._path, self._generation, fleet, fleet.source or head, sorted(connected), last_event)
+        write_snapshot(self.path, self._generation, fleet, fleet.source or head, sorted(connected), last_event)
         self._write_tick()
 
     def record(self, stamped: Stamped) -> None:
@@ -134,7 +135,7 @@ class StateFolder(Service):
 
     def path_of(self, name: str) -> str:
         """The path of a file that is kept beside the fleet."""
-        return f"{self._path}/{name}"
+        return f"{self.path}/{name}"
 
     def kept(self, name: str) -> str | None:
         """What the service before this one has kept in a file; None: nothing.
@@ -193,7 +194,7 @@ class StateFolder(Service):
             with suppress(OSError):  # the record may have been moved away
                 sync_file(self._record)
         head = self._fleet.source or self._head
-        write_snapshot(self._path, self._generation, self._fleet, head, connected, self._last_event)
+        write_snapshot(self.path, self._generation, self._fleet, head, connected, self._last_event)
 
     def _look_after_copy(self) -> None:
         outcome = None if self._outcome is None else self._outcome()
@@ -216,7 +217,7 @@ class StateFolder(Service):
         :raises CannotWrite: when there can be none; the file before stays in use.
         """
         before = self._since
-        self._since = LineFile("state", since_path(self._path, self._generation + 1))
+        self._since = LineFile("state", since_path(self.path, self._generation + 1))
         self._generation += 1
         self.saved_at, self._first_tick = self._clock.seconds(), self._fleet.state.tick
         if before is not None:
@@ -227,19 +228,19 @@ class StateFolder(Service):
             os.pwrite(self._tick_file, b"%0*d\n" % (TICK_DIGITS, self._fleet.state.tick), 0)
         except OSError as reason:
             if self._since is not None:
-                self._since.fail(CannotWrite(f"{self._path}/tick", reason))
+                self._since.fail(CannotWrite(f"{self.path}/tick", reason))
 
     def _check_owner(self) -> None:
         """A snapshot decides what the program does: nobody else may have written it.
 
         :raises CannotWrite: when others may.
         """
-        status = os.stat(self._path)
+        status = os.stat(self.path)
         if not stat.S_ISDIR(status.st_mode):
-            raise CannotWrite(self._path, "it is no folder")
+            raise CannotWrite(self.path, "it is no folder")
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             reason = "others may write there: make it a folder of the user of the service, with mode 0700"
-            raise CannotWrite(self._path, reason)
+            raise CannotWrite(self.path, reason)
 
     def _close(self) -> None:
         if self._tick_file >= 0:
