@@ -3,7 +3,7 @@
 # make test       lint, types and all tests but those of make test-long
 # make test-long  the tests that take more than ten seconds each, and all examples of the property tests
 # make stack      fakedev, a Prometheus that scrapes it, alert rules, and Grafana with dashboards where it is installed
-# make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
+# make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_INPUTS=, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
 # make reliability  the figures of doc/reliability.md (ARGS="--short" takes three minutes and prints them)
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment

@@ -1,6 +1,7 @@
 """``make fuzz``: feeds hostile input to everything that reads, until something breaks or the time is over.
 
 FUZZ_SECONDS=600    how long, in all; each target gets the same share
+FUZZ_INPUTS=NUMBER  how many inputs, in all, in place of a time
 FUZZ_SEED=TEXT      the seed of an earlier run, which gives the same inputs
 FUZZ_TARGET=NAME    only targets whose names have this text
 FUZZ_INPUT=FILE     only the inputs of this file, which an earlier run wrote
@@ -8,6 +9,7 @@ FUZZ_INPUT=FILE     only the inputs of this file, which an earlier run wrote
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -15,6 +17,8 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+from twisted.logger import globalLogBeginner
 
 from tests.fuzz.engine import Session, fault_of, read_find
 from tests.fuzz.targets import TARGETS
@@ -40,17 +44,23 @@ def main(environ: Mapping[str, str]) -> int:
         say(f"no target has {wanted!r} in its name: there is {', '.join(each.name for each in TARGETS)}")
         return 2
     seed = environ.get("FUZZ_SEED") or secrets.token_hex(4)
-    seconds = float(environ.get("FUZZ_SECONDS") or _SECONDS)
-    say(f"FUZZ_SEED={seed}, {seconds:g} s for {len(targets)} targets")
-    finds = 0
+    inputs = int(environ.get("FUZZ_INPUTS") or 0)
+    seconds = math.inf if inputs else float(environ.get("FUZZ_SECONDS") or _SECONDS)
+    say(f"FUZZ_SEED={seed}, {f'{inputs} inputs' if inputs else f'{seconds:g} s'} for {len(targets)} targets")
+    # Else Twisted keeps the last 65,536 events, and with them what logged them.
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
+    finds = done = 0
     end = time.monotonic() + seconds
     for place, target in enumerate(targets):
         began = time.monotonic()
-        until = began + (end - began) / (len(targets) - place)
-        report = Session(target, seed, lambda _: time.monotonic() < until).run()  # noqa: B023
+        left = len(targets) - place
+        until, most = began + (end - began) / left, (inputs - done) // left if inputs else sys.maxsize
+        report = Session(target, seed, lambda count: count < most and time.monotonic() < until).run()  # noqa: B023
+        done += report.inputs
         took = time.monotonic() - began
         rate = report.inputs / took
-        say(f"{target.name:28} {report.inputs:8} inputs {rate:8.0f}/s {report.kinds:6} kinds of answers")
+        grown = f"{report.grown_bytes / 2**20:+6.1f} MiB"
+        say(f"{target.name:28} {report.inputs:8} inputs {rate:8.0f}/s {report.kinds:6} kinds of answers {grown}")
         for find in report.finds:
             finds += 1
             _FOLDER.mkdir(exist_ok=True)
@@ -60,7 +70,7 @@ def main(environ: Mapping[str, str]) -> int:
             inputs = repr(find.inputs)
             say(f"\n{find.fault.rstrip()}\ninputs: {inputs[:2000]}{'...' if len(inputs) > 2000 else ''}")
             say(f"written to {shown}; again: make fuzz FUZZ_INPUT={shown}\n")
-    say(f"{finds} finds" if finds else "nothing found")
+    say(f"{finds} finds" if finds else f"nothing found with {done:,} inputs")
     return 1 if finds else 0
 
 

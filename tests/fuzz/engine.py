@@ -132,10 +132,14 @@ class Watch:
 
 @dataclass
 class Report:
-    """What was done for one target."""
+    """What was done for one target.
+
+    :ivar grown_bytes: of memory, after the first tenth of the inputs.
+    """
 
     inputs: int = 0
     kinds: int = 0
+    grown_bytes: int = 0
     finds: list[Find] = field(default_factory=list)
 
 
@@ -177,6 +181,8 @@ class Session:
                 self.report.finds.append(Find(self.target.name, self.seed, done, fault))
                 break
         self.report.kinds = len(self._kinds)
+        if memory:
+            self.report.grown_bytes = memory[-1] - memory[len(memory) // 10]
         return self.report
 
     def _round(self, waiting: list[bytes], done: list[bytes]) -> str:
