@@ -98,14 +98,14 @@ class Watch:
     """Runs a step and tells what promise it broke."""
 
     def __init__(self) -> None:
-        self.is_slow = self._is_telling = False
+        self.is_slow = self._may_end = False
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        if self._is_telling:  # the timer goes on, and to tell where it was may take long
+        if not self._may_end:  # the timer goes on, and to tell where it was may take long
             return
-        self.is_slow = self._is_telling = True
+        self.is_slow, self._may_end = True, False
         where = "".join(traceback.format_stack(frame)[-6:])
-        self._is_telling = False
+        self._may_end = True
         raise TooSlow(f"more than {MAX_CPU_SECONDS:g} s of CPU time, at\n{where}")
 
     def fault(self, step: Callable[[], object]) -> tuple[object, str]:
@@ -118,8 +118,11 @@ class Watch:
         # Again and again, as what is tested may answer any error and go on.
         signal.setitimer(signal.ITIMER_VIRTUAL, MAX_CPU_SECONDS, MAX_CPU_SECONDS / 10)
         try:
+            self._may_end = True
             answer = step()
+            self._may_end = False
         except (Exception, TooSlow, SystemExit, RecursionError):
+            self._may_end = False
             fault = traceback.format_exc()
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
