@@ -110,7 +110,9 @@ class HealthWatch:
 
     def known(self) -> KnownHealth:
         """What the service after this one must know."""
-        return KnownHealth(self._tick, self._roster, self._codes, self._xids, self._is_past, dict(self._nodes))
+        # Copies of what is changed in place.
+        codes, is_past = self._codes.copy(), self._is_past.copy()
+        return KnownHealth(self._tick, self._roster, codes, self._xids, is_past, dict(self._nodes))
 
     def go_on(self, fleet: Fleet, known: KnownHealth) -> None:
         """Go on from what the service before this one knew. To be done before anything else.

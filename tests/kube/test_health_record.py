@@ -62,6 +62,16 @@ def gone_on(watched: Watched, watch: HealthWatch, recovery: Recovery) -> HealthW
     return following
 
 
+def test_what_is_known_stays() -> None:
+    """Nothing that comes later changes it: so whoever has written it sees that there is something to write."""
+    watched = Watched()
+    watched.inject(kind="xid", code=48, devices="dgx-1/1")
+    known = watched.watch.known()
+    text = health_record(known)
+    watched.watch.restart_plugin("dgx-1")
+    assert health_record(known) == text != health_record(watched.watch.known())
+
+
 def test_parts() -> None:
     """Instances are known by their numbers on their boards."""
     watched = Watched(pool("a100", 2, "3g.20gb", "3g.20gb", strategy=MigStrategy.MIXED))
