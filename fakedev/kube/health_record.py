@@ -61,7 +61,7 @@ def _unit_of(name: str, roster: Roster) -> int | None:
     """The position of ``node/index`` or ``node/index/part``; None if it is not there."""
     node_name, *numbers = name.split("/")
     node, (index, *part) = roster.simulated(node_name), map(int, numbers)
-    if node is None or index >= len(node.devices):
+    if node is None or not 0 <= index < len(node.devices):
         return None
     if not part:
         return node.first + index

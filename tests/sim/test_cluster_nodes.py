@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +13,14 @@ from fakedev.sim.cluster_nodes import prepare
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import ChangeNodes, Reload, Stamped
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.links.levels import link_history
 from fakedev.sim.record import Replay, event_line, head_line, read_record
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import FleetSpec, PoolSpec
 from fakedev.spec.record_head import RecordHead
+from tests.support.calibration import catalog_type
 from tests.support.examples import examples
+from tests.support.faulty_fleets import inject
 from tests.support.fleets import BOARD, advance, make_fleet, pool_of, start
 
 HEAD = RecordHead("1", 0.0)
@@ -155,3 +159,30 @@ def test_a_wrong_line_of_a_record_is_refused(line: bytes) -> None:
     text = head_line(HEAD) + b'{"tick":0,"seq":1,"event":"nodes",' + line + b"}\n"
     with pytest.raises(Refused, match=r"line 2: (joined|left): must be a list"):
         read_record(text)
+
+
+@pytest.mark.deep
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    st.sampled_from(("h100", "v100-sxm2-16gb", "amd-mi300x", "l4-24gb")),
+    st.lists(st.tuples(st.sets(names, max_size=2), st.sampled_from(("", "lost", "link-down"))), max_size=8),
+)
+def test_faults_of_nodes_that_leave(board: str, wanted: list[tuple[set[str], str]]) -> None:
+    """Also of the last one: a fleet without nodes, and one that has some again, goes on. New nodes have no fault."""
+    pool = PoolSpec("gpu", (), catalog_type(board), 4, has_cluster_nodes=True)
+    fleet = make_fleet(pool)
+    for names_now, kind in wanted:
+        present = {node.name for node in fleet.roster.nodes}
+        fleet.apply(ChangeNodes(tuple((name, "gpu") for name in sorted(names_now - present)),
+                                tuple(sorted(present - names_now))))  # fmt: skip
+        fleet.advance()
+        lost = fleet.state.levels["device"].arrays.get("lost", np.zeros(fleet.roster.device_count))
+        up = link_history(fleet.state.levels).up
+        for node in fleet.roster.nodes:
+            if node.name not in present:
+                links = [link for device in node.devices for link in fleet.roster.links.of(device)]
+                assert not lost[list(node.devices)].any()
+                assert up is None or up[links].all()
+        if kind and names_now and (kind == "lost" or fleet.roster.links.count):
+            inject(fleet, kind=kind, devices=f"{min(names_now)}/1")
+        advance(fleet, 2)

@@ -172,8 +172,9 @@ class Controller:
             self.nodes.want(self.cluster.fleet_nodes())
         self._note_problems()
         for name in self.cluster.take_joined(_NODES_AT_ONCE):
-            if name in self._told:
-                self.cluster.health_changed(name, self._told.pop(name), is_told=True)
+            told = self._told.pop(name, None)
+            if told is not None and told is self._health.of(name):  # else the node had left
+                self.cluster.health_changed(name, told, is_told=True)
             self._health.refresh(name)
             self.cluster.health_changed(name, self._health.of(name))
         if self.cluster.has_joined:

@@ -234,7 +234,8 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
     :param layout: the new positions of links.
     """
     old_layout = history.layout
-    if history.up is None and history.known is None and not (old_layout.is_meshed or layout.is_meshed):
+    has_none = not old_layout.count or not layout.count  # as a fleet whose last node has left
+    if has_none or (history.up is None and history.known is None and not (old_layout.is_meshed or layout.is_meshed)):
         return LinkHistory(layout)
     same = moves.old_of >= 0
     same[same] = old_layout.counts[moves.old_of[same]] == layout.counts[same]

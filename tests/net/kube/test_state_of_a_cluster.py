@@ -234,6 +234,28 @@ def test_a_health_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixt
         assert not (tmp_path / "alone" / "cluster-health").exists()
 
 
+def test_a_node_that_left(tmp_path: Path) -> None:
+    """Another one of its name, which joins later, is well."""
+    kept = Kept(tmp_path)
+    cluster = kept.cluster
+    cluster.api.add(node("a", {LABEL: "h100"}))
+    cluster.start()
+    kept.tick(3)
+    cluster.say("fault lost devices=a/0 duration=3")
+    kept.tick(2)
+    assert cluster.counts("a") == ("8", "7")
+    events = cluster.events("a")
+    cluster.api.remove("nodes", "a")
+    kept.restart(is_killed=True)
+    kept.tick(3)
+    assert kept.nodes() == []
+    kept.forget("a")
+    cluster.api.add(node("a", {LABEL: "h100"}))
+    kept.tick(3)
+    assert cluster.counts("a") == ("8", "8")
+    assert cluster.events("a") == events
+
+
 def test_a_fault(tmp_path: Path) -> None:
     """A device that is lost stays so: its node has one less all the time, and is not told of it again."""
     kept = Kept(tmp_path)
