@@ -140,7 +140,8 @@ class PageLevels:
         nodes = self._fleet.roster.nodes
 
         def summed(name: str) -> Floats:
-            firsts = np.repeat([node.first for node in nodes], [len(node.devices) for node in nodes])[: devices.count]
+            places = np.array([node.first for node in nodes], np.int64)  # a fleet may have no nodes
+            firsts = np.repeat(places, [len(node.devices) for node in nodes])[: devices.count]
             sums: Floats = np.zeros(devices.count + 1)
             np.add.at(sums, firsts, np.where(devices.mask(name), devices.arrays[name], 0.0)[: len(firsts)])
             return sums
