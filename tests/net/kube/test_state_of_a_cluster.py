@@ -137,11 +137,16 @@ def holder_of(cluster: FollowedCluster) -> str:
     return str(lease["spec"]["holderIdentity"])
 
 
+FAULTS = (
+    "power-cap devices=a/0 watts=200", "lost devices=a/1", "link-down devices=b/0", "xid code=48 devices=all",
+    "plugin-down devices=a/0 duration=2", "kubelet-restart devices=b/0", "node-down devices=a/0 duration=3",
+)  # fmt: skip
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(("node", "pod", "gone", "left")), st.sampled_from("abc")),
         st.tuples(st.just("tick"), st.sampled_from("123")),
-        st.tuples(st.sampled_from(("stopped", "killed", "fault")), st.just("")),
+        st.tuples(st.sampled_from(("stopped", "killed")), st.just("")),
+        st.tuples(st.just("fault"), st.sampled_from(FAULTS)),
     ),
     min_size=4, max_size=14,
 )  # fmt: skip
@@ -175,7 +180,7 @@ def test_whatever_happens(steps: list[tuple[str, str]]) -> None:
             elif what in ("stopped", "killed"):
                 kept.restart(is_killed=what == "killed")
             elif what == "fault":
-                kept.cluster.say("fault power-cap devices=a/0 watts=200")
+                kept.cluster.say(f"fault {word}")
             elif what == "tick":
                 kept.tick(int(word))
         kept.restart(is_killed=False)
