@@ -161,7 +161,7 @@ def load_kubernetes(
             report.problem(pool.values.place_of("nodes"), text)
         return None
     if pools and not of_cluster:
-        text = "no pool has the nodes of the cluster of kubernetes: (--kubeconfig): give one nodes: cluster"
+        text = "no pool has the nodes of the cluster that kubernetes (or --kubeconfig) names: give one nodes: cluster"
         report.problem(pools[0].values.place, text)
     if values["context"] and not values["kubeconfig"]:
         report.problem(values.place_of("context"), "kubernetes.context: is of a kubeconfig: give kubeconfig: too")

@@ -71,7 +71,7 @@ kubernetes:
     ("text", "problem"),
     [
         (POOL % "", "there is no cluster: give the section kubernetes:"),
-        ("kubernetes: {}\n", "no pool has the nodes of the cluster of kubernetes: (--kubeconfig)"),
+        ("kubernetes: {}\n", "no pool has the nodes of the cluster that kubernetes (or --kubeconfig) names"),
         (POOL % ", profile: training" + "kubernetes: {}\n", "profile: the nodes come from the cluster"),
         (POOL % ", churn: {rate: 1/h}" + "kubernetes: {}\n", "churn: the nodes come from the cluster"),
         (POOL % "" + "kubernetes: {context: kind}\n", "kubernetes.context: is of a kubeconfig"),

@@ -86,6 +86,9 @@ class StateFolder(Service):
         except BlockingIOError:
             self._close()
             raise CannotWrite(path, "another service keeps its state there: give each a folder of its own") from None
+        except FileNotFoundError:
+            self._close()
+            raise CannotWrite(path, "the folder that it is to be made in is not there: make that one first") from None
         except OSError as reason:
             self._close()
             raise CannotWrite(path, reason) from None
