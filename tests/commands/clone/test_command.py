@@ -169,7 +169,6 @@ def test_clones_of_the_reference_texts(path: Path) -> None:
     ((_, score),) = result.scores
     expected = {case.file: case.differs for case in clone_scores.DIFFERENT}.get(path.name, frozenset())
     assert {difference.family for difference in score.differences} == expected
-    assert clone_scores.clone_of(path).text == result.text
 
 
 @needs_golden
