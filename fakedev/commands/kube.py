@@ -12,20 +12,20 @@ import orjson
 
 from fakedev.app.configuration_options import add_configuration_options
 from fakedev.commands.console import tell_notes
-from fakedev.commands.parser import Parser
+from fakedev.commands.parser import Parser, unknown_subcommand
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files, Unreadable, read_file
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 from fakedev.kube.object_forms import checked
 from fakedev.kube.plan import plan, plan_lines
-from fakedev.spec.errors import FieldError, did_you_mean
+from fakedev.spec.errors import FieldError
 from fakedev.spec.kubernetes import KubernetesSettings
 
 _COMMANDS: Final = {
     "plan": "print what would be patched and allocated, from files, without a cluster",
     "clean": "remove from the nodes of a cluster all that fakedev wrote to them",
 }
-_DOC: Final = "\n".join(["Each command has --help:", *(f"  {name:6} {text}" for name, text in _COMMANDS.items())])
+_DOC: Final = "\n".join(["Each subcommand has --help:", *(f"  {name:6} {text}" for name, text in _COMMANDS.items())])
 
 
 def kube(arguments: Sequence[str]) -> int:
@@ -35,19 +35,17 @@ def kube(arguments: Sequence[str]) -> int:
     :raises ConfigurationError: when the configuration or a file cannot be used.
     """
     parser = Parser(
-        "fakedev kube", usage="fakedev kube COMMAND [OPTIONS]", description=_DOC, is_formatted=True, add_help=True
+        "fakedev kube", usage="fakedev kube SUBCOMMAND [OPTIONS]", description=_DOC, is_formatted=True, add_help=True
     )
     if not arguments or arguments[0].startswith("-"):
         parser.parse_args(list(arguments))
-        parser.error(f"give a command: {' or '.join(_COMMANDS)}")
+        parser.error(f"give a subcommand: {' or '.join(_COMMANDS)}")
     name, *rest = arguments
     if name == "plan":
         return _plan(rest)
     if name == "clean":
         return _clean(rest)
-    hint = did_you_mean(name, _COMMANDS, f"; there are {', '.join(_COMMANDS)}")
-    print(f"fakedev kube: no command {name!r}{hint}", file=sys.stderr)
-    return 2
+    return unknown_subcommand("fakedev kube", name, _COMMANDS)
 
 
 def _plan(arguments: Sequence[str]) -> int:

@@ -12,8 +12,8 @@ from typing import Final
 
 from fakedev import __version__
 from fakedev.commands.control.verbs import VERBS, relay, summary_of
+from fakedev.commands.parser import Parser, unknown_subcommand
 from fakedev.config.schema.nodes import ConfigurationError
-from fakedev.spec.errors import did_you_mean
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -22,7 +22,6 @@ def serve(arguments: Sequence[str]) -> int:
     :returns: 0 after a clean end.
     """
     from fakedev.app.configuration_options import SERVE, add_options  # noqa: PLC0415 - as in SUBCOMMANDS
-    from fakedev.commands.parser import Parser  # noqa: PLC0415
 
     parser = Parser("fakedev serve", description="Serves simulated devices until a signal.")
     add_options(parser, SERVE)
@@ -93,9 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     every = {name: target for group in SUBCOMMANDS.values() for name, (target, _) in group.items()}
     name, *rest = given
     if name not in every:
-        hint = did_you_mean(name, every, f"; there are {', '.join(every)}")
-        print(f"fakedev: no subcommand {name!r}{hint}", file=sys.stderr)
-        return 2
+        return unknown_subcommand("fakedev", name, every)
     try:
         return _function(name, every[name])(rest)
     except ConfigurationError as error:

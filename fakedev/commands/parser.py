@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from fakedev import __version__
-from fakedev.spec.errors import did_you_mean
+from fakedev.spec.errors import did_you_mean, shortened
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
             given, self._given = self._given, []
             self._refuse_unknown(given)  # probably the one that is missing
         plain = message.removeprefix("argument ").replace("ignored explicit argument", "takes no value, and not")
-        self.exit(2, f"{self.prog}: {plain}; --help lists the options\n")
+        self.exit(2, f"{self.prog}: {shortened(plain)}; --help lists the options\n")
 
 
 def percentage(text: str) -> float:
@@ -69,6 +69,13 @@ def percentage(text: str) -> float:
     return value
 
 
+def unknown_subcommand(program: str, name: str, known: Collection[str]) -> int:
+    """Say that there is no such subcommand, and which there are; its exit code."""
+    hint = did_you_mean(name, known, f"; there are {', '.join(known)}")
+    print(f"{program}: {shortened(f'no subcommand {name!r}{hint}')}", file=sys.stderr)
+    return 2
+
+
 def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:
     """Run a subcommand of a subcommand; its exit code.
 
@@ -83,9 +90,7 @@ def run_subcommand(program: str, subcommands: Mapping[str, tuple[str, str]], arg
         parser.error(f"give a subcommand: {', '.join(subcommands)}")
     name, *rest = arguments
     if name not in subcommands:
-        hint = did_you_mean(name, subcommands, f"; there are {', '.join(subcommands)}")
-        print(f"{program}: no subcommand {name!r}{hint}", file=sys.stderr)
-        return 2
+        return unknown_subcommand(program, name, subcommands)
     module, _, function = subcommands[name][0].partition(":")
     found: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
     return found(rest)

@@ -139,10 +139,16 @@ def built_library() -> Path:
 
 
 def _place(folder: str, name: str) -> Path:
-    """A file of this installation if it is there, as in an image, else one in the user's cache."""
+    """A file of this installation if it is there, as in an image, else one in the user's cache.
+
+    :raises CannotBuild: when the user may not look there.
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     places = [Path(base, "fakedev", folder, name) for base in (os.path.join(sys.prefix, "share"), cache)]
-    return next(filter(Path.is_file, places), places[-1])
+    try:
+        return next(filter(Path.is_file, places), places[-1])
+    except OSError as reason:
+        raise CannotBuild(f"{reason.filename or places[-1]}: {plain_reason(reason)}") from None
 
 
 def built_command() -> Path:

@@ -156,8 +156,8 @@ def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
     """Both commands are listed; what is not there is told with what is."""
     for arguments, code, words in (
         (["--help"], 0, "plan"),
-        ([], 2, "fakedev kube: give a command: plan or clean"),
-        (["plam"], 2, "fakedev kube: no command 'plam'; did you mean plan?"),
+        ([], 2, "fakedev kube: give a subcommand: plan or clean"),
+        (["plam"], 2, "fakedev kube: no subcommand 'plam'; did you mean plan?"),
     ):
         try:
             ended = main(["kube", *arguments])

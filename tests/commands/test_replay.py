@@ -92,6 +92,7 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path, capfd: p
     (tmp_path / "jobs.csv.gz").write_bytes(packed[:-20])
     found = said(capfd, str(tmp_path), "--usage", "60", "--device", "t4", "--check", code=2)
     assert found == f"{tmp_path}/jobs.csv.gz: is not gzip, or is cut off: pack it again\n"
+    assert said(capfd, "a" * 300, "--check", code=2) == f"{'a' * 300}/series.csv: the name is too long\n"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from fakedev.commands.nvml import nvml
-from fakedev.nvml.build import CannotBuild, built_command, compile_library, library_folder, sources, symbols
+from fakedev.nvml.build import (
+    CannotBuild,
+    built_command,
+    built_library,
+    compile_library,
+    library_folder,
+    sources,
+    symbols,
+)
 from fakedev.nvml.environment import Unreadable, default_file, nodes_of
 from fakedev.spec.nvml_layout import CLOSED, HEAD
 from tests.support.application import application
@@ -152,6 +160,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(command))
     with pytest.raises(CannotBuild, match="nvidia-smi"):
         built_command()
+    monkeypatch.setenv("XDG_CACHE_HOME", f"/{'a' * 300}")
+    for build in (built_command, built_library):
+        with pytest.raises(CannotBuild, match="the name is too long"):
+            build()
 
 
 def test_default_file_is_that_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:

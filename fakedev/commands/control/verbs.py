@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Final
 
@@ -45,6 +46,14 @@ def summary_of(command: str) -> str:
     return summary[:1].lower() + summary[1:]
 
 
+def _word(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentTypeError(f"{text!r} is not UTF-8") from None
+    return text
+
+
 def relay(command: str, arguments: Sequence[str], verb: str = "") -> int:
     """Send a verb to a running service, and print its answer.
 
@@ -61,7 +70,9 @@ def relay(command: str, arguments: Sequence[str], verb: str = "") -> int:
         is_formatted=True,
     )
     add_address(parser, WORKLOAD_SOCKET)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="the words of the verb, as on the workload port")
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", type=_word, help="the words of the verb, as on the workload port"
+    )
     options = parser.parse_args(arguments)
     words = [verb, *options.words]
     if verb == "run" and "detach" not in words:

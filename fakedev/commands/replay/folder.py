@@ -74,7 +74,10 @@ class TraceFolder:
     def _found(self, name: str) -> Path | None:
         folders = (self._path, self._path / "csv")
         paths = (folder / each for folder in folders for each in (name, name + _PACKED))
-        return next((path for path in paths if path.is_file()), None)
+        try:
+            return next((path for path in paths if path.is_file()), None)
+        except OSError as error:
+            raise TraceProblems([f"{self._path / name}: {plain_reason(error)}"]) from None
 
 
 def _read(path: Path, divided: Callable[[TextIO, Path], Iterator[str]]) -> Iterator[str]:

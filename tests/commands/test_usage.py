@@ -1,0 +1,42 @@
+"""What every subcommand answers to words that it cannot use: one line on standard error, and exit code 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakedev.commands.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["shwo", "w1"], "fakedev: no subcommand 'shwo'; did you mean show?"),
+        (["scenario", "scor"], "fakedev scenario: no subcommand 'scor'; did you mean score?"),
+        (["scenario", "?"], "fakedev scenario: no subcommand '?'; there are run, score, tests, blocks, from"),
+        (["kube", "pla"], "fakedev kube: no subcommand 'pla'; did you mean plan?"),
+        (["stop", "\udcff"], r"fakedev stop: WORD: '\udcff' is not UTF-8; --help lists the options"),
+        (["schema", "--version=1"], "fakedev schema: --version: takes no value, and not '1'; --help lists the options"),
+        (["diff", "dcgm", "--ful"], "fakedev diff: there is no option --ful; --help lists the options"),
+    ],
+)
+def test_wrong_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The words are named, with what was probably meant."""
+    assert ended(words) == 2
+    assert capsys.readouterr().err.splitlines() == [said]
+
+
+@pytest.mark.parametrize("words", [[], ["scenario"], ["kube"], ["schema"], ["nvml", "--version"]], ids=" ".join)
+def test_long_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The line has their beginning and its own end, not all that was given."""
+    *before, last = words or [""]
+    assert ended([*before, f"{last}={'a' * 100_000}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) < 1100
+
+
+def ended(words: list[str]) -> object:
+    """The exit code of a command."""
+    try:
+        return main(words)
+    except SystemExit as end:
+        return end.code
