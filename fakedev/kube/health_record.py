@@ -53,8 +53,8 @@ def read_health(text: str, roster: Roster) -> KnownHealth:
         }  # fmt: skip
         codes, xids, is_past = columns
         return KnownHealth(int(content["tick"]), roster, codes, xids, is_past > 0, nodes)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as reason:
-        raise NoHealth(f"it is no record of the health of devices ({reason!r})") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise NoHealth("it is no record of the health of devices") from None
 
 
 def _unit_of(name: str, roster: Roster) -> int | None:

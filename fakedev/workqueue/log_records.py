@@ -130,8 +130,8 @@ def replay(log: BinaryIO) -> Replayed:
                     raise DamagedLog(0, f"its form is {content['form']}, and this version reads {FORM}")
             else:
                 last_job = max(last_job, _apply(content, jobs))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise DamagedLog(offset, f"a record that does not fit those before it ({error!r})") from None
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise DamagedLog(offset, "a record that does not fit those before it") from None
         good_bytes = offset + length
     return Replayed(queue, last_job, tuple(jobs[job_id] for job_id in sorted(jobs)), good_bytes)
 

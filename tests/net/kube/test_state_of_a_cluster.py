@@ -228,7 +228,7 @@ def test_a_health_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="1"):
         kept.cluster.start()
     assert capsys.readouterr().err == (
-        f"fakedev: the state cannot be used: {file}: it is no record of the health of devices (KeyError('form')): "
+        f"fakedev: the state cannot be used: {file}: it is no record of the health of devices: "
         "move its folder away to begin anew\n"
     )
     alone = f"{SMALL}state: {tmp_path}/alone\n"
