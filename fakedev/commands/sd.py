@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from tempfile import mkstemp
+from pathlib import Path
 from typing import Final
 
 from fakedev.app.configuration_options import add_configuration_options
@@ -16,9 +16,10 @@ from fakedev.commands.parser import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.discovery import targets_of
+from fakedev.nvml.files import replace_file
 from fakedev.sim.entities.roster import Roster
 from fakedev.spec.errors import did_you_mean
-from fakedev.spec.os_errors import plain_reason
+from fakedev.spec.os_errors import CannotWrite
 
 _SHOWN_POOLS: Final = 10
 
@@ -43,23 +44,13 @@ def discover(arguments: Sequence[str]) -> int:
     if options.output is None:
         sys.stdout.write(text)
         return 0
-    # Renamed into place: Prometheus watches the file, and must not read a part of it. It may run as another user.
-    folder, name = os.path.split(options.output)
-    unfinished = ""
     try:
         with restored_after_interrupt():
-            descriptor, unfinished = mkstemp(prefix=f".{name[:50]}.", dir=folder or ".")
-            with open(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(descriptor, 0o644)
-                file.write(text)
-            os.replace(unfinished, options.output)
-            unfinished = ""
-    except OSError as error:
-        print(f"fakedev sd: {options.output}: {plain_reason(error)}", file=sys.stderr)
+            # Prometheus watches the file, and must not read a part of it. It may run as another user.
+            replace_file(Path(options.output), text.encode("utf-8"), 0o644)
+    except CannotWrite as reason:
+        print(f"fakedev sd: {reason}", file=sys.stderr)
         return 1
-    finally:
-        if unfinished:
-            os.unlink(unfinished)
     return 0
 
 

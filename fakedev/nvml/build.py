@@ -16,7 +16,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from fakedev.nvml.files import replace_file
+from fakedev.nvml.files import put_in_place, replace_file
 from fakedev.nvml.header import defined_functions, layout_header, stubs, version_script
 from fakedev.spec.os_errors import CannotWrite, plain_reason
 
@@ -111,7 +111,7 @@ def compile_library(target: Path, options: Sequence[str] = _OPTIMIZED) -> None:
             if done.returncode:
                 lines = done.stderr.splitlines()[:_MAX_LINES]
                 raise CannotBuild("\n".join([f"{compiler} failed with {done.returncode}:", *lines]))
-            os.replace(Path(folder, SONAME), target)
+            put_in_place(Path(folder, SONAME), target)
     except subprocess.TimeoutExpired:
         raise CannotBuild(f"{compiler} took over {_BUILD_SECONDS} s") from None
     except OSError as reason:

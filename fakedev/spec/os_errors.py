@@ -38,13 +38,13 @@ _PLAIN_REASONS: Final[Mapping[int, str]] = {
     errno.ETIMEDOUT: "no answer in time",
     errno.EHOSTUNREACH: "there is no way to this host",
     errno.ENETUNREACH: "there is no way to this network",
+    errno.ENXIO: "it is not a regular file",
     errno.ENOTSOCK: "it is no socket",
     errno.EPROTOTYPE: "it is a socket of another kind",
 }
 #: Words for files that are written.
 _REASONS_OF_FILES: Final[Mapping[int, str]] = {
     errno.ELOOP: "it is a symbolic link: name the file itself",
-    errno.ENXIO: "it is not a regular file",
     errno.EWOULDBLOCK: "another process writes it: stop that one, or give another name",
 }
 #: What look-ups of names raise has negative numbers; this one: the name server does not answer.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from fakedev.commands.main import main
@@ -32,6 +35,18 @@ def test_long_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> Non
     assert ended([*before, f"{last}={'a' * 100_000}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert len(line) < 1100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["sd"], ["nvml", "build"]], ids=" ".join)
+def test_an_output_that_is_no_file(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stays: a program of root would otherwise take /dev/null from all others."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert ended([*words, "--output", str(pipe)]) == 1
+    assert capsys.readouterr().err == f"fakedev {words[0]}: {pipe}: it is not a regular file\n"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def ended(words: list[str]) -> object:

@@ -100,6 +100,17 @@ def test_a_whole_file_is_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["report.json", "target"]
 
 
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    """A pipe, a socket or a device stays, as /dev/null has to for programs of root; also behind a link."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(CannotWrite, match=f"{name}: it is not a regular file$"):
+            replace_file(str(tmp_path / name), "new")
+    assert (tmp_path / "link").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
 def test_a_whole_file_that_has_no_room(tmp_path: Path) -> None:
     """The old one stays, and nothing else."""
     path = tmp_path / "report.json"
