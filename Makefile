@@ -6,6 +6,9 @@
 # make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_INPUTS=, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
 # make reliability  the figures of doc/reliability.md (ARGS="--short" takes three minutes and prints them)
+# make image      the container image, by docker, podman or buildah (IMAGE=fakedev is its name; IMAGE_OPTIONS=... of the build)
+# make test-image  the image on a base of Debian's packages, run as the originals are (a part of make test-long); needs root,
+#                 podman, runc and mmdebstrap
 # make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
 # make clean      remove all that these made
 #
@@ -17,6 +20,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 PYTEST_ARGS ?= -q -rsfE
+IMAGE ?= fakedev
+IMAGE_OPTIONS ?=
 
 # Expanded only in recipes: then there is a Python to ask.
 CORES = $(shell $(BIN)/python -c 'import os; print(max(2, os.cpu_count() or 1))')
@@ -36,7 +41,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run stack check test test-long fuzz bench reliability dist clean
+.PHONY: run stack check test test-long image test-image fuzz bench reliability dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -62,6 +67,17 @@ test-long: $(VENV)/installed-for-tests
 	@FAKEDEV_HYPOTHESIS_PROFILE=full $(PYTEST) -m long; long=$$?; \
 	  FAKEDEV_HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses $(CORES) -m "(deep or hypothesis) and not long" && \
 	  [ $$long -eq 0 ]
+
+# podman and buildah need the form of docker for the health check.
+image:
+	@for engine in docker podman buildah; do \
+	  if $$engine info > /dev/null 2>&1; then BUILDAH_FORMAT=docker exec $$engine build --tag "$(IMAGE)" $(IMAGE_OPTIONS) .; fi; \
+	done; \
+	echo "make image needs docker, podman or buildah, and none of them works here" >&2; exit 1
+
+test-image: WORKERS = 0
+test-image: $(VENV)/installed-for-tests
+	@$(PYTEST) tests/image
 
 # It takes its variables from the environment, where make puts those of its command line.
 fuzz: $(VENV)/installed-for-tests

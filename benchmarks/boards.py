@@ -87,11 +87,11 @@ class BarePhysics:
 def _measure(count: int, rounds: int, given: str) -> dict[str, float]:
     # Only the process that measures needs these.
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.sim.events import StartWorkload  # noqa: PLC0415
-    from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.spec.device_types import WORK_KINDS  # noqa: PLC0415
-    from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.fleet.events import StartWorkload  # noqa: PLC0415
+    from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
+    from fakedev.fleet.spec.device_types import WORK_KINDS  # noqa: PLC0415
+    from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.schema.files import Files  # noqa: PLC0415
 
     text = dcgm(count).replace("{folder}", "/nowhere")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("  base:"))

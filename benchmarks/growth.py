@@ -15,8 +15,8 @@ from fleets import dcgm
 from results import Section, Target, ms
 
 if TYPE_CHECKING:
-    from fakedev.exposition.page import Page
-    from fakedev.sim.fleet import Fleet
+    from fakedev.exporters.page import Page
+    from fakedev.fleet.fleet import Fleet
 
 _SIZES = (8, 80, 800, 8_000, 80_000)
 _ROUNDS = 7
@@ -99,12 +99,11 @@ def _pieces(page: Page[object], fleet: Fleet) -> list[bytes]:
 def _measure_growth(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.exposition.label_cache import LabelCache  # noqa: PLC0415
-    from fakedev.exposition.page import Page  # noqa: PLC0415
-    from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
-    from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
-    from fakedev.sim.fleet import Fleet  # noqa: PLC0415
+    from fakedev.exporters.page import LabelCache, Page  # noqa: PLC0415
+    from fakedev.exporters.sources import DeviceSource  # noqa: PLC0415
+    from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
+    from fakedev.runtime.memory import keep_freed_memory  # noqa: PLC0415
+    from fakedev.schema.files import Files  # noqa: PLC0415
 
     keep_freed_memory()
     empty = _resident()
@@ -136,14 +135,13 @@ def _measure_changes(identity: str, device: str) -> Iterator[tuple[int, float, f
     from twisted.internet.task import Clock  # noqa: PLC0415
 
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.exposition.label_cache import LabelCache  # noqa: PLC0415
-    from fakedev.exposition.page import Page  # noqa: PLC0415
-    from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
-    from fakedev.net.system.memory import CollectorSettings, keep_freed_memory  # noqa: PLC0415
-    from fakedev.sim.events import StartWorkload  # noqa: PLC0415
-    from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.exporters.page import LabelCache, Page  # noqa: PLC0415
+    from fakedev.exporters.sources import DeviceSource  # noqa: PLC0415
+    from fakedev.fleet.events import StartWorkload  # noqa: PLC0415
+    from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
+    from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.runtime.memory import CollectorSettings, keep_freed_memory  # noqa: PLC0415
+    from fakedev.schema.files import Files  # noqa: PLC0415
 
     keep_freed_memory()
     text = dcgm(_CHANGING_DEVICES).replace("{folder}", "/nowhere").replace("h100", device)

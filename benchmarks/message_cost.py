@@ -67,23 +67,18 @@ def _counted(kind: str, seconds: float) -> tuple[int, int]:
 
 def main() -> None:
     """Serve, and print the number of jobs."""
-    from twisted.internet import epollreactor  # noqa: PLC0415 - the others import this file without a reactor
-
-    epollreactor.install()
-    from twisted.internet import reactor as _reactor  # noqa: PLC0415
     from twisted.internet.utils import getProcessOutput  # noqa: PLC0415
 
-    from fakedev.net.lines.fair_share import FairShare  # noqa: PLC0415
-    from fakedev.net.queues.backend_port import QueueBackendFactory  # noqa: PLC0415
-    from fakedev.net.queues.client_port import QueueClientFactory  # noqa: PLC0415
-    from fakedev.net.queues.hub import QueueHub  # noqa: PLC0415
-    from fakedev.net.system.steady_clock import use_steady_clock  # noqa: PLC0415
-    from fakedev.workqueue.broker import Broker  # noqa: PLC0415
-    from fakedev.workqueue.spec import BrokerSpec, QueueSpec  # noqa: PLC0415
+    from fakedev.queues.backend_port import QueueBackendFactory  # noqa: PLC0415
+    from fakedev.queues.broker import Broker  # noqa: PLC0415
+    from fakedev.queues.client_port import QueueClientFactory  # noqa: PLC0415
+    from fakedev.queues.port import QueueHub  # noqa: PLC0415
+    from fakedev.queues.settings import BrokerSpec, QueueSpec  # noqa: PLC0415
+    from fakedev.runtime.reactor import program_reactor  # noqa: PLC0415
+    from fakedev.runtime.turns import FairShare  # noqa: PLC0415
 
-    reactor: Any = _reactor
+    reactor: Any = program_reactor()  # the others import this file without a reactor
     kind, seconds = sys.argv[1:]
-    use_steady_clock(reactor)
     shared = FairShare(reactor)
     hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), reactor.seconds()), reactor, shared)
     options = {"fair_share": shared, "idle_answer_seconds": 60.0}

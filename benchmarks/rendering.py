@@ -41,12 +41,11 @@ class Subject:
     def __init__(self, configuration: str) -> None:
         # Only the process that measures needs all of it.
         from fakedev.config.load import load  # noqa: PLC0415
-        from fakedev.config.schema.files import Files  # noqa: PLC0415
-        from fakedev.exposition.label_cache import LabelCache  # noqa: PLC0415
-        from fakedev.exposition.page import Page  # noqa: PLC0415
-        from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
-        from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
-        from fakedev.sim.fleet import Fleet  # noqa: PLC0415
+        from fakedev.exporters.page import LabelCache, Page  # noqa: PLC0415
+        from fakedev.exporters.sources import DeviceSource  # noqa: PLC0415
+        from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
+        from fakedev.runtime.memory import keep_freed_memory  # noqa: PLC0415
+        from fakedev.schema.files import Files  # noqa: PLC0415
 
         keep_freed_memory()
         loaded = load(None, Files(environ={}), text=configuration.replace("{folder}", "/nowhere"))
@@ -121,7 +120,7 @@ remains when everything else is free. It creates one block of memory that the sy
 time; smaller pieces avoid this. *Bare, small* is the same with templates of 128 lines. generate_latest of
 prometheus_client is measured on {_FEW_DEVICES:,} devices with the same labels, with its samples already created.
 *First* is the very first page, including the texts of all labels. The process keeps freed memory, as the service
-does (fakedev/net/system/memory.py). Otherwise the C library may return the memory of the last page to the system, and
+does (fakedev/runtime/memory.py). Otherwise the C library may return the memory of the last page to the system, and
 getting it again costs up to 80 ns more per sample.
 """,
         ["samples", "MB", "in pieces", "as one", "bare", "bare, small", "ratio to bare", "generate_latest",

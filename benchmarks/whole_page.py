@@ -10,7 +10,7 @@ from fleets import dcgm
 from programs import Program, fakedev
 from results import Section, Target, ms
 
-from fakedev.net.http.body import compressobj
+from fakedev.web.encoding import compressobj
 
 _DEVICES = 10_000
 _ROUNDS = 9

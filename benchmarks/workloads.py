@@ -84,10 +84,10 @@ device, with a pod and a profile of two activities. *Starting* is the time to ac
 def _measure_ticks(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.sim.events import StartWorkload  # noqa: PLC0415
-    from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.fleet.events import StartWorkload  # noqa: PLC0415
+    from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
+    from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.schema.files import Files  # noqa: PLC0415
 
     configuration = load(None, Files(environ={}), text=dcgm(_TICK_DEVICES).replace("{folder}", "/nowhere"))
     fleet = Fleet(configuration.fleet)

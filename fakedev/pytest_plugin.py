@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from fakedev.testing.in_reactor import ReactorFleet
     from fakedev.testing.order import Order
-    from fakedev.testing.service import ServedFleet, Starter
+    from fakedev.testing.served_fleet import ServedFleet, Starter
     from fakedev.testing.simulation import Simulation
 
     T = TypeVar("T", ServedFleet, Simulation, ReactorFleet)
@@ -80,7 +80,7 @@ def fakedev_fleet_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., ServedFleet]]:
     """A function that starts a fleet; it takes what the marker takes. All fleets end with the test."""
-    from fakedev.testing.service import CannotStart  # noqa: PLC0415 - only if a test asks for it
+    from fakedev.testing.served_fleet import CannotStart  # noqa: PLC0415 - only if a test asks for it
 
     yield from _factory(request, tmp_path_factory, partial(_served, request.config), CannotStart)
 
@@ -96,7 +96,7 @@ def fakedev_fleet_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServedFleet]:
     """As fakedev_fleet, but all tests that ask for the same fleet share a service, which is reset before each."""
-    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+    from fakedev.testing.served_fleet import CannotStart  # noqa: PLC0415
 
     shared = request.config.stash.setdefault(_SHARED, {})
     try:
@@ -121,7 +121,7 @@ def fakedev_fleet_session(
 @pytest.fixture
 def fakedev_sim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
     """The same fleet in the test's process, without any socket."""
-    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
     from fakedev.testing.simulation import Simulation  # noqa: PLC0415
 
     def make(order: Order, folder: Path) -> Simulation:
@@ -142,9 +142,9 @@ def fakedev_twisted(
         _fail(request, "fakedev_twisted needs the plugin pytest-twisted: pip install pytest-twisted")
     import pytest_twisted  # type: ignore[import-untyped]  # noqa: PLC0415 - it has no types
 
-    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
     from fakedev.testing.in_reactor import ReactorFleet  # noqa: PLC0415
-    from fakedev.testing.service import CannotStart  # noqa: PLC0415
+    from fakedev.testing.served_fleet import CannotStart  # noqa: PLC0415
 
     timeout_seconds = request.config.getoption("--fakedev-timeout")
 
@@ -160,7 +160,7 @@ def _served(config: pytest.Config, order: Order, folder: Path) -> ServedFleet:
 
     :raises CannotStart: when it does not come up.
     """
-    from fakedev.testing.service import ServedFleet, Starter  # noqa: PLC0415
+    from fakedev.testing.served_fleet import ServedFleet, Starter  # noqa: PLC0415
 
     starter = config.stash.get(_STARTER, None)
     if starter is None or not starter.is_running:
@@ -179,8 +179,8 @@ def _written(order: Order, folder: Path) -> Order:
 def _replayed(order: Order, folder: Path) -> Order:
     if not order.replay:
         return order
-    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
-    from fakedev.testing.replay import with_scenario  # noqa: PLC0415
+    from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
+    from fakedev.testing.order import with_scenario  # noqa: PLC0415
 
     try:
         return with_scenario(order, folder)

@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 
-from fakedev.app.early_signals import EarlySignals
+from fakedev.runtime.early import EarlySignals
 
 # twistd imports this module when it is asked for fakedev, and what follows takes long. The handler of SIGINT stays:
 # the reactor replaces no other.
 if os.path.basename(sys.argv[0]) == "twistd":
     EarlySignals((signal.SIGTERM,), by_signal=True).install(besides=signal.SIGINT)
 
-from fakedev.app.options import Options
-from fakedev.app.service import makeService
+from fakedev.service.options import Options
+from fakedev.service.service import makeService
 
 __all__ = ["Options", "makeService"]

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.defer import Deferred
 
 from tests.support.examples import load_profile
+from tests.support.programs.browser import Browser, Chromium
 from tests.support.programs.processes import AsyncProgram, StartAsync, require_program
 
 pytest_plugins = ["tests.support.logged_errors"]
@@ -113,3 +115,32 @@ async def start_async() -> AsyncIterator[StartAsync]:
     yield start
     for program in started:
         await program.kill()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder of this test alone; for a test of real programs one in which a socket's path is short."""
+    if request.node.get_closest_marker("real") is None:
+        return tmp_path
+    folder = Path(request.getfixturevalue("short_folder")) / "t"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A browser for all tests of a process: it takes longer to start than a service, and each tab has its profile.
+
+    It is no coroutine: pytest-twisted 1.14.3 has none for a session.
+    """
+    running = Chromium(require_program("chromium"), tmp_path_factory.mktemp("browser"))
+    yield running
+    pytest_twisted.blockon(Deferred.fromCoroutine(running.kill()))
+
+
+@pytest_twisted.async_yield_fixture
+async def browser(chromium: Chromium) -> AsyncIterator[Browser]:
+    """A tab with an empty profile."""
+    tab = await chromium.tab(width=1400)
+    yield tab
+    await tab.close()

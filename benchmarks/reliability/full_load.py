@@ -19,6 +19,8 @@ _WORKLOAD_SECONDS = 0.05
 _JOBS_A_SECOND = 20
 #: The longest step that the reactor may take.
 _STEP_SECONDS = 0.020
+#: Steps over it that a short run does not call a miss.
+_STALLS_FORGIVEN = 2
 #: Then the histories of a fleet of 10,000 GPUs under this load are full.
 _FULL_SECONDS = 300.0
 _QUEUES = """
@@ -50,9 +52,9 @@ connection; {1 / _WORKLOAD_SECONDS:.0f} workloads of a second start each second;
 queue; the configuration is reloaded every {reload_seconds:.0f} s, with one node more and one less in turn; one reader
 has the live stream of the page. Memory is that of the process from {first:.0f} s on: the mean of the last sixth of the
 time against that of the sixth that begins then. Until {_FULL_SECONDS:.0f} s the history of charts (24 MB,
-fakedev/sim/charts.py) and the journal in memory (10,000 entries) fill up. A *step* is one call of the reactor, by the
+fakedev/fleet/charts.py) and the journal in memory (10,000 entries) fill up. A *step* is one call of the reactor, by the
 processor time of its thread, with collections of garbage in it (benchmarks/watched_serve.py): other programs have no
-part in it.
+part in it, but the time that a hypervisor takes away counts. A short run forgives {_STALLS_FORGIVEN} long steps.
 """,
         ["measured"],
     )
@@ -75,7 +77,8 @@ part in it.
         target=None if seconds < 300 else Target(3, unit=" %"),
     )  # fmt: skip
     section.add("file descriptors more", str(descriptors), judged=descriptors, target=none)
-    section.add("steps over 20 ms", str(len(held)), judged=len(held), target=none)
+    section.add("steps over 20 ms", str(len(held)), judged=len(held),
+                target=Target(_STALLS_FORGIVEN if seconds < 300 else 0))  # fmt: skip
     section.add("the longest step", f"{max(steps, default=0.0) * 1000:.0f} ms")
     section.add("scrapes", f"{found['scrapes']:,.0f}")
     lost = found["lost"]

@@ -15,11 +15,11 @@ from charts import Chart, Panel
 from heat_maps import HeatMap, HeatMaps
 
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.sim.events import StartWorkload
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.named_profiles import PROFILES
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.fleet.events import StartWorkload
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.named_profiles import PROFILES
+from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.schema.files import Files
 
 HERE = Path(__file__).resolve().parent
 _SHOWN = (

@@ -4,8 +4,11 @@ It needs neither Twisted nor NumPy. doc/testing.md explains it.
 """
 
 from fakedev.client.calls import Clock
-from fakedev.client.errors import FleetError, NeverTrue, NoAnswer, RequestRefused
-from fakedev.client.fleet import Fleet
-from fakedev.client.samples import Sample, Samples
+from fakedev.client.fleet_client import Fleet
+from fakedev.client.http import FleetError, NeverTrue, NoAnswer, RequestRefused
+from fakedev.client.page_samples import Sample, Samples
+
+#: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
+OUTSIDE = ("aio", "calls", "fleet_client", "http")
 
 __all__ = ["Clock", "Fleet", "FleetError", "NeverTrue", "NoAnswer", "RequestRefused", "Sample", "Samples"]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from fakedev.client import calls
-from fakedev.client.connection import Access, with_access
-from fakedev.client.requests import Call, CallUnderWay, declared_by
-from fakedev.client.streams import AsyncRequester, AsyncServiceAddress
-from fakedev.client.waiting import Duration, Wait
+from fakedev.client.calls import Duration, Wait
+from fakedev.client.http import (
+    Access,
+    AsyncRequester,
+    AsyncServiceAddress,
+    Call,
+    CallUnderWay,
+    declared_by,
+    with_access,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,15 +51,27 @@ class Fleet:
         tls, self._headers = with_access(token, access)
         self._requester = requester or AsyncServiceAddress(url, timeout_seconds, tls)
 
+    async def __aenter__(self) -> Self:
+        """``async with aio.Fleet(url) as fleet:`` as programs for asyncio have it; nothing is opened."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is open."""
+
     run = _awaits(calls.run)
     stop = _awaits(calls.stop)
     workloads = _awaits(calls.workloads)
     workload = _awaits(calls.workload)
+    ended_workloads = _awaits(calls.ended_workloads)
+    past_faults = _awaits(calls.past_faults)
     fault = _awaits(calls.fault)
     clear = _awaits(calls.clear)
     faults = _awaits(calls.faults)
     clock = _awaits(calls.clock)
     advance = _awaits(calls.advance)
+    stop_advance = _awaits(calls.stop_advance)
     speed = _awaits(calls.speed)
     reset = _awaits(calls.reset)
     page = _awaits(calls.page)
@@ -60,6 +79,7 @@ class Fleet:
     devices = _awaits(calls.devices)
     device = _awaits(calls.device)
     explain = _awaits(calls.explain)
+    why = _awaits(calls.why)
     nodes = _awaits(calls.nodes)
     journal = _awaits(calls.journal)
     queues = _awaits(calls.queues)

@@ -1,12 +1,20 @@
-"""How near the values of a simulated fleet are to those that were read, quantity by quantity."""
+"""How near a simulated fleet is to the pages that were read: quantity by quantity, page by page; and its corrections.
+
+The comparison of pages works also where a Prometheus has lost order and format. Power is corrected by the intensity
+of work, heat by the inlet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from fakedev.clone.observed import ObservedDevice, ObservedNode
+from fakedev.clone.document import Board, Correction
+from fakedev.clone.fleet_reader import ObservedDevice, ObservedNode
+from fakedev.clone.scraped import thinned
+from fakedev.exporters.conform import Conformity, compared
+from fakedev.exporters.samples import CapturedPage, Sample
 
 #: A value is near if it differs by at most this share, or by at most one of the smallest steps below.
 _NEAR: Final = 0.1
@@ -65,3 +73,76 @@ def _pairs(
 def _is_near(quantity: str, read: float, simulated: float) -> bool:
     step = next((step for end, step in _STEPS.items() if quantity.endswith(end)), 0.0)
     return abs(read - simulated) <= max(_NEAR * abs(read), step)
+
+
+def conformity(read: CapturedPage, shown: CapturedPage, *, is_stored: bool) -> Conformity:
+    """How well a clone's page conforms to the one that was read.
+
+    :param is_stored: the read page comes from a Prometheus: names and labels are compared, not their order, nor how
+        numbers are written; TYPE and HELP where it has them.
+    """
+    if not is_stored:
+        return compared(thinned(read), thinned(shown))
+    order = [name for name in read.families if name in shown.families]
+    names = [*order, *(name for name in shown.families if name not in read.families)]
+    ordered = CapturedPage({name: shown.families[name] for name in names}, read.is_declared_first)
+    return compared(_as_stored(read), _as_stored(ordered), is_fragment=True)
+
+
+def _as_stored(page: CapturedPage) -> CapturedPage:
+    families = {}
+    for name, family in thinned(page).families.items():
+        samples = [
+            Sample(tuple(sorted(each.labels)), f"{float(each.number):.0f}", has_timestamp=False)
+            for each in family.samples
+        ]
+        families[name] = replace(family, samples=tuple(samples))
+    return CapturedPage(families, page.is_declared_first)
+
+
+#: By node and index of the device.
+Corrections = Mapping[tuple[str, int], Correction]
+#: Inlet temperatures that configurations take, in degrees Celsius.
+_INLETS: Final = (-60.0, 100.0)
+_NEAR_CELSIUS: Final = 0.5
+_NEAR_SHARE: Final = 0.02
+
+
+def corrected(
+    nodes: Iterable[ObservedNode], board: Callable[[ObservedNode], Board], value: Value, known: Corrections,
+    change: Callable[[str, ObservedDevice, Board, Value, Correction], Correction],
+) -> dict[tuple[str, int], Correction]:
+    """The corrections of devices, each changed by what a trial with the known ones has shown.
+
+    :param change: :func:`by_power` or :func:`by_temperature`.
+    """  # fmt: skip
+    found = dict(known)
+    for node in nodes:
+        type_of_node = board(node)
+        for device in node.devices:
+            before = known.get((node.name, device.index), Correction())
+            after = change(node.name, device, type_of_node, value, before)
+            if after != Correction():
+                found[node.name, device.index] = after
+    return found
+
+
+def by_power(node: str, device: ObservedDevice, board: Board, value: Value, before: Correction) -> Correction:
+    """The intensity, by the power above that of an idle board."""
+    read, shown = device.unit.values.get("power_watts"), value(node, device.index, "power_watts")
+    span = board.type.ranges.get("power_watts")
+    if read is None or shown is None or span is None or not read > span.low < shown:
+        return before
+    factor = (read - span.low) / (shown - span.low)
+    return before if abs(factor - 1) < _NEAR_SHARE else replace(before, factor=before.factor * min(factor, 2.0))
+
+
+def by_temperature(node: str, device: ObservedDevice, board: Board, value: Value, before: Correction) -> Correction:
+    """The inlet temperature, by the difference of the board's."""
+    read = device.unit.values.get("temperature_celsius")
+    shown = value(node, device.index, "temperature_celsius")
+    usual = None if board.type.dynamics is None else board.type.dynamics.inlet_celsius
+    if read is None or shown is None or usual is None or abs(read - shown) < _NEAR_CELSIUS:
+        return before
+    inlet = min(max(usual + read - shown, _INLETS[0]), _INLETS[1])
+    return replace(before, inlet_celsius=round(inlet, 1))

@@ -1,27 +1,124 @@
-"""Reads nodes, devices, instances, owners and values from the pages of an exporter, by the labels of its identity."""
+"""Reads nodes, devices, instances, owners and values of a fleet from the pages of an exporter, by its labels.
+
+The result is frozen values. Facts come from labels: the templates of an identity's labels are read backwards.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
-from fakedev.clone.label_facts import facts_of, unescaped
-from fakedev.clone.numbers import plain_number
-from fakedev.clone.observed import ObservedDevice, ObservedNode, Owner, Unit
-from fakedev.clone.source_pages import PageGroup
-from fakedev.exposition.captured import CapturedFamily, Sample
-from fakedev.exposition.identity import UNITS, FamilySpec, Identity, LabelSpec, RowSpec
+from fakedev.clone.scraped import PageGroup, plain_number
+from fakedev.exporters.identity import UNITS, FamilySpec, Identity, LabelSpec, RowSpec
+from fakedev.exporters.samples import CapturedFamily, Sample
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who has a device: a pod of Kubernetes, or nobody.
+
+    :param labels: further facts that only owned devices have, as ``pod_uid``.
+    """
+
+    pod: str = ""
+    namespace: str = ""
+    container: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A device or an instance of it.
+
+    :param facts: by name, as label templates have them; without those of its node and its owner.
+    :param values: by quantity, in the quantity's unit.
+    """
+
+    facts: Mapping[str, str]
+    values: Mapping[str, float]
+    owner: Owner = Owner()
+
+
+@dataclass(frozen=True)
+class ObservedDevice:
+    """A device of a node.
+
+    :param parts: its instances in order of their ids; empty for an undivided one.
+    """
+
+    index: int
+    unit: Unit
+    parts: tuple[Unit, ...] = ()
+
+
+@dataclass(frozen=True)
+class ObservedNode:
+    """A node with its devices in order of their indices."""
+
+    name: str
+    devices: tuple[ObservedDevice, ...]
+
+
+#: A template with one fact: the text before it, the fact, how it is changed, the text after it.
+_ONE_FACT: Final = re.compile(r"([^{}]*+)\{(\w++)(?:\|(\w++))?+\}([^{}]*+)")
+
+
+def _number_before(text: str) -> str:
+    """The number before a whole number: exporters may count from 1."""
+    return str(int(text) - 1) if text.isdecimal() and int(text) else ""
+
+
+#: How changes of facts are undone; the others cannot be.
+_UNDONE: Final[Mapping[str, Callable[[str], str]]] = {
+    "": str,
+    "upper": str.lower,
+    "lower": str,
+    "next": _number_before,
+}
+
+
+@lru_cache(maxsize=1024)
+def _reader(template: str) -> tuple[str, str, Callable[[str], str], str] | None:
+    """What is before the fact of a template, the fact, how its change is undone, and what is after it."""
+    found = _ONE_FACT.fullmatch(template)
+    if found is None or (found[3] or "") not in _UNDONE:
+        return None
+    return found[1], found[2], _UNDONE[found[3] or ""], found[4]
+
+
+def facts_of(labels: Mapping[str, str], specs: Iterable[LabelSpec]) -> dict[str, str]:
+    """The facts that labels show.
+
+    :param labels: of a line.
+    :param specs: the labels of the identity; those whose template has several facts, or a change that loses something,
+        show none.
+    """
+    facts: dict[str, str] = {}
+    for spec in specs:
+        reader = _reader(spec.value)
+        value = labels.get(spec.name)
+        if reader is None or not value or spec.texts:
+            continue
+        before, fact, undone, after = reader
+        if value.startswith(before) and value.endswith(after) and len(value) > len(before) + len(after):
+            text = undone(value[len(before) : len(value) - len(after)])
+            if text:
+                facts.setdefault(fact, text)
+    return facts
+
 
 #: Levels of rows that are of a device or of an instance.
 _OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "whole", "tiled", "single"))
 #: Facts that tell devices of a node apart, the surest first.
 TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
 #: Facts of an instance; its UUID is computed and cannot be given.
-_OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part_uuid"))
+OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part_uuid"))
 #: Facts of whoever has the device, beside pod, namespace and container.
-_OF_OWNERS: Final = ("pod_", "dra_", "hpc_job")
+_OF_OWNERS: Final = ("pod_", "dra_", "hpc_job", "job_")
 _OWNER: Final = ("pod", "namespace", "container")
 #: Facts that the simulation computes and that say nothing of a device.
 _COMPUTED: Final = frozenset(("node", "pool", "device_count", "xid", "process", "pid", "tile", "window_ms"))
@@ -32,6 +129,11 @@ KEPT_NUMBER: Final = "kept_"
 #: Beginning of the names of facts of labels that the identity lacks, and of those that only owned devices have.
 OTHER_LABEL: Final = "label_"
 OWNERS_LABEL: Final = "pod_label_"
+
+
+def is_of_owner(fact: str) -> bool:
+    """Whether a fact is one of whoever has the device, beside pod, namespace and container."""
+    return fact.startswith(_OF_OWNERS)
 
 
 @dataclass
@@ -45,7 +147,7 @@ class _UnitSoFar:
         own = {name: text for name, text in self.owner.items() if name not in _OWNER}
         pod, namespace, container = (self.owner.get(name, "") for name in _OWNER)
         owner = Owner(pod, namespace, container, own)
-        facts = {name: text for name, text in self.facts.items() if name not in _OF_PARTS}
+        facts = {name: text for name, text in self.facts.items() if name not in OF_PARTS}
         return Unit(facts, self.values, owner)
 
 
@@ -83,7 +185,7 @@ class FleetReader:
     def _read_family(self, family: CapturedFamily, page: str) -> None:
         spec = self._families.get(family.name)
         for sample in family.samples:
-            labels = {name: unescaped(value) for name, value in sample.labels}
+            labels = dict(sample.labels)
             row = None if spec is None else row_of(spec, labels, self._identity)
             if row is not None and row.state_level not in _OF_DEVICES:
                 continue
@@ -123,9 +225,9 @@ class FleetReader:
             unit = device.parts.setdefault(facts["mig_id"], _UnitSoFar())
         owner = {}
         for name, text in facts.items():
-            if name in _OWNER or name.startswith(_OF_OWNERS):
+            if name in _OWNER or is_of_owner(name):
                 owner[name] = text
-            elif name in _OF_PARTS:
+            elif name in OF_PARTS:
                 unit.facts.setdefault(name, text)
             elif name not in _COMPUTED:
                 device.unit.facts.setdefault(name, text)

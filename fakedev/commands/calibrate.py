@@ -2,135 +2,104 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from argparse import Namespace
 
-from fakedev.calibration.coefficients import dynamics_of
-from fakedev.calibration.csv_runs import read_csv
-from fakedev.calibration.device_file import device_yaml
-from fakedev.calibration.fit import calibrate as fit
-from fakedev.calibration.plan import plan_text
-from fakedev.calibration.report import difference_lines, picture, rows
-from fakedev.calibration.runs import CLOCK, KINDS, Run, RunError
-from fakedev.calibration.series_runs import Series, read_openmetrics, run_of_series
-from fakedev.commands.console import table, tell_notes, write_text
-from fakedev.commands.parser import Parser
-from fakedev.commands.prometheus_range import raw_samples
-from fakedev.config.catalog import Catalog
-from fakedev.config.devices.devices import load_device
-from fakedev.config.identities.choice import likely_identities, named_identity
-from fakedev.config.schema.documents import read_document
-from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.spec.device_types import DeviceType
-from fakedev.spec.errors import printable
-from fakedev.spec.fleet import MetricName
-from fakedev.spec.os_errors import plain_reason
-from fakedev.spec.units import parse_duration
+from fakedev.base.console import table, tell_notes, write_text
+from fakedev.base.errors import install_extra, plain_reason, printable
+from fakedev.base.units import parse_duration
+from fakedev.calibrate.fit import calibrate as fit
+from fakedev.calibrate.model import dynamics_of
+from fakedev.calibrate.range_query import raw_samples
+from fakedev.calibrate.report import device_yaml, difference_lines, picture, plan_text, rows
+from fakedev.calibrate.runs import CLOCK, KINDS, Run, RunError, read_csv, read_openmetrics, run_of_series
+from fakedev.clone.recognition import likely_identities
+from fakedev.exporters.settings.catalog import Catalog, named_identity
+from fakedev.fleet.settings.devices import load_device
+from fakedev.fleet.spec.device_types import DeviceType
+from fakedev.fleet.spec.fleet_spec import MetricName
+from fakedev.schema.files import Files, Unreadable
+from fakedev.schema.options import Failed, OnlyOne, Option, command, write_file
+from fakedev.schema.places import Place, Report
+from fakedev.schema.reader import read_document
 
 _WHERE = "fakedev calibrate"
 _CATALOG = "catalog:devices/"
 
 
-class _Base(NamedTuple):
-    """The type that is calibrated, and the text of its file."""
-
-    board: DeviceType
-    text: str
-
-
-def calibrate(arguments: Sequence[str]) -> int:
-    """Print the device type with the coefficients that the run tells.
-
-    :returns: 0; 1 when the run cannot be used or the picture cannot be written; 3 without SciPy.
-    :raises ConfigurationError: when there is no such device type or identity.
-    """
-    options = _parser().parse_args(list(arguments))
-    report = Report()
-    files = Files(environ=os.environ)
-    catalog = Catalog(files, report)
-    base = _base(options.device, files, catalog, report)
-    try:
-        dynamics = dynamics_of(base.board)
-        if options.plan:
-            text = plan_text(options.device, base.board.ranges[CLOCK].high, dynamics.clock_step_mhz)
-            write_text(sys.stdout, text)
-            return 0
-        run, source = _run(options, catalog, report)
-        tell_notes(report.notes)
-        calibration = fit(base.board, run.with_work(options.work))
-        name = options.name or f"my-{base.board.name}"
-        text, notes = device_yaml(base.text, name, calibration, source)
-        if options.picture is not None:
-            Path(options.picture).write_text(picture(calibration, source), encoding="utf-8")
-        _check(text)
-    except ValueError as error:
-        print(f"{_WHERE}: {error}", file=sys.stderr)
-        return 1
-    except ImportError:
-        print(f"{_WHERE}: this needs SciPy: pip install 'fakedev[calibrate]'", file=sys.stderr)
-        return 3
-    except OSError as error:
-        print(f"{_WHERE}: {error.filename or 'the run'}: {plain_reason(error)}", file=sys.stderr)
-        return 1
-    write_text(sys.stderr, table(rows(calibration)) + "".join(f"{line}\n" for line in difference_lines(calibration)))
-    tell_notes(notes)
-    write_text(sys.stdout, text)
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(_WHERE, description=__doc__)
-    parser.add_argument("--device", required=True, metavar="NAME", help="the device type to begin with, or its file")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--from", dest="file", metavar="FILE", help="a run: CSV, or OpenMetrics with times")
-    source.add_argument("--prometheus", metavar="URL", help="take the run from the samples of this Prometheus")
-    source.add_argument("--plan", action="store_true", help="print what to run on the real board, in ten minutes")
-    parser.add_argument(
-        "--range", default=1800.0, type=_duration, metavar="DURATION",
-        help="with --prometheus: so far back, default 30m",
-    )  # fmt: skip
-    parser.add_argument("--identity", metavar="NAME", help="the exporter of the series; default: recognized, else dcgm")
-    parser.add_argument(
-        "--only", action="append", default=[], type=_label, metavar="LABEL=VALUE",
-        help="take only series with this label; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--work", action="append", default=[], type=_work, metavar="SECONDS=KIND",
-        help=f"from this second of the run on the work is {', '.join(KINDS[:-1])} or {KINDS[-1]}; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--name", metavar="NAME", help="the name of the new type; default my- and the old one")
-    parser.add_argument("--picture", metavar="FILE", help="write a page with plots of measured and simulated values")
-    return parser
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not LABEL=VALUE, as gpu=0")
+        raise ValueError(f"{text!r} is not LABEL=VALUE, as gpu=0")
     return name, value
 
 
 def _work(text: str) -> tuple[float, str]:
     seconds, _, kind = text.partition("=")
     if kind not in KINDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not SECONDS=KIND, as 120=tensor; kinds: {', '.join(KINDS)}")
-    return _duration(seconds if not seconds.isdigit() else f"{seconds}s"), kind
+        raise ValueError(f"{text!r} is not SECONDS=KIND, as 120=tensor; kinds: {', '.join(KINDS)}")
+    return parse_duration(seconds if not seconds.isdigit() else f"{seconds}s"), kind
 
 
-def _base(name: str, files: Files, catalog: Catalog, report: Report) -> _Base:
-    """The type to begin with.
+@command(
+    _WHERE,
+    __doc__,
+    Option("device", "NAME", "the device type to begin with, or its file", is_required=True),
+    OnlyOne(
+        (
+            Option("from", "FILE", "a run: CSV, or OpenMetrics with times", value="file"),
+            Option("prometheus", "URL", "take the run from the samples of this Prometheus"),
+            Option("plan", "", "print what to run on the real board, in ten minutes"),
+        ),
+        is_required=True,
+    ),
+    Option("range", "DURATION", "with --prometheus: so far back, default 30m", 1800.0, parse_duration),
+    Option("identity", "NAME", "the exporter of the series; default: recognized, else dcgm"),
+    Option(
+        "only", "LABEL=VALUE", "take only series with this label; may be repeated", parse=_label, is_repeated=True
+    ),
+    Option(
+        "work", "SECONDS=KIND",
+        f"from this second of the run on the work is {', '.join(KINDS[:-1])} or {KINDS[-1]}; may be repeated",
+        parse=_work, is_repeated=True,
+    ),
+    Option("name", "NAME", "the name of the new type; default my- and the old one"),
+    Option("picture", "FILE", "write a page with plots of measured and simulated values"),
+    failures={ValueError: 1},
+)  # fmt: skip
+def calibrate(options: Namespace) -> None:
+    """Print the device type with the coefficients that the run tells; the exit code is 3 without SciPy.
+
+    :raises ConfigurationError: when there is no such device type or identity.
+    """
+    report = Report()
+    files = Files(environ=os.environ)
+    catalog = Catalog(files, report)
+    board, base_text = _base(options.device, files, catalog, report)
+    dynamics = dynamics_of(board)
+    if options.plan:
+        write_text(sys.stdout, plan_text(options.device, board.ranges[CLOCK].high, dynamics.clock_step_mhz))
+        return
+    try:
+        run, source = _run(options, catalog, report)
+        tell_notes(report.notes)
+        calibration = fit(board, run.with_work(options.work))
+    except ImportError:
+        raise Failed(f"this needs SciPy: {install_extra('calibrate')}", 3) from None
+    except OSError as error:
+        raise Failed(f"{error.filename or 'the run'}: {plain_reason(error)}") from None
+    text, notes = device_yaml(base_text, options.name or f"my-{board.name}", calibration, source)
+    if options.picture is not None:
+        write_file(options.picture, picture(calibration, source))
+    _check(text)
+    write_text(sys.stderr, table(rows(calibration)) + "".join(f"{line}\n" for line in difference_lines(calibration)))
+    tell_notes(notes)
+    write_text(sys.stdout, text)
+
+
+def _base(name: str, files: Files, catalog: Catalog, report: Report) -> tuple[DeviceType, str]:
+    """The type to begin with, and the text of its file.
 
     :raises ConfigurationError: when there is none, or it has problems.
     """
@@ -138,15 +107,13 @@ def _base(name: str, files: Files, catalog: Catalog, report: Report) -> _Base:
     found = catalog.device(name, place)
     report.raise_if_any()
     assert found is not None, "a missing type is a problem"
-    text = next(text for path, text in reversed(files.texts.items()) if _is_device(path, name))
-    return _Base(found.type, text)
+    base = os.path.basename(name)
+    read = reversed(files.texts.items())
+    text = next(text for path, text in read if path.startswith(_CATALOG) or os.path.basename(path) == base)
+    return found.type, text
 
 
-def _is_device(path: str, name: str) -> bool:
-    return path.startswith(_CATALOG) or os.path.basename(path) == os.path.basename(name)
-
-
-def _run(options: argparse.Namespace, catalog: Catalog, report: Report) -> tuple[Run, str]:
+def _run(options: Namespace, catalog: Catalog, report: Report) -> tuple[Run, str]:
     """The run, and what it was read from."""
     only = dict(options.only)
     if options.prometheus is not None:
@@ -166,7 +133,9 @@ def _run(options: argparse.Namespace, catalog: Catalog, report: Report) -> tuple
             report.note(Place(file, 1), f"columns that are not used: {', '.join(unused)}")
         return run, source
     series = read_openmetrics(text, file)
-    identity = options.identity or _likely(series, catalog, report)
+    identity = options.identity or next(
+        iter(likely_identities({each.family for each in series}, catalog, report)), "dcgm"
+    )
     return run_of_series(series, _names_of(identity, catalog, report), only, file), source
 
 
@@ -175,9 +144,6 @@ def _is_openmetrics(text: str) -> bool:
     first = text.lstrip()[:200].partition("\n")[0]
     return first.startswith("#") or "{" in first
 
-
-def _likely(series: Sequence[Series], catalog: Catalog, report: Report) -> str:
-    return next(iter(likely_identities({each.family for each in series}, catalog, report)), "dcgm")
 
 
 def _names_of(identity: str, catalog: Catalog, report: Report) -> dict[str, MetricName]:

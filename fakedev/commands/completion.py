@@ -8,12 +8,13 @@ from __future__ import annotations
 import io
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Final
 
-from fakedev.commands.console import write_text
-from fakedev.commands.parser import Parser
+from fakedev.base.console import write_text
+from fakedev.schema.options import Operand, command
 
 #: What the scripts give before the words of the line.
 WORDS: Final = "words"
@@ -54,15 +55,16 @@ def completion(arguments: Sequence[str]) -> int:
 
         write_text(sys.stdout, "".join(f"{word}\n" for word in words_after(arguments[1:], main)))
         return 0
-    shells = ", ".join(SCRIPTS)
-    parser = Parser(
-        "fakedev completion",
-        description="Prints a script. bash: source <(fakedev completion bash). zsh: the same. "
-        "fish: fakedev completion fish | source.",
-    )
-    parser.add_argument("shell", choices=tuple(SCRIPTS), help=f"{shells}", metavar="SHELL")
-    write_text(sys.stdout, SCRIPTS[parser.parse_args(list(arguments)).shell].lstrip("\n"))
-    return 0
+    return _script(arguments)
+
+
+@command(
+    "fakedev completion",
+    "Prints a script. bash: source <(fakedev completion bash). zsh: the same. fish: fakedev completion fish | source.",
+    Operand("shell", "SHELL", ", ".join(SCRIPTS), choices=tuple(SCRIPTS)),
+)
+def _script(options: Namespace) -> None:
+    write_text(sys.stdout, SCRIPTS[options.shell].lstrip("\n"))
 
 
 def words_after(words: Sequence[str], main: Callable[[Sequence[str]], int]) -> list[str]:

@@ -2,61 +2,51 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
-from fakedev.app.configuration_options import add_configuration_options
-from fakedev.commands.console import tell_notes
-from fakedev.commands.parser import Parser, unknown_subcommand
+from fakedev.base.console import tell_notes
+from fakedev.base.errors import FieldError
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files, Unreadable, read_file
-from fakedev.config.schema.nodes import ConfigurationError, Problem
-from fakedev.kube.object_forms import checked
-from fakedev.kube.plan import plan, plan_lines
-from fakedev.spec.errors import FieldError
-from fakedev.spec.kubernetes import KubernetesSettings
+from fakedev.config.options import configuration_options
+from fakedev.fleet.spec.offers import KubernetesSettings
+from fakedev.kubernetes.cluster import plan as planned_work
+from fakedev.kubernetes.cluster import plan_lines
+from fakedev.kubernetes.pods import checked
+from fakedev.kubernetes.settings import kubeconfig_paths
+from fakedev.schema.files import Files, Unreadable, read_file
+from fakedev.schema.options import Option, WrongUsage, command, run_subcommand
+from fakedev.schema.places import ConfigurationError, Problem
 
 _COMMANDS: Final = {
-    "plan": "print what would be patched and allocated, from files, without a cluster",
-    "clean": "remove from the nodes of a cluster all that fakedev wrote to them",
+    "plan": ("fakedev.commands.kube:plan", "print what would be patched and allocated, from files, without a cluster"),
+    "clean": ("fakedev.commands.kube:clean", "remove from the nodes of a cluster all that fakedev wrote to them"),
 }
-_DOC: Final = "\n".join(["Each subcommand has --help:", *(f"  {name:6} {text}" for name, text in _COMMANDS.items())])
 
 
 def kube(arguments: Sequence[str]) -> int:
-    """Run a command about a cluster.
+    """Run a subcommand of ``fakedev kube``; its exit code."""
+    return run_subcommand("fakedev kube", _COMMANDS, arguments, width=6, joint=" or ")
 
-    :returns: 0; 1 when the cluster cannot be reached or refuses; 2 when options or files cannot be used.
+
+@command(
+    "fakedev kube plan",
+    "Prints what fakedev would do with the nodes and pods of files.",
+    *configuration_options("it needs a pool with nodes: cluster"),
+    Option("nodes", "FILE", "nodes in JSON, as `kubectl get nodes -o json` prints them", is_required=True),
+    Option("pods", "FILE", "pods in JSON, as `kubectl get pods -A -o json` prints them"),
+    Option("json", "", "print JSON, with the whole patches"),
+)
+def plan(options: Namespace) -> None:
+    """Print what would be done.
+
     :raises ConfigurationError: when the configuration or a file cannot be used.
     """
-    parser = Parser(
-        "fakedev kube", usage="fakedev kube SUBCOMMAND [OPTIONS]", description=_DOC, is_formatted=True, add_help=True
-    )
-    if not arguments or arguments[0].startswith("-"):
-        parser.parse_args(list(arguments))
-        parser.error(f"give a subcommand: {' or '.join(_COMMANDS)}")
-    name, *rest = arguments
-    if name == "plan":
-        return _plan(rest)
-    if name == "clean":
-        return _clean(rest)
-    return unknown_subcommand("fakedev kube", name, _COMMANDS)
-
-
-def _plan(arguments: Sequence[str]) -> int:
-    parser = Parser("fakedev kube plan", description="Prints what fakedev would do with the nodes and pods of files.")
-    add_configuration_options(parser, "it needs a pool with nodes: cluster")
-    parser.add_argument(
-        "--nodes", required=True, metavar="FILE", help="nodes in JSON, as `kubectl get nodes -o json` prints them"
-    )
-    parser.add_argument("--pods", metavar="FILE", help="pods in JSON, as `kubectl get pods -A -o json` prints them")
-    parser.add_argument("--json", action="store_true", help="print JSON, with the whole patches")
-    options = parser.parse_args(list(arguments))
     configuration = load(options.config, Files(environ=os.environ), options.set)
     tell_notes(configuration.notes)
     if not any(pool.has_cluster_nodes for pool in configuration.fleet.pools):
@@ -65,12 +55,11 @@ def _plan(arguments: Sequence[str]) -> int:
     settings = configuration.kubernetes.settings if configuration.kubernetes is not None else KubernetesSettings()
     nodes = _objects(options.nodes, "Node")
     pods = _objects(options.pods, "Pod") if options.pods else []
-    planned = plan(settings, configuration.fleet, nodes, pods)
+    planned = planned_work(settings, configuration.fleet, nodes, pods)
     if options.json:
         sys.stdout.buffer.write(orjson.dumps(planned, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     else:
         sys.stdout.writelines(f"{line}\n" for line in plan_lines(planned))
-    return 0
 
 
 def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
@@ -101,23 +90,20 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
     return found
 
 
-def _clean(arguments: Sequence[str]) -> int:
-    parser = Parser(
-        "fakedev kube clean",
-        description="Removes what fakedev wrote to nodes (labels, resources, annotations, taints), its ResourceSlices, "
-        "ConfigMaps and Leases. Stop fakedev first: it would write them again.",
-    )
-    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="default: the service account of this pod")
-    parser.add_argument("--context", metavar="NAME", default="", help="of the kubeconfig; default: its current one")
-    parser.add_argument(
-        "--namespace", metavar="NAME", default="",
-        help="of the Leases and ConfigMaps; default: that of this pod, or of the context",
-    )  # fmt: skip
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
-    options: argparse.Namespace = parser.parse_args(list(arguments))
-    if options.context and not options.kubeconfig:
-        parser.error("--context is of a kubeconfig: give --kubeconfig too")
-    from fakedev.app.cluster_cleaning import clean_cluster  # noqa: PLC0415 - plan needs no reactor
+@command(
+    "fakedev kube clean",
+    "Removes what fakedev wrote to nodes (labels, resources, annotations, taints), its ResourceSlices, ConfigMaps and "
+    "Leases. Stop fakedev first: it would write them again.",
+    Option("kubeconfig", "FILE", "default: KUBECONFIG, else the service account of this pod", ""),
+    Option("context", "NAME", "of the kubeconfig; default: its current one", ""),
+    Option("namespace", "NAME", "of the Leases and ConfigMaps; default: that of this pod, or of the context", ""),
+    Option("dry-run", "", "only print what would be removed"),
+)
+def clean(options: Namespace) -> int:
+    """Clean the cluster; the exit code is 1 when it cannot be reached or refuses."""
+    if options.context and not kubeconfig_paths(options.kubeconfig, os.environ):
+        raise WrongUsage("--context is of a kubeconfig: give --kubeconfig too, or set KUBECONFIG")
+    from fakedev.kubernetes.cleaning import clean_cluster  # noqa: PLC0415 - plan needs no reactor
 
     kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
     settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=options.namespace)

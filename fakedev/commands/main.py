@@ -5,49 +5,65 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from typing import Final
 
 from fakedev import __version__
-from fakedev.commands.control.verbs import VERBS, relay, summary_of
-from fakedev.commands.parser import Parser, unknown_subcommand
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.schema.options import Failed, Subcommand, command, imported, run_subcommand, unknown_subcommand
+from fakedev.schema.places import ConfigurationError
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serve until a signal.
+    """Serve until a signal."""
+    from fakedev.config.options import SERVE  # noqa: PLC0415 - as in SUBCOMMANDS
 
-    :returns: 0 after a clean end.
-    """
-    from fakedev.app.configuration_options import SERVE, add_options  # noqa: PLC0415 - as in SUBCOMMANDS
+    @command("fakedev serve", "Serves simulated devices until a signal.", *SERVE)
+    def run(options: Namespace) -> None:
+        from fakedev.service.options import order_of  # noqa: PLC0415 - a usage error does not need Twisted
+        from fakedev.service.service import run_program  # noqa: PLC0415
 
-    parser = Parser("fakedev serve", description="Serves simulated devices until a signal.")
-    add_options(parser, SERVE)
-    given = vars(parser.parse_args(list(arguments)))
-    from fakedev.app.options import order_of  # noqa: PLC0415 - a usage error does not need Twisted
-    from fakedev.app.service import run_program  # noqa: PLC0415
+        order = order_of({name.replace("_", "-"): value for name, value in vars(options).items()})
+        run_program(order.configuration, order.run)
 
-    order = order_of({name.replace("_", "-"): value for name, value in given.items()})
-    run_program(order.configuration, order.run)
-    return 0
+    return run(arguments)
 
 
+#: The subcommands of ``fakedev scenario``, in the form of a group below.
+SCENARIO: Final = {
+    "run": ("fakedev.commands.scenario.run:run", "run a scenario in virtual time, and write its history and truth"),
+    "score": ("fakedev.commands.scenario.score:score", "mark alert rules: what each found, how late, and what not"),
+    "tests": ("fakedev.commands.scenario.score:tests", "write a run as a file for promtool test rules"),
+    "blocks": ("fakedev.commands.scenario.blocks:blocks", "make blocks for Prometheus of a written history"),
+    "from": ("fakedev.commands.scenario.from_record:from_record", "print a record of a service as a scenario"),
+}
+
+
+def scenario(arguments: Sequence[str]) -> int:
+    """Run a subcommand of ``fakedev scenario``; its exit code."""
+    return run_subcommand("fakedev scenario", SCENARIO, arguments)
+
+
+#: The group with the verbs of the workload port, which are not in this table.
+_CONTROL: Final = "Watch and control a running service"
 #: By group: module and function of each subcommand, which is only imported when it runs, and its line of help.
 SUBCOMMANDS: Final = {
     "Simulate": {
         "serve": ("fakedev.commands.main:serve", "start the service; twistd -n fakedev does the same, with a pid file"),
         "render": ("fakedev.commands.render:render", "print pages of a simulated time span, without any socket"),
         "scenario": (
-            "fakedev.commands.scenario.main:scenario", "run timelines: their history and truth, marks for alert rules",
+            "fakedev.commands.main:scenario", "run timelines: their history and truth, marks for alert rules",
         ),
-        "replay": ("fakedev.commands.replay.command:replay", "replay a trace of a cluster"),
+        "replay": ("fakedev.commands.replay:replay", "replay a trace of a cluster"),
     },
-    "Watch and control a running service": {
-        "status": ("fakedev.commands.control.status:status", "print what it does"),
-        "top": ("fakedev.commands.control.status:top", "show it live on the terminal"),
-        **{command: ("", summary_of(command)) for command in VERBS},
+    _CONTROL: {
+        "ps": ("fakedev.commands.reach:ps", "list the running services of this user"),
+        "status": ("fakedev.commands.top:status", "print what it does"),
+        "top": ("fakedev.commands.top:top", "show it live on the terminal"),
+        "queues": ("fakedev.commands.queues:queues", "list its queues, or a frontend's, and what holds each one up"),
+        "why": ("fakedev.commands.why:why", "explain a device, pod, workload, queue, page, metric or query"),
+        "explain": ("fakedev.commands.why:explain", "the same as why"),
     },
     "What there is": {
         "devices": ("fakedev.commands.catalogs:devices", "device types; --active: the devices of a running service"),
@@ -59,10 +75,10 @@ SUBCOMMANDS: Final = {
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
         "clone": (
-            "fakedev.commands.clone.command:clone", "write the configuration of a fleet like that of scraped pages",
+            "fakedev.commands.clone:clone", "write the configuration of a fleet like that of scraped pages",
         ),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
-        "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
+        "sd": ("fakedev.commands.prometheus:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
         "scale-test": (
             "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
         ),
@@ -89,15 +105,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] in ([], ["--help"], ["-h"], ["help"]):
         print(_help())
         return 0 if given else 2
-    every = {name: target for group in SUBCOMMANDS.values() for name, (target, _) in group.items()}
     name, *rest = given
-    if name not in every:
-        return unknown_subcommand("fakedev", name, every)
+    target = next((group[name][0] for group in SUBCOMMANDS.values() if name in group), "")
     try:
-        return _function(name, every[name])(rest)
+        return _function(name, target)(rest)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
+    except Failed as error:
+        print(f"fakedev {name}: {error}", file=sys.stderr)
+        return error.code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
@@ -106,16 +123,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _function(name: str, target: str) -> Callable[[Sequence[str]], int]:
-    if not target:
+def _function(name: str, target: str) -> Subcommand:
+    if target:
+        return imported(target)
+    from fakedev.commands.control import VERBS, relay  # noqa: PLC0415 - takes as long as all that serve needs
+
+    if name in VERBS:
         return partial(relay, name)
-    module, _, function = target.partition(":")
-    found: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
-    return found
+    known = [known for group in subcommands().values() for known in group]
+    return lambda _: unknown_subcommand("fakedev", name, known)
+
+
+def subcommands() -> dict[str, dict[str, str]]:
+    """The subcommands by group, with their lines of help; also the verbs of the workload port."""
+    from fakedev.commands.control import VERBS, summary_of  # noqa: PLC0415
+
+    groups = {title: {name: text for name, (_, text) in group.items()} for title, group in SUBCOMMANDS.items()}
+    groups[_CONTROL] |= {verb: summary_of(verb) for verb in VERBS}
+    return groups
 
 
 def _help() -> str:
     lines = ["usage: fakedev SUBCOMMAND [OPTIONS]; each subcommand has --help, and fakedev has --version"]
-    for title, group in SUBCOMMANDS.items():
-        lines += ["", f"{title}:", *(f"  {name:10}  {text}" for name, (_, text) in group.items())]
+    for title, group in subcommands().items():
+        lines += ["", f"{title}:", *(f"  {name:10}  {text}" for name, text in group.items())]
     return "\n".join(lines)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,61 +15,62 @@ from pathlib import Path
 from time import time
 
 from fakedev import __version__
-from fakedev.app.configuration_options import add_configuration_options
-from fakedev.app.history import HistoryFiles, HistoryStream
-from fakedev.commands.console import Progress, restored_after_interrupt, tell_notes
-from fakedev.commands.lines_file import CannotWriteLines, LinesFile
-from fakedev.commands.parser import Parser
+from fakedev.base.console import Progress, restored_after_interrupt, tell_notes
+from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.lines_file import CannotWriteLines, LinesFile
+from fakedev.base.units import parse_duration
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.exposition.held_states import HeldStates
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource, by_identity
+from fakedev.config.options import configuration_options
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import DeviceSource, HeldStates, by_identity
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.selectors import no_node
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.journal import JournalEntry, Tell, no_op
+from fakedev.fleet.record import Replay, read_record, without_incomplete_line
+from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.entries import Scraping
-from fakedev.scenario.samples import FleetSamples
+from fakedev.scenario.history import HistoryFiles, HistoryStream
 from fakedev.scenario.scrapes import Scrapes
-from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.roster import RosterNode
-from fakedev.sim.entities.selectors import no_node
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import Tell, no_op
-from fakedev.sim.journal_entries import JournalEntry
-from fakedev.sim.record import Replay, read_record, without_incomplete_line
-from fakedev.spec.errors import Refused
-from fakedev.spec.os_errors import plain_reason
-from fakedev.spec.record_head import RecordHead
-from fakedev.spec.units import parse_duration
+from fakedev.scenario.series import FleetSamples
+from fakedev.schema.files import Files
+from fakedev.schema.options import Failed, Option, command
 
 
-def render(arguments: Sequence[str]) -> int:
+@command(
+    "fakedev render",
+    __doc__,
+    *configuration_options("else the record's, else the demo"),
+    Option("events", "FILE", "a record (serve --record), whose events are replayed"),
+    Option("for", "DURATION", "simulated time, default 1m", "1m", value="span"),
+    Option("every", "DURATION", "time between two pages, default 15s", "15s"),
+    Option("node", "NODE", "this node's page instead of the fleet's", ""),
+    Option("output", "FOLDER", "a file per page, TICK.prom, instead of standard output"),
+    Option("journal", "FILE", "write what happened, and why, in JSON Lines"),
+    Option(
+        "openmetrics", "", "all pages in one OpenMetrics text with times, as a Prometheus would store them, for "
+        "promtool; with --output files of two hours",
+    ),
+    failures={CannotWriteLines: 1, Refused: 2, ValueError: 2},
+)  # fmt: skip
+def render(options: Namespace) -> None:
     """Print the pages.
 
-    :returns: 0; 1 when a page cannot be written; 2 when the options or the record cannot be used.
     :raises ConfigurationError: when the configuration cannot be used.
     """
-    options = _parser().parse_args(list(arguments))
     try:
         with ExitStack() as stack:
             _render(options, stack)
-    except CannotWriteLines as error:
-        print(f"fakedev render: {error}", file=sys.stderr)
-        return 1
-    except (Refused, ValueError) as error:
-        print(f"fakedev render: {error}", file=sys.stderr)
-        return 2
     except BrokenPipeError:
         # The reader has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
-        print(f"fakedev render: {options.output or 'standard output'}: {plain_reason(error)}", file=sys.stderr)
-        return 1
-    return 0
+        raise Failed(f"{options.output or 'standard output'}: {plain_reason(error)}") from None
 
 
-def _render(options: argparse.Namespace, stack: ExitStack) -> None:
+def _render(options: Namespace, stack: ExitStack) -> None:
     """Print the pages; what is opened is closed by the stack."""
     #: By what they were read from; None: what the run began with. A change of the cluster's nodes is no other one.
     configurations: dict[int | None, Configuration] = {}
@@ -111,23 +112,6 @@ def _tell(journal: LinesFile, entries: Sequence[JournalEntry]) -> None:
     journal.write(entry.fields() for entry in entries)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("fakedev render", description=__doc__)
-    add_configuration_options(parser, "else the record's, else the demo")
-    parser.add_argument("--events", metavar="FILE", help="a record (serve --record), whose events are replayed")
-    parser.add_argument("--for", dest="span", default="1m", metavar="DURATION", help="simulated time, default 1m")
-    parser.add_argument("--every", default="15s", metavar="DURATION", help="time between two pages, default 15s")
-    parser.add_argument("--node", default="", metavar="NODE", help="this node's page instead of the fleet's")
-    parser.add_argument("--output", metavar="FOLDER", help="a file per page, TICK.prom, instead of standard output")
-    parser.add_argument("--journal", metavar="FILE", help="write what happened, and why, in JSON Lines")
-    parser.add_argument(
-        "--openmetrics", action="store_true",
-        help="all pages in one OpenMetrics text with times, as a Prometheus would store them, for promtool; "
-        "with --output files of two hours",
-    )  # fmt: skip
-    return parser
-
-
 def _record(
     path: str | None, compiled: Callable[[RecordHead], CompiledFleet]
 ) -> tuple[RecordHead | None, Replay]:
@@ -149,7 +133,7 @@ def _record(
     return head, Replay(events)
 
 
-def _configuration(options: argparse.Namespace, head: RecordHead | None) -> Configuration:
+def _configuration(options: Namespace, head: RecordHead | None) -> Configuration:
     if options.config is not None or head is None:
         return load(options.config, Files(environ=os.environ), options.set)
     files = Files(head.files, head.environment)
@@ -182,7 +166,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
 
 
 def _ticks(
-    fleet: Fleet, replay: Replay, options: argparse.Namespace, keep: Callable[[], None], progress: Progress
+    fleet: Fleet, replay: Replay, options: Namespace, keep: Callable[[], None], progress: Progress
 ) -> Iterator[None]:
     """Runs the ticks of the span, and yields at each tick that has a page, also at tick 0."""
     tick_seconds, last = fleet.spec.tick_seconds, _last_tick(fleet, options)
@@ -197,12 +181,12 @@ def _ticks(
         progress.show(fleet.state.tick / last)
 
 
-def _last_tick(fleet: Fleet, options: argparse.Namespace) -> int:
+def _last_tick(fleet: Fleet, options: Namespace) -> int:
     return math.floor(round(parse_duration(options.span) / fleet.spec.tick_seconds, 9))
 
 
 def _write_history(
-    fleet: Fleet, replay: Replay, options: argparse.Namespace, configurations: Mapping[int | None, Configuration],
+    fleet: Fleet, replay: Replay, options: Namespace, configurations: Mapping[int | None, Configuration],
     progress: Progress,
 ) -> None:
     """Write the pages of all nodes as the samples that a Prometheus would store; the end is exclusive."""  # fmt: skip

@@ -10,20 +10,59 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from fakedev.app.configuration_options import argument_type
-from fakedev.commands.console import Progress, write_text
-from fakedev.commands.go_flags import parse_number, parse_seconds, token_file
-from fakedev.commands.parser import Parser
-from fakedev.config.peer_address import parse_address, with_tls
-from fakedev.spec.client_tls import NO_FILES, TLS_OPTIONS, ClientTls
+from fakedev.base.console import Progress, write_text
+from fakedev.schema.go_flags import parse_number, parse_seconds, token_file
+from fakedev.schema.options import Operand, Option, Parser
+from fakedev.schema.peer_addresses import NO_FILES, TLS_OPTIONS, ClientTls, parse_address, with_tls
 from fakedev.tester.plan import ClosedLoad, Plan
-from fakedev.tester.scaling import scaling_of
-from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
+from fakedev.tester.scaling import scaling_of, scaling_text, scaling_values, verdicts
 
 _PROGRAM: Final = "fakedev scale-test"
 #: The exit code when a doubling has brought less than required.
 NOT_MET: Final = 3
 _MAX_BACKENDS: Final = 1 << 20
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) <= 9 and least <= int(text) <= _MAX_BACKENDS):
+            raise ValueError(f"{text[:20]!r} is no whole number from {least} to {_MAX_BACKENDS}")
+        return int(text)
+
+    return parse
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(shlex.split(text))
+    if not words:
+        raise ValueError("must be a command")
+    return words
+
+
+def _option(name: str, kind: str, default: Any, text: str, parse: Callable[[str], Any] | None = None) -> Option:
+    return Option(name, kind, text if default in (None, ()) else f"{text}; default {default}", default, parse)
+
+
+_OPTIONS: Final = (
+    _option("faddr", "HOST:PORT|PATH", parse_address("localhost:9997"), "where the frontend's clients connect",
+            parse_address),
+    _option("name", "QUEUE", "sleep", "queue that requests are put into"),
+    _option("limit", "DURATION", 0.0, "run-time limit of each request; 0: none", parse_seconds),
+    Option("protocol", "", "protocol of the frontend; default json", "json", choices=("json", "bare")),
+    _option("token-file", "FILE", None, "file with the token of the frontend; needs --protocol json", token_file),
+    *(_option(name, "FILE", None, text) for name, text in TLS_OPTIONS.items()),
+    _option("most", "N", 8, "double from 1 to this many backends", _count(2)),
+    _option("per-backend", "N", 1, "parallel requests for each backend", _count(1)),
+    _option("start", "COMMAND", (), "command that starts one backend; stopped at the end", _words),
+    _option("scale", "COMMAND", (), "command that sets the number of backends to {n}, as kubectl scale ... "
+            "--replicas={n}", _words),
+    _option("wait", "DURATION", 120.0, "how long to wait until the frontend knows all backends", parse_seconds),
+    _option("settle", "DURATION", 3.0, "time under load before each measurement", parse_seconds),
+    _option("measure", "DURATION", 20.0, "how long each step is measured", parse_seconds),
+    _option("speed-up", "NUMBER", 1.5, "required speed-up of each doubling; else exit 3", parse_number),
+    Option("json", "", "print JSON instead of text"),
+    Operand("words", "ARGUMENT", "the arguments of each request, after all options", count=argparse.REMAINDER),
+)  # fmt: skip
 
 
 def scale_test(arguments: Sequence[str]) -> int:
@@ -34,7 +73,7 @@ def scale_test(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse_args(with_two_dashes(arguments, parser))
     _check(parser, options)
-    from fakedev.app.tester import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.tester.part import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error does not need Twisted
 
     progress = Progress(_PROGRAM, sys.stderr)
 
@@ -61,40 +100,11 @@ def scale_test(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        _PROGRAM,
+    return Parser(
+        _PROGRAM, *_OPTIONS,
         description="Doubles the backends of a queue and the load, and measures the throughput.",
         epilog="Options may also have one dash, as those of the original programs.",
-    )
-
-    def add(name: str, kind: str, default: Any, text: str, parse: Callable[[str], Any]) -> None:
-        shown = f"; default {default}" if default not in (None, ()) else ""
-        parser.add_argument(f"--{name}", metavar=kind, default=default, type=argument_type(parse), help=text + shown)
-
-    frontend = parse_address("localhost:9997")
-    add("faddr", "HOST:PORT|PATH", frontend, "where the frontend's clients connect", parse_address)
-    add("name", "QUEUE", "sleep", "queue that requests are put into", str)
-    add("limit", "DURATION", 0.0, "run-time limit of each request; 0: none", parse_seconds)
-    parser.add_argument(
-        "--protocol", choices=("json", "bare"), default="json", help="protocol of the frontend; default json"
-    )
-    add("token-file", "FILE", None, "file with the token of the frontend; needs --protocol json", token_file)
-    for name, text in TLS_OPTIONS.items():
-        add(name, "FILE", None, text, str)
-    add("most", "N", 8, "double from 1 to this many backends", _count(2))
-    add("per-backend", "N", 1, "parallel requests for each backend", _count(1))
-    add("start", "COMMAND", (), "command that starts one backend; stopped at the end", _words)
-    scale = "command that sets the number of backends to {n}, as kubectl scale ... --replicas={n}"
-    add("scale", "COMMAND", (), scale, _words)
-    add("wait", "DURATION", 120.0, "how long to wait until the frontend knows all backends", parse_seconds)
-    add("settle", "DURATION", 3.0, "time under load before each measurement", parse_seconds)
-    add("measure", "DURATION", 20.0, "how long each step is measured", parse_seconds)
-    add("speed-up", "NUMBER", 1.5, "required speed-up of each doubling; else exit 3", parse_number)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="the arguments of each request, after all options"
-    )
-    return parser
+    )  # fmt: skip
 
 
 def with_two_dashes(arguments: Sequence[str], parser: Parser) -> list[str]:
@@ -135,19 +145,3 @@ def _plan(options: argparse.Namespace) -> Plan:
         tuple(words), options.limit, options.protocol == "json", options.token_file or "",
         options.faddr.tls or NO_FILES,
     )  # fmt: skip
-
-
-def _count(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and len(text) <= 9 and least <= int(text) <= _MAX_BACKENDS):
-            raise ValueError(f"{text[:20]!r} is no whole number from {least} to {_MAX_BACKENDS}")
-        return int(text)
-
-    return parse
-
-
-def _words(text: str) -> tuple[str, ...]:
-    words = tuple(shlex.split(text))
-    if not words:
-        raise ValueError("must be a command")
-    return words

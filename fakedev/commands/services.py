@@ -7,18 +7,19 @@ import os
 import signal
 import sys
 from importlib import import_module
-from typing import Final
 
-from fakedev.app.early_signals import EarlySignals
+from fakedev.commands.dropins.addresses import addresses_of
+from fakedev.runtime.early import EarlySignals, EarlySockets
 
 #: With these options ``fakedev serve`` has a result, and a signal must not look like success.
-_ONLY_CHECKS: Final = {"--check", "--print-config"}
+_ONLY_CHECKS = {"--check", "--print-config"}
 
 
 def fakedev() -> int:
     """fakedev, of whose subcommands ``serve`` runs until a signal; Ctrl-C ends the others at once."""
     if sys.argv[1:2] == ["serve"] and not _ONLY_CHECKS.intersection(sys.argv):
         EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
+        gc.disable()  # as below
     else:
         # Not an exception: an import could catch it.
         signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
@@ -61,8 +62,19 @@ def client() -> int:
 
 
 def _run(module: str, *ends: int) -> int:
-    EarlySignals(ends).install()
+    """Run a drop-in, which listens on its addresses from the first moment.
+
+    :param ends: the signals that end it while it starts.
+    """
+    early = EarlySignals(ends)
+    early.install()
+    early.sockets = sockets = EarlySockets(os.environ)
+    for address, mode in addresses_of(module, sys.argv[1:], os.environ):
+        sockets.listen(address, mode)
     # What is made until the reactor runs stays: CollectorSettings freezes it, and starts the collector.
     gc.disable()
-    code: int = import_module(f"fakedev.commands.dropins.{module}").main()
+    try:
+        code: int = import_module(f"fakedev.commands.dropins.{module}").main()
+    finally:
+        sockets.remove_files()
     return code

@@ -2,186 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fakedev.spec.kubernetes import KubernetesSettings
-from fakedev.spec.listen_address import ListenAddress
+from fakedev.schema.declare import LONGEST_SECONDS, described, restarts, setting
 
-if TYPE_CHECKING:  # fakedev-frontend needs the queues alone, and must start fast
+if TYPE_CHECKING:  # the drop-ins take it without the sections, and must start fast
     from ipaddress import IPv4Network
 
-    from fakedev.config.schema.schema import Values
-    from fakedev.config.web_config import WebConfigSource
-    from fakedev.exposition.identity import Identity
-    from fakedev.kube.topology import Topology
-    from fakedev.spec.fleet import FleetSpec
+    from fakedev.exporters.identity import Identity
+    from fakedev.fleet.settings.ports import WorkloadListen, WorkloadPorts
+    from fakedev.fleet.spec.fleet_spec import FleetSpec
+    from fakedev.kubernetes.operator import Topology
+    from fakedev.kubernetes.settings import Kubernetes
+    from fakedev.nvml.settings import Nvml
+    from fakedev.queues.settings import Queues
+    from fakedev.runtime.settings import Logging
+    from fakedev.schema.addresses import ListenAddress
+    from fakedev.schema.sections import Values
     from fakedev.tester.plan import Plan
-    from fakedev.workqueue.spec import BrokerSpec
+    from fakedev.web.settings import LineListen, WebConfigSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a page of metrics shows; in the configuration the identity is a name."""
+
+    identity: Identity | None = setting(
+        "Shows all devices as this exporter does, here only.", default_words="those of the pools"
+    )
+    pool: str | None = setting("Show only this pool here.", default_words="all pools")
+    hold_seconds: float | None = setting(
+        "Pages show the last tick at a multiple of this, as exporters that collect at intervals do.",
+        low=0.001, high=LONGEST_SECONDS, default_words="those of the identities",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class WebPage:
-    """A page of metrics at its own path.
+class WebPage(Shown):
+    """A page of metrics at its own path."""
 
-    :param identity: how it shows the devices; None: the identities of their pools.
-    :param pool: the only pool that it shows; None: all.
-    :param hold_seconds: it shows the last state at a multiple of this; None: those of the identities.
-    """
-
-    path: str
-    identity: Identity | None = None
-    pool: str | None = None
-    hold_seconds: float | None = None
+    path: str = field(metadata=described("Its path, as /amd/metrics.", words="path"))
 
 
 @dataclass(frozen=True)
-class WebEndpoint:
+class WebEndpoint(Shown):
     """An address that HTTP is served on.
 
-    :param serve: ``metrics`` (read-only pages), ``all``, or ``exporter`` (the pages of the vendor's exporter).
-    :param identity: how /metrics shows the devices there; None: the identities of their pools.
-    :param pool: the only pool shown by /metrics there; None: all.
     :param token: requests that change something must carry it; None: no token.
-    :param open: other machines may change things without a token.
     :param names: names that Host may have in requests to the API, besides loopback names and IP addresses.
-    :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
     :param per_node: a network in which each node has an address, in the order of the configuration.
     :param web_config: where its web configuration is: TLS, passwords; None for none.
+    :param token_file: the file with the token; empty for none.
     """
 
     listen: ListenAddress
-    serve: str = "all"
-    identity: Identity | None = None
-    pool: str | None = None
+    serve: str = setting(
+        "metrics: pages that change nothing; all: everything; exporter: only /metrics and /health, as the exporter has "
+        "them.",
+        default="all", choices=("metrics", "all", "exporter"),
+    )  # fmt: skip
     token: str | None = None
-    open: bool = False
+    open: bool = setting("Allows other machines to change things without a token.", default=False)
     names: frozenset[str] = frozenset()
-    hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
     per_node: IPv4Network | None = None
     web_config: WebConfigSource | None = None
+    token_file: str = ""
 
-
-@dataclass(frozen=True)
-class WorkloadListen:
-    """An address that workloads connect to.
-
-    :param allow: what its clients may change: ``workloads``, ``faults``, ``clock``.
-    :param node: node of the device names without one (``card0``); empty for none.
-    :param tokens: its clients must give one of them; empty: they need none.
-    :param tls: where its side of TLS is; None: plain text.
-    """
-
-    listen: ListenAddress
-    allow: frozenset[str]
-    node: str = ""
-    tokens: tuple[str, ...] = ()
-    open: bool = False
-    tls: WebConfigSource | None = None
-
-
-@dataclass(frozen=True)
-class WorkloadPorts:
-    """The workload ports and their limits."""
-
-    listen: tuple[WorkloadListen, ...] = ()
-    max_connections: int = 10_000
-    message_seconds: float = 10.0
-
-
-@dataclass(frozen=True)
-class QueueListen:
-    """An address of a port of the queues.
-
-    :param tokens: its peers must give one of them; empty: they need none.
-    :param tls: where its side of TLS is; None: plain text.
-    """
-
-    listen: ListenAddress
-    tokens: tuple[str, ...] = ()
-    open: bool = False
-    tls: WebConfigSource | None = None
-
-
-@dataclass(frozen=True)
-class Queues:
-    """The work queues and their ports.
-
-    :param clients: addresses for clients.
-    :param backends: addresses for backends.
-    :param log_interval_seconds: between two statistics in the log; 0 for none.
-    :param drain_seconds: how long running jobs may go on when the service stops.
-    """
-
-    broker: BrokerSpec
-    clients: tuple[QueueListen, ...]
-    backends: tuple[QueueListen, ...]
-    log_interval_seconds: float = 0.0
-    drain_seconds: float = 25.0
-    max_connections: int = 10_000
-    message_seconds: float = 10.0
-
-
-@dataclass(frozen=True)
-class Kubernetes:
-    """The connection with a cluster, and the ports for fakedev-node."""
-
-    settings: KubernetesSettings
-    listen: tuple[QueueListen, ...] = ()
-    max_connections: int = 10_000
-    message_seconds: float = 10.0
-
-
-@dataclass(frozen=True)
-class Logging:
-    """The lowest level that is logged (``debug``, ``info``, ``warn``, ``error``) and the form (``text``, ``json``)."""
-
-    level: str = "info"
-    format: str = "text"
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """The identities that the address and its pages name."""
+        named = (self.identity, *(page.identity for page in self.pages))
+        return tuple(identity for identity in named if identity is not None)
 
 
 @dataclass(frozen=True)
 class Journal:
-    """The file of the journal, its largest size, and the number of files that are kept."""
+    """The file of the journal."""
 
-    file: str
-    max_bytes: int = 10_000_000
-    keep: int = 5
+    file: str = field(metadata=described(
+        "The file, in JSON Lines; FILE.1 and so on are older.", path="path", required=False
+    ))  # fmt: skip
+    max_bytes: int = setting(
+        "A file that would become larger is rotated.", default=10_000_000, name="max-size", default_words="10MB"
+    )
+    keep: int = setting("The largest number of files.", default=5, low=1, high=1000)
 
 
 @dataclass(frozen=True)
 class HpcJobs:
     """The folder with the jobs of a node's GPUs.
 
-    :param is_written: of the workloads with the label ``hpc_job``; else it is followed.
+    :param is_written: of workloads with the label ``hpc_job`` (``job_id`` with AMD's exporter); else it is followed.
     """
 
-    folder: str
-    node: str
+    folder: str = field(metadata=described(
+        "A folder with a file for each GPU, named by its index (or its UUID; 1.2 is the instance with the GPU_I_ID 2 "
+        "of GPU 1), with a job on each line; or with the JSON object of a job, as AMD's Slurm prolog writes it.",
+        path="path", required=False,
+    ))  # fmt: skip
+    node: str = field(metadata=described("The node whose GPUs these are.", default_words="the first node"))
     is_written: bool = False
-    every_seconds: float = 30.0
-
-
-@dataclass(frozen=True)
-class Nvml:
-    """The file that the NVML library reads.
-
-    :param nodes: whose boards are in it; none: those of all nodes.
-    :param setters: users that may change boards; with any, there is a UNIX socket beside the file.
-    """
-
-    file: str
-    nodes: tuple[str, ...] = ()
-    mode: int = 0o644
-    setters: tuple[str, ...] = ()
-
-    @property
-    def control_socket(self) -> str:
-        """The UNIX socket for changes; empty for none."""
-        return f"{self.file}.sock" if self.setters else ""
+    every_seconds: float = setting("How often, in real time.", default=30.0, low=0.1, high=86400.0)
 
 
 @dataclass(frozen=True)
@@ -208,20 +133,30 @@ class Configuration:
 
     fleet: FleetSpec
     epoch_is_start: bool
-    speed: float
+    speed: float = field(metadata=restarts("fleet.speed"))
     identities: Mapping[str, Identity]
     web: tuple[WebEndpoint, ...]
     workloads: WorkloadPorts
     queues: Queues | None
-    plans: tuple[Plan, ...]
-    reports: tuple[str, ...]
-    logging: Logging
-    journal: Journal | None
-    state: str | None
-    watch: bool
-    kubernetes: Kubernetes | None
+    plans: tuple[Plan, ...] = field(metadata=restarts("tester"))
+    reports: tuple[str, ...] = field(metadata=restarts("tester"))
+    logging: Logging = field(metadata=restarts("log"))
+    journal: Journal | None = field(metadata=restarts("journal"))
+    state: str | None = field(metadata=restarts("state"))
+    watch: bool = field(metadata=restarts("watch"))
+    kubernetes: Kubernetes | None = field(metadata=restarts("kubernetes"))
     notes: tuple[str, ...]
     source: Values
     topology: Topology | None = None
-    hpc_jobs: HpcJobs | None = None
-    nvml: Nvml | None = None
+    hpc_jobs: HpcJobs | None = field(default=None, metadata=restarts("hpc-jobs"))
+    nvml: Nvml | None = field(default=None, metadata=restarts("nvml"))
+
+    def web_config_sources(self) -> Iterator[WebConfigSource]:
+        """Where the web configurations of all addresses are, and TLS of line ports."""
+        lines: list[tuple[WorkloadListen | LineListen, ...]] = [self.workloads.listen]
+        if self.queues is not None:
+            lines += [self.queues.clients, self.queues.backends]
+        if self.kubernetes is not None:
+            lines.append(self.kubernetes.listen)
+        sources = [each.web_config for each in self.web] + [each.tls for every in lines for each in every]
+        return (source for source in sources if source is not None)

@@ -6,19 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from fakedev.config.catalog import Catalog
-from fakedev.config.configuration import QueueListen, WebEndpoint, WebPage, WorkloadListen
-from fakedev.config.devices.checks import check_identity, check_unique_nodes
-from fakedev.config.listen import parse_listen, parse_per_node, same_address
-from fakedev.config.models import LoadedPool
-from fakedev.config.schema.files import absolute
-from fakedev.config.schema.nodes import DEFAULT, Place, Report
-from fakedev.config.schema.schema import Values, did_you_mean
-from fakedev.config.web_config import WebConfigSource, web_config_source
-from fakedev.exposition.identity import Identity
-from fakedev.spec.fleet import NodeSpec, PoolSpec
-from fakedev.spec.listen_address import ListenAddress
-from fakedev.spec.web_paths import FIRST_PARTS
+from fakedev.config.configuration import WebEndpoint, WebPage
+from fakedev.config.pools import ShownPool
+from fakedev.exporters.checks import check_identity, check_unique_nodes
+from fakedev.exporters.identity import Identity
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.fleet.settings.ports import WorkloadListen
+from fakedev.fleet.spec.fleet_spec import NodeSpec, PoolSpec
+from fakedev.schema.addresses import ListenAddress, parse_listen, parse_per_node, same_address
+from fakedev.schema.places import DEFAULT, Place, Report
+from fakedev.schema.sections import Values, did_you_mean
+from fakedev.web.paths import FIRST_PARTS
+from fakedev.web.settings import LineListen, WebConfigSource, web_config_source
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._~-]*){1,8}")
 _EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
@@ -27,7 +26,6 @@ _EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
 class Endpoints:
     """Builds the endpoints of all ports; problems are reported.
 
-    :param folder: where relative socket paths begin.
     :param web_config: the web configuration of addresses of TCP without one of their own: a path, or its keys.
     :param runtime_folder: finds the default socket folder; raises ValueError when there is none.
     :param read_token: gives the token in a file; raises ValueError.
@@ -36,19 +34,17 @@ class Endpoints:
     def __init__(
         self,
         catalog: Catalog,
-        pools: list[LoadedPool],
-        folder: str,
+        pools: list[ShownPool],
         web_config: str | Values | None,
         runtime_folder: Callable[[], str],
         read_token: Callable[[str], str],
         report: Report,
     ) -> None:
         self._catalog = catalog
-        self._pools: dict[str, list[LoadedPool]] = {}
+        self._pools: dict[str, list[ShownPool]] = {}
         for pool in pools:
             self._pools.setdefault(pool.spec.name, []).append(pool)
-        self._folder = folder
-        self._web_config = web_config_source(web_config, folder)
+        self._web_config = web_config_source(web_config)
         self._runtime_folder = runtime_folder
         self._read_token = read_token
         self._report = report
@@ -67,8 +63,8 @@ class Endpoints:
         """The workload endpoints."""
         return tuple(found for values in entries if (found := self._workload(values, nodes, complete)) is not None)
 
-    def queues(self, entries: Iterable[Values], what: str) -> tuple[QueueListen, ...]:
-        """The addresses of a port of the queues.
+    def lines(self, entries: Iterable[Values], what: str) -> tuple[LineListen, ...]:
+        """The addresses of a line port without settings of its own.
 
         :param what: what other machines can do there, for problems.
         """
@@ -78,7 +74,15 @@ class Endpoints:
             if listen is None:
                 continue
             tokens = self._tokens(values)
-            found.append(values.build(QueueListen, listen=listen, tokens=tokens, tls=self._tls_of(values, listen)))
+            found.append(
+                values.build(
+                    LineListen,
+                    listen=listen,
+                    tokens=tokens,
+                    tls=self._tls_of(values, listen),
+                    token_file=next(iter(values["token-files"]), ""),
+                )
+            )
             self._check_open(values, listen, what)
         return tuple(found)
 
@@ -87,14 +91,17 @@ class Endpoints:
             return self._per_node(values, complete)
         listen = self._listen(values)
         identity = self._identity_of(values, complete)
-        token = values["token"] or self._token("token-file", values["token-file"], values.place_of("token-file"))
+        token = values["token"]
+        if token is None:
+            token = self._token("token-file", values["token-file"], values.place_of("token-file"))
         if values["token"] is not None and values.given("token-file"):
             self._report.problem(values.place_of("token-file"), "token-file: give this or token:, not both")
         if values["listen"] is None:
             self._report.problem(values.place, "web: an address needs listen: or per-node:")
         if listen is None:
             return None
-        if values["serve"] == "all" and not listen.local and not token and not values["open"]:
+        is_open = listen.local or token or values["open"] or values["serve"] != "all"
+        if not is_open and token is None:
             self._report.problem(
                 values.place_of("listen"),
                 f"{listen.display} lets other machines change things: give it a token, or serve: metrics, "
@@ -104,13 +111,14 @@ class Endpoints:
             self._report.note(values.place_of("hosts"), "hosts: is called names: now; a later version refuses hosts:")
         names, pages = frozenset((*values["names"], *values["hosts"])), self._pages(values, complete)
         return values.build(
-            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None, token=token,
-            web_config=self._web_config_of(values, listen),
+            WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None, token=token or None,
+            web_config=self._web_config_of(values, listen), serve=values["serve"] if is_open else "metrics",
+            token_file=values["token-file"] or "",
         )  # fmt: skip
 
     def _web_config_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
         """The web configuration of an address; modes of files guard UNIX sockets, so they need their own."""
-        own = web_config_source(values["web-config"], self._folder)
+        own = web_config_source(values["web-config"])
         return own or (None if listen.path else self._web_config)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
@@ -131,7 +139,7 @@ class Endpoints:
             self._report.problem(place, f"per-node: {network} has not enough addresses for {count} nodes")
         self._take(listen, place)
         return WebEndpoint(
-            listen, "exporter", identity, values["pool"], hold_seconds=values["hold"], per_node=network,
+            listen, "exporter", identity=identity, pool=values["pool"], hold_seconds=values["hold"], per_node=network,
             web_config=self._web_config_of(values, listen),
         )  # fmt: skip
 
@@ -178,12 +186,12 @@ class Endpoints:
         check_unique_nodes(loaded.identity, [pool.sample for pool in pools], place, self._report)
         return loaded.identity
 
-    def _check_page(self, pools: list[LoadedPool], place: Place) -> None:
+    def _check_page(self, pools: list[ShownPool], place: Place) -> None:
         """Reports identities and nodes that cannot share a page."""
-        groups: dict[Identity, list[LoadedPool]] = {}
+        groups: dict[Identity, list[ShownPool]] = {}
         for pool in pools:
             groups.setdefault(pool.identity.identity, []).append(pool)
-        owners: dict[str, LoadedPool] = {}
+        owners: dict[str, ShownPool] = {}
         for group in groups.values():
             specs: list[PoolSpec] = [pool.sample for pool in group]
             check_unique_nodes(group[0].identity.identity, specs, group[0].values.place_of("identity"), self._report)
@@ -211,7 +219,7 @@ class Endpoints:
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
         return values.build(
             WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default, tokens=self._tokens(values),
-            tls=self._tls_of(values, listen),
+            tls=self._tls_of(values, listen), token_file=next(iter(values["token-files"]), ""),
         )  # fmt: skip
 
     def _tokens(self, values: Values) -> tuple[str, ...]:
@@ -224,7 +232,7 @@ class Endpoints:
         """The token in a file; None without a file, and for one that cannot be used, which is reported."""
         if path is None:
             return None
-        return self._report.tried(place, f"{key}: ", self._read_token, absolute(path, self._folder))
+        return self._report.tried(place, f"{key}: ", self._read_token, path)
 
     def _tls_of(self, values: Values, listen: ListenAddress) -> WebConfigSource | None:
         """The TLS of a line port. A port without a certificate is refused: it would be plain text unnoticed."""
@@ -236,7 +244,7 @@ class Endpoints:
         for name in ("cert", "key"):
             if not tls.given(name) and not tls.given(f"{name}_file"):
                 self._report.problem(tls.place, f"tls_server_config: missing one of {name} or {name}_file")
-        return web_config_source(tls, self._folder)
+        return web_config_source(tls)
 
     def _check_open(self, values: Values, listen: ListenAddress, what: str) -> None:
         """Report a line port that other machines can use without a token, unless that is allowed.
@@ -257,7 +265,7 @@ class Endpoints:
             return None
         place = values.place_of("listen")
         listen = self._report.tried(
-            place, "listen: ", parse_listen, text, folder=self._folder, runtime_folder=self._runtime_folder,
+            place, "listen: ", parse_listen, text, folder=self._report.folder, runtime_folder=self._runtime_folder,
             mode=values["mode"], group=values["group"],
         )  # fmt: skip
         if listen is None:

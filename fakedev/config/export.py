@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from fakedev.base.units import format_duration
 from fakedev.config.configuration import Configuration
-from fakedev.config.devices.keys import DEVICE_TYPE
-from fakedev.config.identities.keys import IDENTITY
 from fakedev.config.keys import CONFIGURATION
-from fakedev.config.schema.nodes import Listing, Node, Scalar
-from fakedev.config.schema.schema import Key, Section, Values
-from fakedev.config.schema.types import Duration
-from fakedev.spec.units import format_duration
+from fakedev.exporters.settings.keys import IDENTITY
+from fakedev.fleet.settings.devices import DEVICE_TYPE
+from fakedev.schema.places import Listing, Node, Scalar
+from fakedev.schema.sections import Key, Section, Values
+from fakedev.schema.types import Duration
 
 _PLAIN: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[0-9]+[a-z]+|[A-Za-z_./][A-Za-z0-9_./@-]*")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}

@@ -2,19 +2,79 @@
 
 from __future__ import annotations
 
-from fakedev.config.endpoint_keys import MAX_CONNECTIONS, MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
-from fakedev.config.faults import FAULT
-from fakedev.config.kubernetes import KUBERNETES
-from fakedev.config.nvml import NVML
-from fakedev.config.pools.keys import FLEET
-from fakedev.config.queues import QUEUES
-from fakedev.config.schema.fields import keys_from
-from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Size, Text
-from fakedev.config.tester import TESTER
-from fakedev.config.web_config import WEB_CONFIG_TYPE
-from fakedev.config.workloads import BASE
-from fakedev.spec.limits import Limits
+from typing import Final
+
+from fakedev.base.names import host_name, token_text
+from fakedev.config.configuration import HpcJobs, Journal, Shown, WebEndpoint, WebPage
+from fakedev.fleet.settings.faults import FAULT
+from fakedev.fleet.settings.pools import FLEET
+from fakedev.fleet.settings.ports import WORKLOAD_LISTEN
+from fakedev.fleet.settings.workloads import BASE
+from fakedev.fleet.spec.limits import Limits
+from fakedev.kubernetes.settings import KUBERNETES
+from fakedev.nvml.settings import NVML
+from fakedev.queues.settings import QUEUES
+from fakedev.runtime.settings import LOG
+from fakedev.schema.sections import Key, Section
+from fakedev.schema.types import Boolean, Choice, Integer, ListOf, Path, Text, keys_from
+from fakedev.tester.settings import TESTER
+from fakedev.web.settings import GROUP, LISTEN_DOC, MODE, WEB_CONFIG_TYPE, PortLimits
+
+_HOSTS: Final = ListOf(Text("host name", host_name))
+_SHOWN: Final = keys_from(Shown)
+
+PAGE = Section(
+    "web.pages",
+    (*keys_from(WebPage, "path"), *_SHOWN),
+    doc="A page of metrics beside /metrics: the same devices in another identity, or some of them.",
+)
+
+WEB = Section(
+    "web",
+    (
+        Key("listen", Text("address"), LISTEN_DOC, default_words="none; must be given, or per-node"),
+        Key(
+            "per-node",
+            Text("NETWORK:PORT"),
+            "In place of listen: an address for each node, as 127.64.0.0/16:9400, with its exporter's /metrics and "
+            "/health.",
+        ),
+        *keys_from(WebEndpoint, "serve"),
+        MODE,
+        GROUP,
+        *_SHOWN,
+        Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
+        Key(
+            "token",
+            Text("text", lambda text: "" if text == "none" else token_text(text)),
+            "The token of requests that change something. none: there is none, and without open: true other machines "
+            "get what serve: metrics has.",
+            secret=True,
+        ),
+        Key(
+            "token-file",
+            Path(),
+            "A file with the token, in place of `token`, as ${CREDENTIALS_DIRECTORY}/token. Read at the start and by "
+            "reloads; never in a record.",
+            default_words="none",
+        ),
+        *keys_from(WebEndpoint, "open"),
+        Key(
+            "names", _HOSTS, "Names that Host may have in requests to the API, besides localhost and IP addresses.",
+            default=(),
+        ),
+        Key(
+            "web-config",
+            WEB_CONFIG_TYPE,
+            "A web configuration file, as exporters of Prometheus take it, or its keys: TLS, passwords, headers "
+            "(security.md).",
+            default_words="web-config of the top; none for a UNIX socket",
+        ),
+        Key("hosts", _HOSTS, "The name of `names` in 0.1.", default=()),
+    ),
+    doc="HTTP endpoints. An address alone is enough.",
+    shorthand="listen",
+)  # fmt: skip
 
 WORKLOADS = Section(
     "workloads",
@@ -32,8 +92,7 @@ WORKLOADS = Section(
             "Workloads that are present from the first tick.",
             default=(),
         ),
-        MAX_CONNECTIONS,
-        MESSAGE_TIMEOUT,
+        *keys_from(PortLimits),
     ),
     doc="Work for the devices.",
 )
@@ -45,57 +104,20 @@ LIMITS = Section(
     "`full`; workloads and faults of the file count, and are an error when they have no room.",
 )
 
-JOURNAL = Section(
-    "journal",
-    (
-        Key("file", Text("path"), "The file, in JSON Lines; FILE.1 and so on are older."),
-        Key(
-            "max-size",
-            Size(),
-            "A file that would become larger is rotated.",
-            default=10_000_000,
-            default_words="10MB",
-        ),
-        Key("keep", Integer(1, 1000), "The largest number of files.", default=5),
-    ),
-    doc="What happened, and why, in a file (faults.md).",
-)
-
-LOG = Section(
-    "log",
-    (
-        Key(
-            "level",
-            Choice(("debug", "info", "warn", "error")),
-            "The least important messages that are logged.",
-            default="info",
-        ),
-        Key(
-            "format",
-            Choice(("text", "json")),
-            "Lines of text, or JSON objects; for systemd's journal its fields.",
-            default="text",
-        ),
-    ),
-    doc="Logging, to standard error.",
-)
+JOURNAL = Section("journal", keys_from(Journal), doc="What happened, and why, in a file (faults.md).")
 
 HPC_JOBS = Section(
     "hpc-jobs",
     (
-        Key(
-            "folder", Text("path", longest=4096),
-            "A folder with a file for each GPU, named by its index (or its UUID), with a job on each line.",
-        ),
-        Key("node", Text(), "The node whose GPUs these are.", default_words="the first node"),
+        *keys_from(HpcJobs, "folder", "node"),
         Key(
             "from",
             Choice(("files", "workloads")),
             "What the jobs come from: others write the files, and pages show the jobs; or fakedev writes them, of "
-            "the workloads with the label hpc_job.",
+            "the workloads with the label hpc_job, or job_id with AMD's exporter.",
             default="files",
         ),
-        Key("every", Duration(0.1, 86400.0), "How often, in real time.", default=30.0),
+        *keys_from(HpcJobs, "every_seconds"),
     ),
     doc="The jobs of GPUs, as dcgm-exporter's --hpc-job-mapping-dir (identities.md).",
 )
@@ -136,7 +158,7 @@ CONFIGURATION = Section(
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key(
             "state",
-            Text("path", longest=4096),
+            Path(),
             "A folder in which the fleet is kept: it goes on after a restart, also after kill -9 (restarts.md).",
             default_words="none",
         ),

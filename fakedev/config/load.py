@@ -7,44 +7,43 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fakedev.config.applied_profiles import load_profiles
-from fakedev.config.catalog import Catalog
-from fakedev.config.configuration import Configuration, HpcJobs, Journal, Logging, WorkloadPorts
-from fakedev.config.devices.checks import check_identity, note_unused_labels
+from fakedev.base.environment import OVERRIDES, unknown_variables
+from fakedev.base.errors import Refused
+from fakedev.config.configuration import Configuration, HpcJobs, Journal
 from fakedev.config.endpoints import Endpoints
-from fakedev.config.faults import fault_rules, load_faults
-from fakedev.config.identities.windows import tallies_shown
 from fakedev.config.keys import CONFIGURATION
-from fakedev.config.kubernetes import load_kubernetes
-from fakedev.config.models import LoadedPool
-from fakedev.config.nvml import load_nvml
 from fakedev.config.overrides import with_environment, with_overrides
-from fakedev.config.peer_address import runtime_folder
-from fakedev.config.pools.churn import check_churn
-from fakedev.config.pools.pools import Pools
-from fakedev.config.queues import load_queues
-from fakedev.config.schema.documents import Variables, read_document
-from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import Node, Place, Report, Scalar, Table
-from fakedev.config.schema.schema import INVALID, Values, did_you_mean
-from fakedev.config.schema.types import ListOf, Text
-from fakedev.config.tester import own_frontend, tester_plans, tester_reports
-from fakedev.config.workloads import load_base
-from fakedev.sim.devices.relations import Relations
-from fakedev.sim.entities.roster import Roster
-from fakedev.sim.faults.rules import FaultRules
-from fakedev.sim.parts.demand import unit_capacity
-from fakedev.sim.workloads.admission import Admission
-from fakedev.sim.workloads.configured import check_room_of_configuration
-from fakedev.spec.environment import unknown_variables
-from fakedev.spec.errors import Refused
-from fakedev.spec.fault import FaultSpec
-from fakedev.spec.fleet import FleetSpec, WorkloadSpec
-from fakedev.spec.kubernetes import OPERATOR_NODE_LABEL
-from fakedev.spec.limits import Limits
+from fakedev.config.pools import Pools, ShownPool
+from fakedev.exporters.checks import check_identity, note_unused_labels
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.exporters.settings.families import tallies_shown
+from fakedev.fleet.devices.relations import Relations
+from fakedev.fleet.entities.roster import Roster
+from fakedev.fleet.faults.rules import FaultRules
+from fakedev.fleet.parts.part_demand import unit_capacity
+from fakedev.fleet.settings.faults import fault_rules, load_faults
+from fakedev.fleet.settings.pools import check_churn
+from fakedev.fleet.settings.ports import WorkloadPorts
+from fakedev.fleet.settings.workloads import load_base, load_profiles
+from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec, WorkloadSpec
+from fakedev.fleet.spec.limits import Limits
+from fakedev.fleet.spec.offers import OPERATOR_NODE_LABEL
+from fakedev.fleet.workloads.admission import Admission
+from fakedev.fleet.workloads.configured import check_room_of_configuration
+from fakedev.kubernetes.settings import load_kubernetes
+from fakedev.nvml.settings import load_nvml
+from fakedev.queues.settings import load_queues
+from fakedev.runtime.settings import Logging
+from fakedev.schema.files import Files, Unreadable
+from fakedev.schema.peer_addresses import runtime_folder
+from fakedev.schema.places import Node, Place, Report, Scalar, Table
+from fakedev.schema.reader import Variables, read_document
+from fakedev.schema.sections import INVALID, Values, did_you_mean
+from fakedev.schema.types import ListOf, Text
+from fakedev.tester.settings import own_frontend, tester_plans, tester_reports
 
 if TYPE_CHECKING:
-    from fakedev.kube.topology import Topology
+    from fakedev.kubernetes.operator import Topology
 
 #: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
@@ -70,7 +69,8 @@ def load(
     :raises ConfigurationError: with every problem.
     """
     report = Report()
-    tree = _tree(path, files, text, report)
+    has_changes = bool(overrides) or any(name.startswith(OVERRIDES) for name in files.environ)
+    tree = _tree(path, files, text, report, may_be_empty=text is not None or has_changes)
     while isinstance(tree, Table) and tree.get(SCENARIO_KEY) is not None:
         if not of_scenario:
             report.note(tree.place, "is a scenario: its configuration is used, and its timeline is not played")
@@ -78,12 +78,15 @@ def load(
         overrides = [*own, *overrides]
     tree = with_environment(tree, files, report)
     tree = with_overrides(tree, overrides, report)
+    if isinstance(tree, Table) and all(key.text == "version" for key, _ in tree.entries):
+        report.note(tree.place, "is empty: the nodes of the built-in demo are simulated, without its workloads")
     topology: Topology | None = None
     if isinstance(tree, Table) and tree.get("topology") is not None:
         # Only with a topology: what reads it takes time and memory.
-        from fakedev.config.topology_tree import with_topology  # noqa: PLC0415
+        from fakedev.config.operator_tree import with_topology  # noqa: PLC0415
 
         tree, topology = with_topology(tree, path, files, report)
+    report.folder = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
     values = CONFIGURATION.read(tree, "", report)
     if values is INVALID:
         report.raise_if_any()
@@ -92,8 +95,13 @@ def load(
     return configuration
 
 
-def _tree(path: str | None, files: Files, text: str | None, report: Report) -> Node:
-    """The tree of the file; an empty mapping when it cannot be read."""
+def _tree(
+    path: str | None, files: Files, text: str | None, report: Report, *, may_be_empty: bool = True
+) -> Node:
+    """The tree of the file; an empty mapping when it cannot be read.
+
+    :param may_be_empty: the values may come from elsewhere; else a file without any is a mistake.
+    """
     file = path or (DEMO if text is None else "configuration")
     empty = Table(Place(file, 1), ())
     try:
@@ -104,6 +112,9 @@ def _tree(path: str | None, files: Files, text: str | None, report: Report) -> N
         return empty
     node = read_document(text, file, report, Variables(files).expand)
     if isinstance(node, Scalar) and node.is_null:
+        if not may_be_empty:
+            words = "is empty: give version: 1 and what differs from the defaults; no file at all starts the demo"
+            report.problem(Place(file, 1), words)
         return empty
     return empty if node is None else node
 
@@ -129,8 +140,7 @@ def _of_scenario(
 def _built(
     values: Values, path: str | None, files: Files, report: Report, topology: Topology | None
 ) -> Configuration:
-    folder = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
-    catalog = Catalog(files, report, folder, os.path.dirname(path or ""))
+    catalog = Catalog(files, report, report.folder, os.path.dirname(path or ""))
     fleet: Values = values["fleet"]
     pools = Pools(catalog, report).load(fleet["pools"] or ())
     complete = len({pool.spec.name for pool in pools}) == len(fleet["pools"] or ()) and bool(pools)
@@ -139,14 +149,14 @@ def _built(
     specs = tuple(pool.spec for pool in pools)
     nodes = {node.name: node for pool in specs for node in pool.nodes}
     runtime = partial(runtime_folder, files.variable)
-    endpoints = Endpoints(catalog, pools, folder, values["web-config"], runtime, files.read_token, report)
+    endpoints = Endpoints(catalog, pools, values["web-config"], runtime, files.read_token, report)
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
-    queues = load_queues(values["queues"], endpoints, report, folder)
+    queues = load_queues(values["queues"], endpoints.lines, report)
     frontend = own_frontend(queues.clients if queues else ())
-    plans = tester_plans(values["tester"], folder, files, report, frontend)
-    reports = tester_reports(values["tester"], folder, report)
+    plans = tester_plans(values["tester"], files, report, frontend)
+    reports = tester_reports(values["tester"], report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
     admission = rules = None
     if complete:
@@ -163,8 +173,8 @@ def _built(
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
     operator_label = topology.label_key if topology is not None else OPERATOR_NODE_LABEL
-    kubernetes = load_kubernetes(values["kubernetes"], pools, folder, endpoints, operator_label, report)
-    limits = _limits(values["limits"])
+    kubernetes = load_kubernetes(values["kubernetes"], pools, endpoints.lines, operator_label, files, report)
+    limits = values["limits"].build(Limits)
     if admission is not None and rules is not None:
         _check_limits(limits, values, base, faults, admission, rules, report)
     shard = fleet["shard"]
@@ -173,12 +183,13 @@ def _built(
         text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
         report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
+    shown = [pool.identity.identity for pool in pools] + [each for endpoint in web for each in endpoint.identities]
     for name, text in unknown_variables(files.environ, files.variables):
         report.note(Place(f"environment {name}"), text)
     return Configuration(
-        fleet=FleetSpec(
-            specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults,
-            tallies_shown([pool.identity.identity for pool in pools], web), shard, limits,
+        fleet=fleet.build(
+            FleetSpec, pools=specs, base=base, metric_names=metrics, faults=faults, tallies=tallies_shown(shown),
+            limits=limits,
         ),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
@@ -189,21 +200,16 @@ def _built(
         reports=reports,
         workloads=workloads.build(WorkloadPorts, listen=listen),
         logging=values["log"].build(Logging),
-        journal=_journal(values["journal"], folder),
-        state=_state(values, folder),
+        journal=values["journal"].build(Journal) if values["journal"]["file"] else None,
+        state=values["state"],
         kubernetes=kubernetes,
-        nvml=load_nvml(values["nvml"], specs, nodes, folder, partial(runtime_folder, files.variable), report),
-        hpc_jobs=_hpc_jobs(values["hpc-jobs"], folder, nodes, report),
+        nvml=load_nvml(values["nvml"], specs, nodes, runtime, report),
+        hpc_jobs=_hpc_jobs(values["hpc-jobs"], nodes, report),
         watch=values["watch"] if values.given("watch") else topology is not None,
         topology=topology,
         notes=report.notes,
         source=values,
     )
-
-
-def _limits(values: Values) -> Limits:
-    sizes = ("memory", "peer-memory")
-    return values.build(Limits, **{f"{key.replace('-', '_')}_bytes": int(values[key]) for key in sizes})
 
 
 def _check_limits(
@@ -225,31 +231,18 @@ def _check_limits(
         report.problem(place, f"{refused.text} (the workloads and faults of the configuration, with those of profiles)")
 
 
-def _journal(values: Values, folder: str) -> Journal | None:
-    if values["file"] is None:
-        return None
-    return values.build(Journal, file=os.path.join(folder, values["file"]), max_bytes=int(values["max-size"]))
-
-
-def _state(values: Values, folder: str) -> str | None:
-    """The folder of the state; None without."""
-    return None if values["state"] is None else os.path.join(folder, values["state"])
-
-
-def _hpc_jobs(values: Values, folder: str, nodes: Iterable[str], report: Report) -> HpcJobs | None:
+def _hpc_jobs(values: Values, nodes: Iterable[str], report: Report) -> HpcJobs | None:
     """The folder of jobs; None without."""
-    if values["folder"] is None:
+    if not values["folder"]:
         return None
     known = list(nodes)
     name = values["node"] or next(iter(known), "")
     if known and name not in known:
         report.problem(values.place_of("node"), f"node: no node {name!r}{did_you_mean(name, known, '; ')}")
-    return values.build(
-        HpcJobs, folder=os.path.join(folder, values["folder"]), node=name, is_written=values["from"] == "workloads"
-    )
+    return values.build(HpcJobs, node=name, is_written=values["from"] == "workloads")
 
 
-def _note_labels(pools: list[LoadedPool], report: Report) -> None:
+def _note_labels(pools: list[ShownPool], report: Report) -> None:
     """Notes labels that were given and that the pool's identity does not show."""
     for pool in pools:
         given = dict(pool.device.labels)

@@ -7,26 +7,16 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from fakedev.base.environment import OVERRIDES
 from fakedev.config.keys import CONFIGURATION
-from fakedev.config.listen import with_port
-from fakedev.config.schema.documents import is_clean
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import (
-    Listing,
-    Node,
-    NodeBuilder,
-    Place,
-    Report,
-    Scalar,
-    SyntaxProblem,
-    Table,
-    scalar_of,
-)
-from fakedev.config.schema.schema import Key, Section, Type, did_you_mean
-from fakedev.config.schema.types import ListOf, MapOf, OneOf
-from fakedev.config.schema.yaml_reader import parse_yaml
-from fakedev.spec.environment import OVERRIDES
-from fakedev.spec.shards import parse_shard, shard_of_host
+from fakedev.fleet.spec.limits import parse_shard, shard_of_host
+from fakedev.schema.addresses import with_port
+from fakedev.schema.files import Files
+from fakedev.schema.places import Listing, Node, NodeBuilder, Place, Report, Scalar, SyntaxProblem, Table, scalar_of
+from fakedev.schema.reader import is_clean
+from fakedev.schema.sections import Key, Section, Type, did_you_mean
+from fakedev.schema.types import ListOf, MapOf, OneOf
+from fakedev.schema.yaml_reader import parse_yaml
 
 #: An assignment to this name changes the port of the first HTTP address, and keeps its host.
 PORT: Final = "--port"
@@ -68,34 +58,14 @@ def with_value(tree: Node, path: Sequence[str], value: Node) -> Node:
     return _Setter(value.place, value, False).put(tree, CONFIGURATION, list(path))
 
 
-def topology_override(text: str) -> str:
-    """The value of the configuration that ``--topology`` stands for: twistd changes the folder, so the path is whole.
+def path_override(key: str, text: str) -> str:
+    """The value of the configuration that an option with a path stands for: twistd changes the folder, so it is whole.
 
     :raises ValueError: for no path.
     """
-    return f"topology={_whole_path(text)}"
-
-
-def kubeconfig_override(text: str) -> str:
-    """The value of the configuration that ``--kubeconfig`` stands for; see :func:`topology_override`.
-
-    :raises ValueError: for no path.
-    """
-    return f"kubernetes.kubeconfig={_whole_path(text)}"
-
-
-def web_config_override(text: str) -> str:
-    """The value of the configuration that ``--web-config-file`` stands for; see :func:`topology_override`.
-
-    :raises ValueError: for no path.
-    """
-    return f"web-config={_whole_path(text)}"
-
-
-def _whole_path(text: str) -> str:
     if not text:
         raise ValueError("is empty: give the path of a file")
-    return os.path.abspath(text)
+    return f"{key}={os.path.abspath(text)}"
 
 
 def context_override(text: str) -> str:

@@ -1,29 +1,79 @@
-"""The program's own thread: what the service, the kubelet and the clock say becomes steps of the plugins."""
+"""The agent of fakedev-node: news of service, kubelet and clock become steps of the plugins.
+
+It runs in the program's own thread. When the service is gone, the last view of the node is kept, and after a while
+nothing is healthy.
+"""
 
 from __future__ import annotations
 
 import logging
 import queue
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from fakedev.kube.node_view import Allocation, NodeView, to_fields
-from fakedev.node.conversation import ViewChanged
-from fakedev.node.device_plugin import DevicePlugin
+from fakedev.kubernetes.node_view import Allocation, NodeView, report_parts, to_fields
+from fakedev.node.device_plugin import DevicePlugin, PluginRunner, SocketFile
 from fakedev.node.dra_plugin import DraRunner
-from fakedev.node.last_view import LastView
-from fakedev.node.nvml_folder import NvmlFolder
-from fakedev.node.nvml_mirror import NvmlMirror
+from fakedev.node.kubelet import Trouble
+from fakedev.node.nvml import NvmlFolder, NvmlMirror
 from fakedev.node.options import Settings
-from fakedev.node.plugin_runner import PluginRunner
-from fakedev.node.plugin_steps import SocketFile
 from fakedev.node.pod_resources import PodResources
-from fakedev.node.service_link import LinkDown, LinkHeard, LinkNews, RefusedByService, ServiceLink, Unanswered
-from fakedev.node.trouble import Trouble
-from fakedev.wire.node_messages import report_parts
+from fakedev.node.service_link import (
+    LinkDown,
+    LinkHeard,
+    LinkNews,
+    RefusedByService,
+    ServiceLink,
+    Unanswered,
+    ViewChanged,
+)
+
+#: Seconds for which devices keep their health after the last line from the service.
+KEEP_SECONDS: Final = 60.0
+_REASON: Final = "the fakedev service is gone"
+
+
+class LastView:
+    """The view of the node, as of the service."""
+
+    def __init__(self) -> None:
+        self._view: NodeView | None = None
+        self._heard_seconds = 0.0
+        self._lost: NodeView | None = None  # made once: a turn of the program compares views
+
+    def changed(self, view: NodeView, now: float) -> None:
+        self._view, self._lost = view, None
+        self._heard_seconds = now
+
+    def heard(self, now: float) -> None:
+        """The service has sent anything. After the devices have become unhealthy, only a view counts."""
+        if not self.is_stale(now):
+            self._heard_seconds = now
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the service has been silent for too long."""
+        return self._view is not None and now - self._heard_seconds >= KEEP_SECONDS
+
+    def at(self, now: float) -> NodeView | None:
+        """The view that counts now; None: nothing is known yet."""
+        if self._view is None or not self.is_stale(now):
+            return self._view
+        if self._lost is None:
+            self._lost = _unhealthy(self._view)
+        return self._lost
+
+
+def _unhealthy(view: NodeView) -> NodeView:
+    resources = {
+        resource: tuple(replace(slot, unhealthy=slot.unhealthy or _REASON) for slot in slots)
+        for resource, slots in view.resources.items()
+    }
+    return replace(view, resources=resources)
+
 
 #: Seconds between two looks at the kubelet's folder.
 _TURN_SECONDS: Final = 0.25
@@ -53,7 +103,8 @@ class Agent:
         self._dra = DraRunner(settings.kubelet_root, self._prepare, self._folder.provision.cdi_device)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
         self._link = ServiceLink(
-            settings.service, settings.node, settings.read_token, self._heard_by_link
+            settings.service, settings.node, settings.read_token,
+            lambda news: self._calls.put(partial(self._heard, news)),
         )  # fmt: skip
         self._mirror: NvmlMirror | None = None
         if self._folder.map_path:
@@ -61,10 +112,10 @@ class Agent:
         self._service_trouble = Trouble(_log, f"service {settings.service}")
         self._report_trouble = Trouble(_log, "report")
         self._is_attached = False
-        self._must_tell_restart = True
+        self._must_report_restart = True
         self._allocations: list[Allocation] | None = None
         self._kubelet: SocketFile | None = None
-        self._told_registered: list[str] | None = None
+        self._last_registered: list[str] | None = None
 
     def run(self) -> None:
         """Serve until :meth:`stop`; then close all sockets."""
@@ -105,7 +156,7 @@ class Agent:
         if view is None:
             return
         self._follow(now, view)
-        self._tell_registered()
+        self._report_registered()
         if self._mirror is not None:
             self._mirror.turn(now, self._is_attached)
         # Others may offer devices by the way that is not ours.
@@ -117,7 +168,7 @@ class Agent:
     def _follow(self, now: float, view: NodeView) -> None:
         """Offer what the view has. A resource that it has no more stays registered, without devices."""
         if self._was_down and not view.is_plugin_down:
-            self._tell_restart()
+            self._report_restart()
         self._was_down = view.is_plugin_down
         if self._settings.has_device_plugin:
             for resource in view.resources:
@@ -130,21 +181,19 @@ class Agent:
 
     def _make_plugin(self, resource: str) -> PluginRunner:
         plugin = DevicePlugin(
-            resource, self._settings.node, self._prefer, lambda ids: self._calls.put(partial(self._allocated, ids)),
+            resource, self._settings.node, self._prefer,
+            lambda ids: self._calls.put(partial(self._reader.allocated, ids)),
             self._folder.provision,
         )  # fmt: skip
         return PluginRunner(plugin, self._settings.kubelet_folder, self._clock, self._calls.put, self._registered)
 
     # From the kubelet
 
-    def _allocated(self, ids: Collection[str]) -> None:
-        self._reader.allocated(ids)
-
     def _registered(self, kubelet: SocketFile) -> None:
         """A kubelet has taken a plugin. The plugins count as restarted when it is another kubelet."""
         if self._kubelet not in (None, kubelet):
             _log.info("the kubelet was restarted")
-            self._tell_restart()
+            self._report_restart()
         self._kubelet = kubelet
 
     def _prefer(self, resource: str, available: Sequence[str], must: Sequence[str], count: int) -> Sequence[str]:
@@ -173,9 +222,6 @@ class Agent:
 
     # From the service
 
-    def _heard_by_link(self, news: LinkNews) -> None:
-        self._calls.put(partial(self._heard, news))
-
     def _heard(self, news: LinkNews) -> None:
         now = self._clock()
         match news:
@@ -192,32 +238,32 @@ class Agent:
 
     def _attached(self, view: NodeView) -> None:
         self._is_attached = True
-        self._told_registered = None
+        self._last_registered = None
         self._service_trouble.over("connected again")
         counts = ", ".join(f"{len(slots)} {resource}" for resource, slots in view.resources.items())
         _log.info("node %s has %s", view.node, counts or "no devices")
-        if self._must_tell_restart:
-            self._tell_restart()
+        if self._must_report_restart:
+            self._report_restart()
         if self._allocations is not None:
             self._send_report(self._allocations)
 
     # To the service
 
-    def _tell_restart(self) -> None:
-        """The plugins were started anew; told when the service is there."""
-        self._must_tell_restart = not self._is_attached
+    def _report_restart(self) -> None:
+        """The plugins were started anew; reported when the service is there."""
+        self._must_report_restart = not self._is_attached
         if self._is_attached:
             self._link.send("restarted", {})
 
-    def _tell_registered(self) -> None:
+    def _report_registered(self) -> None:
         registered = sorted(name for name, plugin in self._plugins.items() if plugin.is_registered)
         registered += filter(None, [self._dra.registered])
-        if self._is_attached and registered != self._told_registered:
-            self._told_registered = registered
+        if self._is_attached and registered != self._last_registered:
+            self._last_registered = registered
             self._link.send("registered", {"resources": registered})
 
     def _report(self, allocations: list[Allocation]) -> None:
-        """Tell the service, if this is new."""
+        """Report to the service what is new."""
         if allocations != self._allocations:
             self._allocations = allocations
             if self._is_attached:

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import grpc
 
-from fakedev.kube.backoff import Backoff
-from fakedev.kube.node_view import prepared_from
-from fakedev.node.kubelet_apis import DRA, PLUGIN_REGISTRATION
+from fakedev.base.backoff import Backoff
+from fakedev.base.errors import FieldError
+from fakedev.kubernetes.node_view import prepared_from
+from fakedev.node.device_plugin import CannotServe, SocketServer, socket_file
+from fakedev.node.kubelet import DRA, PLUGIN_REGISTRATION, Trouble
 from fakedev.node.service_link import Unanswered
-from fakedev.node.socket_server import CannotServe, SocketServer, socket_file
-from fakedev.node.trouble import Trouble
-from fakedev.spec.errors import FieldError
 
 #: What the kubelet supports since Kubernetes 1.34.
 _VERSION: Final = "v1.DRAPlugin"
@@ -46,7 +45,6 @@ class DraPlugin:
         self._trouble = Trouble(_log, driver)
 
     def get_info(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Who serves which API where."""
         return PLUGIN_REGISTRATION.messages["PluginInfo"](
             type="DRAPlugin", name=self._driver, endpoint=self._endpoint, supported_versions=[_VERSION]
         )
@@ -78,7 +76,6 @@ class DraPlugin:
         return answer
 
     def node_unprepare_resources(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Nothing has to be undone."""
         answer = DRA.messages["NodeUnprepareResourcesResponse"]()
         for claim in request.claims:
             answer.claims[claim.uid].SetInParent()

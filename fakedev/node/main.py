@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
+from fakedev.base.errors import CannotWrite, install_extra, printable
 from fakedev.node.options import parse
-from fakedev.spec.errors import printable
-from fakedev.spec.os_errors import CannotWrite
 
-_REMEDY: Final = "fakedev-node needs grpcio and protobuf: pip install 'fakedev[node]'"
+_REMEDY: Final = f"fakedev-node needs grpcio and protobuf: {install_extra('node')}"
 _NAMES: Final = {logging.WARNING: "warn"}
 
 
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse(arguments, os.environ)
     start_log(settings.log_level)
     log = logging.getLogger("fakedev.node")
-    # What gRPC would log of a connection that fails is told by us, once.
+    # Instead of what gRPC would log of a connection that fails, we log it once.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         module = import_module("fakedev.node.agent")

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev import __version__
-from fakedev.config.peer_address import Address, parse_address, with_tls
-from fakedev.config.schema.files import read_token
-from fakedev.spec.client_tls import TLS_OPTIONS, TLS_SCHEME, ClientTls
-from fakedev.spec.kubernetes import Resources
+from fakedev.fleet.spec.offers import Resources
+from fakedev.schema.files import read_token
+from fakedev.schema.peer_addresses import TLS_OPTIONS, TLS_SCHEME, Address, ClientTls, parse_address, with_tls
 
+#: The root of a kubelet's folders, unless it has the option --root-dir, and the folder that stays there even then
+#: (kubernetes/kubernetes, staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go).
+KUBELET_ROOT: Final = "/var/lib/kubelet"
+KUBELET_FOLDER: Final = f"{KUBELET_ROOT}/device-plugins"
 #: Where container runtimes look (SPEC.md of the Container Device Interface).
 CDI_FOLDER: Final = "/var/run/cdi"
 _LEVELS: Final = ("debug", "info", "warn", "error")
@@ -21,11 +24,12 @@ _LEVELS: Final = ("debug", "info", "warn", "error")
 
 @dataclass(frozen=True)
 class Settings:
-    """What the program was told.
+    """The options of the program.
 
     :param service: a host and a port, with TLS or without.
-    :param token_file: empty: the port asks for no token.
+    :param token_file: empty: the port needs no token.
     :param kubelet_folder: of the sockets of device plugins.
+    :param kubelet_root: the folder with plugins and plugins_registry.
     :param pod_resources: the kubelet's socket.
     :param nvml_folder: of the node, for what containers get of NVML; empty: they get nothing of it.
     :param cdi_folder: where the container runtime finds what it gives to containers with claims.
@@ -38,23 +42,17 @@ class Settings:
     pod_resources: str
     resources: Resources
     log_level: str
+    kubelet_root: str = KUBELET_ROOT
     nvml_folder: str = ""
     cdi_folder: str = CDI_FOLDER
 
     @property
     def has_device_plugin(self) -> bool:
-        """Whether devices are offered by device plugins."""
         return self.resources is not Resources.DRA
 
     @property
     def has_dra(self) -> bool:
-        """Whether devices are offered by DRA."""
         return self.resources is not Resources.DEVICE_PLUGIN
-
-    @property
-    def kubelet_root(self) -> str:
-        """The folder with all of the kubelet's folders."""
-        return os.path.dirname(self.kubelet_folder.rstrip("/"))
 
     def read_token(self) -> str:
         """The token, as the file has it now; empty without a file.
@@ -83,12 +81,17 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
     for name, text in TLS_OPTIONS.items():
         parser.add_argument(f"--{name}", metavar="FILE", default="", help=text)
     parser.add_argument(
-        "--kubelet-folder", metavar="FOLDER", default="/var/lib/kubelet/device-plugins",
-        help="where device plugins have their sockets; default: %(default)s",
+        "--kubelet-folder", metavar="FOLDER", default=KUBELET_FOLDER,
+        help="where device plugins have their sockets; default: %(default)s, also of a kubelet with --root-dir",
     )  # fmt: skip
     parser.add_argument(
-        "--pod-resources", metavar="SOCKET", default="/var/lib/kubelet/pod-resources/kubelet.sock",
-        help="where the kubelet says who has what; default: %(default)s",
+        "--kubelet-root", metavar="FOLDER", default="",
+        help="the kubelet's --root-dir, with plugins, plugins_registry and pod-resources; "
+        "default: the folder above --kubelet-folder",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pod-resources", metavar="SOCKET", default="",
+        help="where the kubelet says who has what; default: pod-resources/kubelet.sock of --kubelet-root",
     )  # fmt: skip
     parser.add_argument(
         "--resources", choices=[each.value for each in Resources], default=Resources.DEVICE_PLUGIN.value,
@@ -114,12 +117,14 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Se
         service = _service_address(given.service, ClientTls(given.ca_file, given.cert_file, given.key_file))
     except ValueError as error:
         parser.error(f"--{error}")
+    root = given.kubelet_root or os.path.dirname(given.kubelet_folder.rstrip("/"))
     return Settings(
         node=given.node,
         service=service,
         token_file=given.token_file,
         kubelet_folder=given.kubelet_folder,
-        pod_resources=given.pod_resources,
+        kubelet_root=root,
+        pod_resources=given.pod_resources or os.path.join(root, "pod-resources", "kubelet.sock"),
         resources=Resources(given.resources),
         log_level=given.log_level,
         nvml_folder=given.nvml_folder,

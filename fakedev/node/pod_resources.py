@@ -1,4 +1,7 @@
-"""Asks the kubelet which container has which devices (v1.PodResourcesLister)."""
+"""Asks the kubelet which container has which devices (v1.PodResourcesLister), and when to ask.
+
+It asks soon after an allocation, until the answer shows that, and otherwise now and then.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,59 @@ from typing import Any, Final
 
 import grpc
 
-from fakedev.kube.node_view import Allocation
-from fakedev.node.kubelet_apis import POD_RESOURCES, open_channel, why
-from fakedev.node.read_schedule import ReadSchedule
-from fakedev.node.trouble import Trouble
+from fakedev.base.backoff import Backoff
+from fakedev.kubernetes.node_view import Allocation
+from fakedev.node.kubelet import POD_RESOURCES, Trouble, open_channel, why
+
+#: Seconds between two questions when nothing happens, and the least between any two: kubelets allow 100 in a second.
+IDLE_SECONDS: Final = 10.0
+LEAST_SECONDS: Final = 0.1
+#: Seconds from an allocation to the first question, and how often a kubelet may not show it yet.
+_FIRST_SECONDS: Final = 0.1
+_MAX_QUESTIONS: Final = 5
+
+
+class ReadSchedule:
+    """Decides when to ask. Times are seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._due_seconds = 0.0
+        self._asked_seconds = float("-inf")
+        self._is_asking = False
+        self._awaited: set[str] = set()
+        self._questions = 0
+        self._soon = Backoff(_FIRST_SECONDS, IDLE_SECONDS)
+        self._errors = Backoff(0.5, IDLE_SECONDS)
+
+    def is_due(self, now: float) -> bool:
+        return not self._is_asking and now >= max(self._due_seconds, self._asked_seconds + LEAST_SECONDS)
+
+    def asked(self, now: float) -> None:
+        self._is_asking, self._asked_seconds = True, now
+
+    def allocated(self, ids: Collection[str], now: float) -> None:
+        self._awaited.update(ids)
+        self._questions = 0
+        self._soon.reset()
+        self._due_seconds = min(self._due_seconds, now + self._soon.next_seconds())
+
+    def answered(self, ids: Collection[str], now: float) -> None:
+        """The answer shows these devices as allocated."""
+        self._is_asking = False
+        self._errors.reset()
+        self._awaited.difference_update(ids)
+        if self._awaited and self._questions < _MAX_QUESTIONS:
+            self._questions += 1
+            self._due_seconds = now + self._soon.next_seconds()
+        else:
+            # A pod that was refused after its allocation is never shown.
+            self._awaited.clear()
+            self._due_seconds = now + IDLE_SECONDS
+
+    def failed(self, now: float) -> None:
+        self._is_asking = False
+        self._due_seconds = now + self._errors.next_seconds()
+
 
 _ANSWER_SECONDS: Final = 10.0
 #: Devices of one allocation; a container with more has several, so that each fits into a line of the node port.
@@ -66,11 +118,9 @@ class PodResources:
         call.add_done_callback(lambda done: self._post(partial(self._answered, done)))
 
     def allocated(self, ids: Collection[str]) -> None:
-        """The kubelet has allocated these devices."""
         self._schedule.allocated(ids, self._clock())
 
     def close(self) -> None:
-        """Ask no more."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -106,7 +156,10 @@ def allocations_of(answer: Any, ours: Collection[str]) -> Iterator[Allocation]:
 
 
 def _devices(container: Any, ours: Collection[str]) -> dict[tuple[str, str, str], list[str]]:
-    """What a container has: by resource, or by driver, claim and pool. The kubelet has an entry for each device."""
+    """What a container has: by resource, or by driver, claim and pool; each id once, sorted.
+
+    The kubelet has an entry for each device and NUMA node. It walks a map, so their order changes between two answers.
+    """
     found: dict[tuple[str, str, str], list[str]] = {}
     for each in container.devices:
         if each.resource_name in ours:
@@ -116,4 +169,4 @@ def _devices(container: Any, ours: Collection[str]) -> dict[tuple[str, str, str]
             if device.driver_name in ours:
                 key = device.driver_name, dynamic.claim_name, device.pool_name
                 found.setdefault(key, []).append(device.device_name)
-    return found
+    return {key: sorted({*ids}) for key, ids in sorted(found.items())}

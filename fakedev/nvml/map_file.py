@@ -1,4 +1,4 @@
-"""A file of the layout of :mod:`fakedev.spec.nvml_layout` on the disk: created, written, and removed.
+"""A file of the layout of :mod:`fakedev.nvml.records` on the disk: created, written, and removed.
 
 It is written with ``pwrite``: a full disk is an error then, not a signal, and readers see the writes in their order.
 """
@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from fakedev import __version__
-from fakedev.spec.nvml_layout import CLOSED, EVENT, HEAD, MAGIC, OPEN, REPLACED, Counts, head_of
-from fakedev.spec.os_errors import CannotWrite
+from fakedev.base.errors import CannotWrite
+from fakedev.nvml.records import CLOSED, EVENT, HEAD, MAGIC, OPEN, REPLACED, Counts, head_of
 
 _NUMBER: Final = struct.Struct("=q")
 

@@ -10,6 +10,7 @@ import { MetricsTab } from "./metrics.js";
 import { QueuesTab } from "./queues.js";
 import { ScenarioTab } from "./scenario.js";
 import { TesterTab } from "./tester.js";
+import { WhyTab } from "./why.js";
 import { WorkloadsTab } from "./workloads.js";
 
 const TABS = [
@@ -20,8 +21,11 @@ const TABS = [
   ["tester", "Tester", TesterTab],
   ["metrics", "Metrics", MetricsTab],
   ["scenario", "Scenario", ScenarioTab],
+  ["why", "Why", WhyTab],
 ];
 
+/** Active faults that are named above every tab. */
+const MOST_FAULTS = 3;
 const STATES = {
   connecting: "loading",
   live: "live",
@@ -97,8 +101,14 @@ class App {
     this.tabs.get(tab).give(what);
   }
 
+  /** Show another address without going there. */
+  place(where) {
+    history.replaceState(null, "", `#${where}`);
+  }
+
   _place() {
-    const [wanted, ...rest] = whereOf(location.hash).split("/");
+    const [path, query] = location.hash.slice(1).split("?");
+    const [wanted, ...rest] = decoded(path).split("/");
     this.shown = this.tabs.has(wanted) ? wanted : "fleet";
     for (const [name, tab] of this.tabs) {
       const isShown = name === this.shown;
@@ -108,6 +118,7 @@ class App {
     }
     this._offer();
     const tab = this.tabs.get(this.shown);
+    if (query) tab.restore?.(new URLSearchParams(query));
     tab.open?.(rest.join("/"));
     tab.shown?.();
     if (this.live.frame) tab.frame?.(this.live);
@@ -145,10 +156,23 @@ class App {
     const trouble = document.getElementById("trouble");
     trouble.hidden = !frame.trouble;
     put(trouble, frame.trouble ? `The simulation has a problem: ${frame.trouble}` : "");
+    this._showFaults(frame);
     for (const [name, tab] of this.tabs) {
       tab.always?.(this.live);
       if (name === this.shown) tab.frame?.(this.live);
     }
+  }
+
+  /** What makes the numbers unusual: active faults of every scope, a clock that stands. */
+  _showFaults(frame) {
+    const strip = document.getElementById("active");
+    const named = frame.faults.slice(0, MOST_FAULTS).map(([id, kind, scope, where]) => `${id} ${kind} on ${scope === "page" ? "the page of " : ""}${where}`);
+    const count = frame["fault-count"];
+    const more = count > named.length ? ` and ${count - named.length} more` : "";
+    const faults = count ? `${count === 1 ? "A fault is" : `${count} faults are`} active: ${named.join("; ")}${more}` : "";
+    const paused = frame.speed || frame.advance ? "" : "The clock is paused";
+    strip.hidden = !faults && !paused;
+    put(strip.firstElementChild, [paused, faults].filter(Boolean).join(". "));
   }
 
   _state() {
@@ -163,10 +187,10 @@ class App {
   }
 }
 
-/** The text after the # of an address; empty when it is malformed. */
-function whereOf(hash) {
+/** A part of an address as text; empty when it is malformed. */
+function decoded(text) {
   try {
-    return decodeURIComponent(hash.slice(1));
+    return decodeURIComponent(text);
   } catch {
     return "";
   }

@@ -85,7 +85,7 @@ class DeviceCard {
     put(this.facts, facts.join(" · "));
     const [count, ...names] = frame.work[this.place];
     const more = count - names.length;
-    put(this.work, [...names, ...(more ? [`${number(more)} ${names.length ? "more" : "workloads"}`] : [])].join(", ") || "idle");
+    put(this.work, [...names, ...(more ? [`${number(more)} ${names.length ? "more" : "workloads"}`] : [])].join(", ") || (usage === null ? "–" : "idle"));
     this.line.add(frame.tick, usage);
   }
 }

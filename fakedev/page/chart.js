@@ -1,98 +1,143 @@
-// Line charts on a canvas: a time axis in seconds before now, one axis of values, gaps for missing values.
-// Charts with the same time span show the same time under the pointer.
+// Line charts by uPlot (uPlot.iife.min.js): wall clock and simulated time, gaps for missing values, limits as lines,
+// marks of what happened. Charts with the same time span share crosshair, zoom and marks.
 import { make, put } from "./dom.js";
-import { brief, duration } from "./format.js";
+import { brief, duration, moment } from "./format.js";
 import { colour, onTheme } from "./theme.js";
+import { dayText, wallText } from "./walltime.js";
 
-const LEFT = 46;
-const BELOW = 18;
-const ABOVE = 6;
+const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400];
+const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
+/** Pixels of a drag that is a zoom, and from the crosshair to a mark whose text is shown. */
+const [DRAGGED, NEAR] = [8, 6];
+/** The texts below the axis of a time: simulated seconds, seconds of performance.now(), or a time that has passed. */
+const AXES = {
+  simulated: (time) => `${wallText(time)}\n${moment(time)}`,
+  real: (time) => dayText((performance.timeOrigin / 1000) + time),
+  elapsed: (time) => moment(time),
+};
 
 export class Chart {
   /**
    * @param series names with the colours of colours.css: [["usage", "series-1"], ...]
    * @param unit follows each value; least and most fix the axis, or are null; the axis covers at least span.
-   * @param time a TimeSpan; null shows all points.
+   * @param time a TimeSpan; null shows all points. axis: one of AXES.
    */
-  constructor(title, series, { unit = "", least = 0, most = null, height = 130, span = 0, time = null } = {}) {
-    this.series = series;
-    this.unit = unit;
-    this.least = least;
-    this.most = most;
-    this.height = height;
-    this.span = span;
-    this.times = [];
-    this.values = series.map(() => []);
-    this.time = time;
+  constructor(title, series, { unit = "", least = 0, most = null, height = 130, span = 0, time = null, axis = "simulated" } = {}) {
+    Object.assign(this, { title, series, unit, least, most, span, time, axis });
+    this.height = height + (axis === "simulated" ? 14 : 0);
+    this.all = [[], ...series.map(() => [])];
+    this.lines = [];
+    this.pointed = null;
     time?.charts.add(this);
-    this.title = title;
     this.readings = series.map(([name, tint]) => {
       const swatch = make("span", { class: "swatch" });
       swatch.dataset.tint = tint;
       return make("span", {}, series.length > 1 ? swatch : "", series.length > 1 ? `${name} ` : "", make("span"));
     });
-    this.canvas = make("canvas", { role: "img", "aria-label": title });
-    this.canvas.style.height = `${height}px`;
+    this.place = make("div", { class: "plot" });
+    this.place.style.height = `${this.height}px`;
     this.element = make(
       "figure",
       { class: "chart" },
       make("figcaption", {}, make("b", {}, title), (this.when = make("span")), ...this.readings),
-      this.canvas,
+      this.place,
     );
-    this.pointed = null;
-    this.canvas.addEventListener("pointermove", (event) => this._point(event.offsetX));
-    this.canvas.addEventListener("pointerleave", () => this._point(null));
-    new ResizeObserver(() => this.draw()).observe(this.canvas);
-    onTheme(() => this.draw());
+    this.place.addEventListener("wheel", (event) => this._wheel(event), { passive: false });
+    new ResizeObserver(() => {
+      this.plot?.setSize({ width: this.place.clientWidth, height: this.height });
+      this.draw();
+    }).observe(this.place);
+    onTheme(() => this.plot?.redraw());
   }
 
   /** Show points: rising times in seconds, and for each series a value or null at each time. */
   show(times, ...values) {
-    this.all = [times, values];
+    this.all = [times, ...values.map((row) => row.map((value) => value ?? null))];
     this.draw();
   }
 
-  /** Choose the points within the time span, and one before it. */
-  _choose() {
-    const [times, values] = this.all ?? [[], this.series.map(() => [])];
-    const end = times.at(-1) ?? 0;
-    const least = this.time ? end - this.time.seconds : -Infinity;
-    let first = 0;
-    while (first < times.length - 1 && times[first + 1] <= least) first++;
-    this.times = first ? times.slice(first) : times;
-    this.values = first ? values.map((row) => row.slice(first)) : values;
-    return [Math.max(this.times[0] ?? 0, least), end];
+  /** Show lines at some values: [name, value, colour]; the axis always covers the first one. */
+  limits(lines) {
+    this.lines = lines.filter(([, value]) => Number.isFinite(value));
   }
 
   draw() {
-    const width = this.canvas.clientWidth;
-    if (!width) return;
-    const ratio = devicePixelRatio || 1;
-    const paper = this.canvas.getContext("2d");
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(this.height * ratio);
-    paper.scale(ratio, ratio);
-    const [first, end] = this._choose();
-    const [low, high, step] = this._range();
-    const begin = Math.min(first, end - 10);
-    const across = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - 4);
-    const up = (value) => this.height - BELOW - ((value - low) / (high - low)) * (this.height - BELOW - ABOVE);
-    this._timeAt = (x) => begin + ((x - LEFT) / (width - LEFT - 4)) * (end - begin);
-    this._axes(paper, width, { low, high, step, begin, end, across, up });
-    paper.save();
-    paper.beginPath();
-    paper.rect(LEFT, 0, width - LEFT, this.height);
-    paper.clip();
-    this.series.forEach(([, tint], row) => this._line(paper, this.values[row] ?? [], colour(tint), across, up));
-    paper.restore();
-    this._read(paper, across, up);
+    if (!this.place.clientWidth) return;
+    const end = this.all[0].at(-1) ?? 0;
+    if (this.time) this.time.end = Math.max(this.time.end, end);
+    if (this.plot) this.plot.setData(this.all);
+    else this._make();
+    this._read();
   }
 
+  /** The chart is not used any more. */
+  remove() {
+    this.time?.charts.delete(this);
+    this.plot?.destroy();
+    this.plot = null;
+  }
+
+  _make() {
+    const soft = () => colour("soft");
+    const grid = { stroke: () => colour("grid"), width: 1 };
+    const axis = { stroke: soft, font: FONT, grid, ticks: { show: false } };
+    const text = AXES[this.axis];
+    this.plot = new globalThis.uPlot(
+      {
+        width: this.place.clientWidth,
+        height: this.height,
+        padding: [8, 22, 0, 0],
+        legend: { show: false },
+        cursor: {
+          y: false,
+          points: { size: 7 },
+          drag: { x: Boolean(this.time), y: false, setScale: false },
+          bind: { dblclick: () => () => this.time?.zoom(null) },
+          ...(this.time ? { sync: { key: this.time.key, setSeries: false, scales: ["x", null] } } : {}),
+        },
+        scales: { x: { time: false, range: () => this._times() }, y: { range: () => this._range().slice(0, 2) } },
+        axes: [
+          { ...axis, size: this.axis === "simulated" ? 36 : 20, gap: 6, space: 84, incrs: STEPS, values: (_, splits) => splits.map(text) },
+          { ...axis, size: 62, gap: 4, splits: () => this._splits(), values: (_, splits) => splits.map((value, place) => this._label(value, place === splits.length - 1)) },
+        ],
+        series: [
+          {},
+          ...this.series.map(([label, tint]) => ({
+            label,
+            stroke: () => colour(tint),
+            width: 1.75,
+            points: { show: false, size: 4, fill: () => colour(tint), filter: (plot, row) => alone(plot.data[row]) },
+          })),
+        ],
+        hooks: {
+          setCursor: [(plot) => this._point(plot.cursor.left)],
+          setSelect: [(plot) => this._zoom(plot)],
+          draw: [(plot) => this._marks(plot.ctx, plot)],
+        },
+      },
+      this.all,
+      this.place,
+    );
+    this.canvas = this.place.querySelector("canvas");
+    this.canvas.setAttribute("role", "img");
+  }
+
+  /** The times that are shown. */
+  _times() {
+    const times = this.all[0];
+    const [first, end] = [times[0] ?? 0, this.time?.range ? this.time.end : (times.at(-1) ?? 0)];
+    return this.time ? this.time.window(first, end) : [Math.min(first, end - 10), end];
+  }
+
+  /** The lowest and highest value of the axis, and its step. */
   _range() {
     let [low, high] = [this.least, this.most];
-    const all = this.values.flat().filter((value) => value !== null && value !== undefined);
-    if (low === null) low = all.length ? Math.min(...all) : 0;
-    if (high === null) high = all.length ? Math.max(...all) : 1;
+    const [first, end] = this._times();
+    const [times, ...rows] = this.all;
+    const all = rows.flatMap((row) => row.filter((value, place) => value !== null && times[place] >= first && times[place] <= end));
+    if (this.lines.length && all.length) all.push(this.lines[0][1]);
+    if (low === null) low = all.length ? all.reduce((one, other) => Math.min(one, other)) : 0;
+    if (high === null) high = all.length ? all.reduce((one, other) => Math.max(one, other)) : 1;
     if (high - low < this.span) [low, high] = [(low + high - this.span) / 2, (low + high + this.span) / 2];
     if (high - low < 1e-9) high = low + 1;
     const step = nice((high - low) / 3);
@@ -101,119 +146,121 @@ export class Chart {
     return [low, high, step];
   }
 
-  _axes(paper, width, { low, high, step, begin, end, across, up }) {
-    paper.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-    paper.strokeStyle = colour("grid");
-    paper.fillStyle = colour("soft");
-    paper.lineWidth = 1;
-    paper.textAlign = "right";
-    for (let value = low; value <= high + step / 1e3; value += step) {
-      const y = Math.round(up(value)) + 0.5;
-      paper.beginPath();
-      paper.moveTo(LEFT, y);
-      paper.lineTo(width, y);
-      paper.stroke();
-      const unit = value + step > high + step / 1e3 ? this.unit.trim() : "";
-      const text = axisNumber(value);
-      paper.fillText(text.length + unit.length <= 5 ? text + unit : text, LEFT - 6, y + 4);
-    }
-    const between = nice((end - begin) / Math.max(2, width / 130), true);
-    for (let back = 0; end - back >= begin; back += between) {
-      paper.textAlign = back ? "center" : "right";
-      const text = back ? `−${duration(back).replace(" min 0 s", " min").replace(" h 0 min", " h")}` : "now";
-      if (across(end - back) > LEFT + 12) paper.fillText(text, across(end - back), this.height - 4);
-    }
+  _splits() {
+    const [low, high, step] = this._range();
+    return Array.from({ length: Math.floor((high - low) / step + 1.001) }, (_, place) => low + place * step);
   }
 
-  _line(paper, values, tint, across, up) {
-    paper.strokeStyle = tint;
-    paper.lineWidth = 1.75;
-    paper.lineJoin = "round";
+  _label(value, isLast) {
+    return axisNumber(value) + (isLast ? this.unit : "");
+  }
+
+  /** Draw the limits, and marks of what happened. */
+  _marks(paper, plot) {
+    const { left, top, width, height } = plot.bbox;
+    const [first, end] = [plot.scales.x.min, plot.scales.x.max];
+    paper.save();
     paper.beginPath();
-    let begun = false;
-    for (let place = 0; place < values.length; place++) {
-      const value = values[place];
-      if (isNothing(value)) begun = false;
-      else if (isNothing(values[place - 1]) && isNothing(values[place + 1])) {
-        // A value between two gaps is a dot.
-        paper.fillStyle = tint;
-        paper.fillRect(across(this.times[place]) - 1.5, up(value) - 1.5, 3, 3);
-      } else {
-        paper[begun ? "lineTo" : "moveTo"](across(this.times[place]), up(value));
-        begun = true;
-      }
+    paper.rect(left, top, width, height);
+    paper.clip();
+    paper.lineWidth = devicePixelRatio;
+    paper.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
+    this.lines.forEach(([name, value, tint], place) => {
+      const y = Math.round(plot.valToPos(value, "y", true));
+      stroke(paper, colour(tint), [6, 3], left, y, left + width, y);
+      paper.fillStyle = colour(tint);
+      paper.textAlign = "left";
+      // Lines that are near each other have their names beside each other, and what is high up has it below.
+      const below = y - top < 12 * devicePixelRatio ? 11 : -3;
+      paper.fillText(`${name} ${brief(value)}${this.unit}`, left + 4 + (place * width) / this.lines.length, y + below * devicePixelRatio);
+    });
+    for (const { seconds, tint } of this.time?.marks ?? []) {
+      if (seconds < first || seconds > end || this.axis !== "simulated") continue;
+      const x = Math.round(plot.valToPos(seconds, "x", true));
+      stroke(paper, colour(tint), [2, 3], x, top, x, top + height);
     }
-    paper.stroke();
+    paper.restore();
   }
 
-  _read(paper, across, up) {
-    const pointed = this.time ? this.time.pointed : this.pointed;
-    const place = pointed === null ? this.times.length - 1 : this._nearest(pointed);
+  _read() {
+    const times = this.all[0];
+    const place = this.pointed === null ? times.length - 1 : nearest(times, this.pointed);
+    const end = times.at(-1) ?? 0;
+    put(this.when, this.pointed === null || place < 0 ? "" : this._whenText(times[place], end));
     const told = [];
-    const end = this.times.at(-1) ?? 0;
-    put(this.when, pointed === null || place < 0 ? "" : agoText(end - this.times[place]));
-    if (pointed !== null && place >= 0) {
-      paper.strokeStyle = colour("soft");
-      paper.lineWidth = 1;
-      paper.beginPath();
-      paper.moveTo(across(this.times[place]), 0);
-      paper.lineTo(across(this.times[place]), this.height - BELOW);
-      paper.stroke();
-    }
     this.readings.forEach((reading, row) => {
-      const value = this.values[row]?.[place] ?? null;
+      const value = this.all[row + 1]?.[place] ?? null;
       const text = value === null ? "–" : `${brief(value)}${this.unit}`;
       put(reading.lastChild, text);
       if (reading.firstChild.style) reading.firstChild.style.background = colour(this.series[row][1]);
       told.push(`${this.series[row][0]} ${text}`);
-      if (pointed !== null && value !== null) {
-        paper.fillStyle = colour(this.series[row][1]);
-        paper.beginPath();
-        paper.arc(across(this.times[place]), up(value), 3.5, 0, 7);
-        paper.fill();
-      }
     });
-    const past = this.times.length ? duration(end - this.times[0]) : "0 s";
-    this.canvas.setAttribute("aria-label", `${this.title}: ${told.join(", ")}, over the last ${past}`);
+    const past = times.length ? duration(end - times[0]) : "0 s";
+    const limits = this.lines.map(([name, value]) => `, ${name} ${brief(value)}${this.unit}`).join("");
+    this.canvas?.setAttribute("aria-label", `${this.title}: ${told.join(", ")}${limits}, over the last ${past}`);
   }
 
-  /** The point nearest to a time; -1 for none. */
-  _nearest(time) {
-    let [best, least] = [-1, Infinity];
-    this.times.forEach((each, place) => {
-      const far = Math.abs(each - time);
-      if (far < least) [best, least] = [place, far];
-    });
-    return best;
+  /** The time of a point in words, after a mark that is near. */
+  _whenText(time, end) {
+    const far = (Math.abs(this.plot.posToVal(NEAR, "x") - this.plot.posToVal(0, "x")));
+    const mark = this.axis === "simulated" && this.time?.marks.find(({ seconds }) => Math.abs(seconds - this.pointed) <= far);
+    const at = AXES[this.axis](time).split("\n").filter(Boolean).join(", ");
+    const ago = end - time < 0.05 ? "now" : `${duration(end - time)} ago`;
+    return `${mark ? `${mark.text} · ` : ""}${at} · ${ago}`;
   }
 
-  /** The pointer is at a place of the chart, or has left. */
-  _point(x) {
-    const time = x === null || !this._timeAt ? null : this._timeAt(x);
-    if (this.time) this.time.point(time);
-    else {
-      this.pointed = time;
-      this.draw();
-    }
+  /** The crosshair is at a place, of this chart or of one that shares it; below 0: it has left. */
+  _point(left) {
+    this.pointed = left >= 0 ? this.plot.posToVal(left, "x") : null;
+    this._read();
+  }
+
+  _zoom(plot) {
+    const { left, width } = plot.select;
+    if (!width) return;
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    if (width >= DRAGGED) this.time.zoom([plot.posToVal(left, "x"), plot.posToVal(left + width, "x")]);
+  }
+
+  /** The wheel zooms with Ctrl and pans with Shift; without them it scrolls the page. */
+  _wheel(event) {
+    if (!this.time || !this.plot || !(event.ctrlKey || event.shiftKey)) return;
+    event.preventDefault();
+    const way = Math.sign(event.deltaY || event.deltaX);
+    if (event.ctrlKey) this.time.scale(way > 0 ? 1.25 : 0.8, this.pointed);
+    else this.time.pan(way * 0.2);
   }
 }
 
-function agoText(seconds) {
-  return seconds < 0.05 ? "now" : `${duration(seconds)} ago`;
+function stroke(paper, tint, dash, ...[x, y, toX, toY]) {
+  paper.strokeStyle = tint;
+  paper.setLineDash(dash.map((each) => each * devicePixelRatio));
+  paper.beginPath();
+  paper.moveTo(x, y);
+  paper.lineTo(toX, toY);
+  paper.stroke();
 }
 
-function isNothing(value) {
-  return value === null || value === undefined;
+/** The points between two gaps, which no line shows. */
+function alone(row) {
+  const found = [];
+  for (let place = 0; place < row.length; place++)
+    if (row[place] !== null && (row[place - 1] ?? null) === null && (row[place + 1] ?? null) === null) found.push(place);
+  return found;
 }
 
-/** The next round number from the value up: 1, 2 or 5 times a power of ten; for seconds, steps of a clock. */
-function nice(value, isTime = false) {
-  if (isTime)
-    return (
-      [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400].find(
-        (each) => each >= value,
-      ) ?? 864000
-    );
+/** The point nearest to a time; -1 for none. */
+function nearest(times, time) {
+  let [best, least] = [-1, Infinity];
+  times.forEach((each, place) => {
+    const far = Math.abs(each - time);
+    if (far < least) [best, least] = [place, far];
+  });
+  return best;
+}
+
+/** The next round number from the value up: 1, 2 or 5 times a power of ten. */
+function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].find((each) => each * power >= value - 1e-12) * power;
 }

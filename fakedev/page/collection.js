@@ -45,6 +45,14 @@ export class Collection {
     this.polling.ask(now);
   }
 
+  /** Search for a text, in an order. */
+  order(search, sort) {
+    this.search.value = search;
+    this.sort = sort;
+    this.table.mark(sort);
+    this._turn(0);
+  }
+
   /** Further keys of the query. */
   set query(text) {
     this._query = text;

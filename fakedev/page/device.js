@@ -115,7 +115,7 @@ export class DevicePanel {
   }
 
   async _recall(name) {
-    const { seconds, quantities } = await get(`${address(name)}/history?seconds=${this.time.seconds}`);
+    const { seconds, quantities } = await get(`${address(name)}/history?seconds=${this.time.needed}`);
     if (name !== this.name) return;
     const newer = this.past;
     this.past = new Series(CHARTS.length);
@@ -133,12 +133,14 @@ export class DevicePanel {
       put(this.type, `Cannot be loaded: ${error.message}`);
       return;
     }
-    const { quantities, facts, health, explained = [] } = value;
+    const { quantities, facts, health, explained = [], limits = {} } = value;
     if (value.device !== this.name) return;
     const matter = health && health !== "well" ? `, ${HEALTH_WORDS[health]}` : "";
     put(this.type, `${value.type}${facts.pod ? `, used by ${facts.pod}` : ""}${matter}`);
     const frame = this.app.live.frame;
     if (frame) this.past.add(frame.seconds, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key], factor)));
+    for (const { name, factor, chart } of this.charts)
+      chart.limits((limits[name] ?? []).map(([line, most]) => [line, most * factor, line === "limit" ? "warn" : "bad"]));
     this._draw();
     this.reasons.hidden = explained.length === 0;
     pairs(

@@ -3,14 +3,15 @@ import { confirmed, curlButton, rowAction } from "./actions.js";
 import { attempt, change, get } from "./ask.js";
 import { Collection } from "./collection.js";
 import { card, field, make, put, select } from "./dom.js";
-import { duration, number } from "./format.js";
+import { duration, moment, number } from "./format.js";
 import { HEALTH_WORDS } from "./scales.js";
 import { Table } from "./table.js";
+import { dayText } from "./walltime.js";
 
 const MOST_TROUBLED = 50;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
-const OF_ALL = ["clock", "reload", "reset", "nodes"];
+const OF_ALL = ["clock", "reload", "reset", "nodes", "queue"];
 const CLEAR_ALL = ["DELETE", "/api/v1/faults"];
 const OF_DEVICES = ["throttled_thermal", "throttled_power", "throttled_hardware", "hung", "lost", "xid"];
 const NOT_VALUES = new Set([
@@ -122,6 +123,7 @@ export class FaultsTab {
       "Journal",
       [
         { title: "Tick", sort: "tick", number: true, text: (row) => number(row.tick) },
+        { title: "At", brief: true, text: (row) => dayText(Date.parse(row.at) / 1000) },
         { title: "What", sort: "kind", text: (row) => row.kind, brief: true },
         { title: "Where", sort: "scope", text: (row) => row.scope },
         { title: "Text", sort: "text", text: (row) => row.text },
@@ -129,6 +131,20 @@ export class FaultsTab {
       ],
       null,
       "Nothing has happened yet.",
+    );
+    this.past = new Collection(
+      "past-faults",
+      "Past faults",
+      [
+        { title: "Id", sort: "id", text: (row) => row.id, brief: true },
+        { title: "Kind", sort: "kind", text: (row) => row.kind, brief: true },
+        { title: "Affected", sort: "affected", text: (row) => row.affected },
+        { title: "From", sort: "since-seconds", number: true, text: (row) => moment(row["since-seconds"]) },
+        { title: "To", sort: "ended-tick", number: true, text: (row) => moment(row["ended-seconds"]) },
+        { title: "Over at", brief: true, text: (row) => dayText(Date.parse(row["ended-at"]) / 1000) },
+      ],
+      (row) => row.id,
+      "No fault is over yet.",
     );
     this.search = this.list.search;
     this.entries = select(
@@ -162,6 +178,7 @@ export class FaultsTab {
         this.troubled.element,
         this.moreTroubled,
       ),
+      card("Past faults", [this.past.search], this.past.element),
       card(
         "Journal",
         [
@@ -176,7 +193,7 @@ export class FaultsTab {
 
   /** The stream began, or began again: the fleet may be another. */
   async outline() {
-    for (const each of [this.list, this.journal, this.troubled]) each.reset();
+    for (const each of [this.list, this.past, this.journal, this.troubled]) each.reset();
     put(this.moreTroubled, "");
     try {
       this._offer((await get("/api/v1/fault-kinds")).kinds);
@@ -202,18 +219,34 @@ export class FaultsTab {
   frame(live) {
     this._showTroubled(live);
     this.list.ask();
+    this.past.ask();
     this.journal.ask();
   }
 
   shown() {
     this.list.ask(true);
+    this.past.ask(true);
     this.journal.ask(true);
   }
 
   /** Put the name of a device into the form. */
-  give(device) {
-    this.form.elements.devices.value = device;
+  give(what) {
+    if (typeof what === "string") this.form.elements.devices.value = what;
+    else this._fill(what.words);
     this.kind.focus();
+  }
+
+  /** Fill the form from words as `fakedev fault` takes them: KIND NAME=VALUE ... */
+  _fill(words) {
+    const [kind, ...pairs] = words.split(" ");
+    if (!this.kinds.has(kind)) return;
+    this.kind.value = kind;
+    this._choose();
+    const { elements } = this.form;
+    for (const [name, value] of pairs.map((pair) => pair.split("="))) {
+      const input = elements[`value-${name}`] ?? elements[name];
+      if (input) input.value = value;
+    }
   }
 
   _showTroubled({ frame, outline }) {

@@ -1,16 +1,20 @@
 // Fleet: figures, the map, the charts of the fleet or of one device.
+import { copy } from "./actions.js";
 import { get, noPast, Refused } from "./ask.js";
 import { Cards, MOST_CARDS } from "./cards.js";
 import { Chart } from "./chart.js";
 import { DevicePanel } from "./device.js";
+import { DeviceTable } from "./devicetable.js";
 import { card, make, put } from "./dom.js";
 import { number, watts } from "./format.js";
 import { FleetMap } from "./map.js";
+import { Marks } from "./marks.js";
 import { colours, HEALTH_WORDS, SCALES } from "./scales.js";
 import { Series } from "./series.js";
 import { onTheme, theme } from "./theme.js";
 import { Tiles } from "./tiles.js";
 import { TimeSpan } from "./timespan.js";
+import { noteWall, noteWalls } from "./walltime.js";
 
 export class FleetTab {
   constructor(app) {
@@ -24,6 +28,7 @@ export class FleetTab {
     });
     this.isTroubled = false;
     this.map = new FleetMap(app.live, choose);
+    this.list = new DeviceTable(app);
     this.cards = new Cards(app.live, choose);
     this.legend = make("div", { class: "legend" });
     this.find = make("input", {
@@ -48,6 +53,7 @@ export class FleetTab {
       this._recall().catch(noPast);
       this.device.recall();
     }));
+    this.marks = new Marks(time);
     this.device = new DevicePanel(app, time);
     this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100, time });
     this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW", time });
@@ -76,8 +82,9 @@ export class FleetTab {
         { class: "split" },
         card(
           "Devices",
-          [this.found, this.find, this._view(), this.choice, this.zoom],
+          [this.found, this.find, this._view(), this.choice, this.zoom, this._link()],
           this.cards.element,
+          this.list.element,
           this.map.element,
           this.legend,
         ),
@@ -91,9 +98,11 @@ export class FleetTab {
   outline() {
     this.tiles.reset();
     this.past.clear();
+    this.time.end = 0;
     this._draw();
     this._match();
     this.cards.arrange();
+    this.list.reset();
     this._look();
     this.map.arrange();
     this._explain();
@@ -111,15 +120,20 @@ export class FleetTab {
     this.tiles.set("Workloads", number(frame.workloads));
     const least = this._leastTrouble();
     const troubled = frame.health.reduce((sum, each) => sum + (each >= least), 0);
-    this.tiles.set("In trouble", number(troubled), "", troubled > 0);
+    const first = troubled ? this.live.name(frame.health.findIndex((each) => each >= least)) : "";
+    this.tiles.set("In trouble", number(troubled), first && `${first}${troubled > 1 ? " …" : ""}`, troubled > 0);
     this._show();
     if (this.map.scale === "health") this._count();
     this._draw();
     this.device.frame();
+    this.marks.frame();
+    if (this.wish) this._fulfil();
+    if (!this.list.element.hidden) this.list.frame();
   }
 
   /** A new tick arrived; also called when the tab is hidden. */
   always({ frame }) {
+    noteWall(frame.seconds, frame["due-seconds"]);
     const [usage, power, heat] = frame.fleet;
     this.past.add(frame.seconds, scaled(usage, 100), scaled(power, 0.001), heat);
   }
@@ -132,6 +146,7 @@ export class FleetTab {
     this.map.mark(place);
     this.cards.mark(place);
     this.overview.hidden = place >= 0;
+    if (this.marks.device !== (place >= 0 ? this.wanted : "")) this.marks.of(place >= 0 ? this.wanted : "");
     this.device.open(place >= 0 ? this.wanted : "");
     if (place >= 0 && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
   }
@@ -144,7 +159,9 @@ export class FleetTab {
   }
 
   async _recall() {
-    const { seconds, quantities } = await get(`/api/v1/history?seconds=${this.time.seconds}`);
+    const found = await get(`/api/v1/history?seconds=${this.time.needed}`);
+    const { seconds, quantities } = found;
+    noteWalls(found);
     this.past.clear();
     seconds.forEach((time, place) =>
       this.past.add(
@@ -178,9 +195,57 @@ export class FleetTab {
     );
   }
 
-  /** Cards or the map. */
+  /** A button that copies a link to what is shown. */
+  _link() {
+    const onclick = () => copy(`${location.origin}/#fleet${this.device.name ? `/${this.device.name}` : ""}?${this._state()}`);
+    return make("button", { type: "button", class: "small", title: "Copy a link that shows the same", onclick }, "Link");
+  }
+
+  /** What is shown, for a link. */
+  _state() {
+    const { time, list } = this;
+    const [from, to] = time.range ?? [];
+    const state = {
+      view: this.chosenView,
+      find: this.find.value,
+      troubled: this.isTroubled ? 1 : "",
+      colour: this.map.scale === "usage" ? "" : this.map.scale,
+      span: time.seconds,
+      from,
+      to,
+      sort: list.list.sort,
+      search: list.list.search.value,
+    };
+    return new URLSearchParams(Object.entries(state).filter(([, value]) => value));
+  }
+
+  /** Show what a link says; once the fleet is known. */
+  restore(state) {
+    this.wish = state;
+    if (this.live.frame) this._fulfil();
+  }
+
+  _fulfil() {
+    const { wish, time } = this;
+    this.wish = null;
+    const text = (name) => wish.get(name) ?? "";
+    if (["Cards", "Map", "Table"].includes(text("view"))) this.chosenView = text("view");
+    if (text("colour") in SCALES) {
+      this.map.show(text("colour"));
+      this.choice.querySelector(`[value="${text("colour")}"]`).checked = true;
+      this._explain();
+    }
+    if (Number(text("span"))) time.choose(Number(text("span")));
+    const [from, to] = [Number(text("from")), Number(text("to"))];
+    if (to > from) time.zoom([from, to]);
+    this.list.list.order(text("search"), text("sort"));
+    this._look();
+    this._filter(text("find"), text("troubled") === "1");
+  }
+
+  /** Cards, the map or a table. */
   _view() {
-    this.views = ["Cards", "Map"].map((title) =>
+    this.views = ["Cards", "Map", "Table"].map((title) =>
       make(
         "label",
         {},
@@ -194,10 +259,13 @@ export class FleetTab {
   /** Show what was chosen; a small fleet has cards until the user chooses. */
   _look() {
     const isSmall = this.live.count <= MOST_CARDS;
-    const isMap = !isSmall || this.chosenView === "Map";
-    this.viewChoice.hidden = !isSmall;
-    this.views[isMap ? 1 : 0].firstChild.checked = true;
-    this.cards.element.hidden = isMap;
+    const isTable = this.chosenView === "Table";
+    const isMap = !isTable && (!isSmall || this.chosenView === "Map");
+    this.views[0].hidden = !isSmall;
+    this.views[isTable ? 2 : isMap ? 1 : 0].firstChild.checked = true;
+    this.cards.element.hidden = isMap || isTable;
+    this.list.element.hidden = !isTable;
+    if (isTable) this.list.list.ask(true);
     for (const each of [this.map.element, this.legend, this.choice, this.zoom]) each.hidden = !isMap;
     if (isMap) this.map.arrange();
   }

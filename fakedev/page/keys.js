@@ -7,6 +7,8 @@ const LISTED = [
   ["Esc", "close the dialog, the device or the search"],
   ["← →", "on a tab: the next tab; on the map: the next device"],
   ["↑ ↓ Home End", "on the map: the device above or below, the first, the last"],
+  ["drag", "on a chart: zoom; double click: back to the present"],
+  ["Ctrl + wheel, Shift + wheel", "on a chart: zoom, earlier or later"],
   ["Enter", "on the map: the charts of the device"],
 ];
 

@@ -2,7 +2,7 @@
 import { copy } from "./actions.js";
 import { Collection } from "./collection.js";
 import { card, make } from "./dom.js";
-import { number } from "./format.js";
+import { duration, number } from "./format.js";
 import { Polling } from "./polling.js";
 import { Table } from "./table.js";
 
@@ -20,6 +20,21 @@ export class MetricsTab {
       (row) => row.identity,
       "",
     );
+    this.exporters = new Table(
+      "Exporter addresses",
+      [
+        { title: "Address", text: (row) => row.address },
+        { title: "Path", text: (row) => row.path, brief: true },
+        { title: "Pool", text: (row) => row.pool ?? "all" },
+        { title: "Identity", text: (row) => row.identity },
+        { title: "Holds", text: (row) => (row["hold-seconds"] ? duration(row["hold-seconds"]) : "–") },
+        { title: "Tick shown", number: true, text: (row) => number(row.tick) },
+        { title: "Age", number: true, text: (row) => duration(row["age-seconds"]) },
+      ],
+      (row) => `${row.address} ${row.path} ${row.pool}`,
+      "No address shows metrics.",
+    );
+    this.ages = new Polling("/api/v1/exporters", (value, error) => (error ? this.exporters.fail(error) : this.exporters.show(value.exporters)));
     this.targets = new Collection(
       "nodes",
       "Targets",
@@ -69,6 +84,7 @@ export class MetricsTab {
         [],
         make("ul", {}, ...this.pages.values()),
       ),
+      card("Exporter addresses", [], make("p", { class: "note" }, "What each page shows now, and how old that is."), this.exporters.element),
       card("Targets", [this.search], this.targets.element),
     );
   }
@@ -77,6 +93,7 @@ export class MetricsTab {
   outline() {
     this.isKnown = false;
     this.identities.reset();
+    this.exporters.reset();
     this.targets.reset();
   }
 
@@ -84,6 +101,7 @@ export class MetricsTab {
     this.pages.get("/queues/metrics").hidden = !frame.queues;
     if (!this.isKnown) this.polling.ask();
     this.targets.ask();
+    this.ages.ask();
   }
 
   shown() {

@@ -20,6 +20,7 @@ export class QueuesTab {
       [
         { title: "Queue", sort: "queue", text: (row) => row.queue },
         { title: "State", sort: "state", brief: true, text: (row) => row.state },
+        { title: "What holds it up", text: (row) => row.diagnosis },
         { title: "Waiting", sort: "waiting", number: true, text: (row) => number(row.waiting) },
         { title: "Running", sort: "running", number: true, text: (row) => number(row.running) },
         { title: "Oldest", sort: "oldest-seconds", number: true, text: (row) => duration(row["oldest-seconds"]) },
@@ -60,7 +61,7 @@ export class QueuesTab {
   }
 
   async _recall(name) {
-    const found = await get(`/api/v1/queues/${encodeURIComponent(name)}/history?seconds=${this.time.seconds}`);
+    const found = await get(`/api/v1/queues/${encodeURIComponent(name)}/history?seconds=${this.time.needed}`);
     const now = performance.now() / 1000;
     const past = new Series(6);
     found["seconds-ago"].forEach((ago, place) =>
@@ -114,7 +115,7 @@ export class QueuesTab {
         ["running", "series-1"],
         ["workers", "series-3"],
       ],
-      { time },
+      { time, axis: "real" },
     );
     const rates = new Chart(
       "Jobs per second",
@@ -122,7 +123,7 @@ export class QueuesTab {
         ["in", "series-2"],
         ["out", "series-1"],
       ],
-      { unit: " /s", time },
+      { unit: " /s", time, axis: "real" },
     );
     const element = card(`Queue ${name}`, [], make("div", { class: "stack" }, depth.element, rates.element));
     this.charts.set(name, { depth, rates, element });
@@ -132,7 +133,7 @@ export class QueuesTab {
   /** A queue is gone: the fleet is another. */
   _remove(name) {
     const { depth, rates, element } = this.charts.get(name);
-    for (const chart of [depth, rates]) this.time.charts.delete(chart);
+    for (const chart of [depth, rates]) chart.remove();
     element.remove();
     this.charts.delete(name);
   }

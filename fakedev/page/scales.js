@@ -30,7 +30,7 @@ const HEALTH = {
     lost: "#eef2f6",
   },
 };
-const ABSENT = { light: "#ffffff", dark: "#0c1015" };
+const ABSENT = { light: "#b9c3ce", dark: "#3b4753" };
 export const HEALTH_WORDS = {
   well: "well",
   power: "held by its power limit",

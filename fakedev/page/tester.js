@@ -51,7 +51,7 @@ export class TesterTab {
         ["successes", "series-1"],
         ["failures", "series-2"],
       ],
-      { unit: " /s", time },
+      { unit: " /s", time, axis: "elapsed" },
     );
     this.times = new Chart(
       "Time of the requests of each step, from the intended start",
@@ -59,7 +59,7 @@ export class TesterTab {
         ["p50", "series-3"],
         ["p99", "series-4"],
       ],
-      { unit: " s", time },
+      { unit: " s", time, axis: "elapsed" },
     );
     this.nodes = answersBy("node", "Node");
     this.devices = answersBy("device", "Device");

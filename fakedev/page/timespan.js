@@ -1,4 +1,4 @@
-// The span of time that some charts show, and the time that the pointer is at: shared, so that they can be compared.
+// The span of time that some charts show, with what happened in it: shared, so that the charts can be compared.
 import { make } from "./dom.js";
 
 const SPANS = [
@@ -8,47 +8,92 @@ const SPANS = [
   [3600, "1 h"],
 ];
 const KEY = "fakedev-span";
+/** The service keeps an hour; the shortest span that a zoom shows. */
+const [MOST, LEAST] = [3600, 10];
 let count = 0;
 
 export class TimeSpan {
-  /** @param changed called with the chosen seconds: more of the past may be needed. */
-  constructor(changed = () => null) {
+  /** @param changed called when more of the past may be needed; moved: when another span is shown. */
+  constructor(changed = () => null, moved = () => null) {
     this.seconds = Number(localStorage.getItem(KEY)) || 300;
-    this.pointed = null;
+    this.range = null; // [from, to] after a zoom; null: the last seconds
+    this.end = 0;
     this.charts = new Set();
-    const name = `span-${++count}`;
+    this.marks = [];
+    this._changed = changed;
+    this._moved = moved;
+    this.key = `span-${++count}`;
+    this.inputs = SPANS.map(([seconds]) =>
+      make("input", { type: "radio", name: this.key, value: String(seconds), checked: seconds === this.seconds, onchange: () => this.choose(seconds) }),
+    );
+    const button = (text, what, onclick) => make("button", { type: "button", class: "small", "aria-label": what, title: what, onclick }, text);
+    this.now = button("Now", "Follow the present", () => this.zoom(null));
+    this.now.hidden = true;
     this.element = make(
-      "fieldset",
-      { class: "choice", "aria-label": "Time shown" },
-      ...SPANS.map(([seconds, text]) =>
-        make(
-          "label",
-          {},
-          make("input", {
-            type: "radio",
-            name,
-            value: String(seconds),
-            checked: seconds === this.seconds,
-            onchange: () => {
-              this.seconds = seconds;
-              localStorage.setItem(KEY, String(seconds));
-              this.draw();
-              changed(seconds);
-            },
-          }),
-          make("span", {}, text),
-        ),
-      ),
+      "div",
+      { class: "row span" },
+      make("fieldset", { class: "choice", "aria-label": "Time shown" }, ...SPANS.map(([, text], place) => make("label", {}, this.inputs[place], make("span", {}, text)))),
+      button("−", "Zoom out", () => this.scale(2)),
+      button("+", "Zoom in", () => this.scale(0.5)),
+      button("◀", "Earlier", () => this.pan(-0.5)),
+      button("▶", "Later", () => this.pan(0.5)),
+      this.now,
     );
   }
 
-  /** The pointer is at a time in one of the charts; null when it has left. */
-  point(time) {
-    this.pointed = time;
+  /** Show the last seconds. */
+  choose(seconds) {
+    this.seconds = seconds;
+    localStorage.setItem(KEY, String(seconds));
+    for (const input of this.inputs) input.checked = Number(input.value) === seconds;
+    this.zoom(null);
+  }
+
+  /** The times that a chart shows, which has points from first to end. */
+  window(first, end) {
+    if (this.range) return this.range;
+    return [Math.min(Math.max(first, end - this.seconds), end - LEAST), end];
+  }
+
+  /** How many of the last seconds the charts need. */
+  get needed() {
+    return Math.ceil(Math.min(MOST, this.range ? Math.max(this.seconds, this.end - this.range[0]) : Math.min(this.seconds, MOST)));
+  }
+
+  /** Show a span of time; null follows the present. */
+  zoom(range) {
+    this.range = range;
+    this.now.hidden = !range;
     this.draw();
+    this._changed();
+    this._moved();
+  }
+
+  /** Show a longer or a shorter time around a point, by default the middle. */
+  scale(factor, at = null) {
+    const [from, to] = this._present();
+    const span = Math.min(MOST, Math.max(LEAST, (to - from) * factor));
+    const centre = at ?? (this.range ? (from + to) / 2 : to);
+    const share = (centre - from) / (to - from);
+    this._go(centre - share * span, span);
+  }
+
+  /** Show an earlier or later time, by a share of what is shown. */
+  pan(share) {
+    const [from, to] = this._present();
+    this._go(from + share * (to - from), to - from);
   }
 
   draw() {
     for (const chart of this.charts) chart.draw();
+  }
+
+  _present() {
+    return this.range ?? [this.end - Math.min(this.seconds, MOST), this.end];
+  }
+
+  _go(from, span) {
+    const first = Math.max(from, this.end - MOST);
+    this.zoom(first + span >= this.end && span === this.seconds ? null : [first, first + span]);
   }
 }

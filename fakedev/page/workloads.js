@@ -4,6 +4,7 @@ import { attempt, change } from "./ask.js";
 import { Collection } from "./collection.js";
 import { card, field, make, select } from "./dom.js";
 import { duration, number } from "./format.js";
+import { dayText } from "./walltime.js";
 
 const KINDS = [
   ["compute", "compute"],
@@ -51,6 +52,23 @@ export class WorkloadsTab {
       (row) => row.id,
       "Nothing runs: all devices idle.",
     );
+    this.ended = new Collection(
+      "ended-workloads",
+      "Ended workloads",
+      [
+        { title: "Name", sort: "name", text: (row) => row.name },
+        { title: "Id", sort: "id", text: (row) => row.id, brief: true },
+        { title: "Devices", text: (row) => row.devices },
+        { title: "Code", sort: "code", number: true, text: (row) => row.code },
+        { title: "Text", sort: "text", text: (row) => [row.text, row.detail].filter(Boolean).join(": ") },
+        { title: "Cause", sort: "cause", text: (row) => row.cause, brief: true },
+        { title: "Pod", sort: "pod", text: (row) => row.pod },
+        { title: "Tick", sort: "ended-tick", number: true, text: (row) => number(row["ended-tick"]) },
+        { title: "At", brief: true, text: (row) => dayText(Date.parse(row["ended-at"]) / 1000) },
+      ],
+      (row) => row.id,
+      "None has ended yet.",
+    );
     this.search = this.list.search;
     this.form = this._form();
     this.element = make(
@@ -58,20 +76,24 @@ export class WorkloadsTab {
       { class: "tab" },
       card("Start a workload", [], this.form),
       card("Workloads", [this.search], this.list.element),
+      card("Ended workloads", [this.ended.search, make("span", { class: "note" }, "newest first")], this.ended.element),
     );
   }
 
   /** The stream began, or began again: the fleet may be another. */
   outline() {
     this.list.reset();
+    this.ended.reset();
   }
 
   frame() {
     this.list.ask();
+    this.ended.ask();
   }
 
   shown() {
     this.list.ask(true);
+    this.ended.ask(true);
   }
 
   /** Put the name of a device into the form. */

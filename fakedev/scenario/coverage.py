@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fakedev.exposition.identity import Identity, RowSpec
-from fakedev.scenario.promql import Needs
-from fakedev.scenario.rules import RuleGroup
-from fakedev.scenario.samples import Series
-from fakedev.sim.entities.state import State
+from fakedev.exporters.identity import Identity, RowSpec
+from fakedev.fleet.entities.state import State
+from fakedev.scenario.alert_rules import Needs, RuleGroup
+from fakedev.scenario.series import Series
 
 #: Made by the server that evaluates rules.
 _ALERTS: Final = ("ALERTS", "ALERTS_FOR_STATE")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from fakedev.spec.fault import FaultSpec
-from fakedev.spec.fleet import WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FaultSpec, WorkloadSpec
+from fakedev.schema.declare import setting
 
 #: In the place of a device or a node: one that the seed draws.
 ANY: Final = "any"
@@ -177,18 +177,22 @@ class Occurrence(NamedTuple):
 
 @dataclass(frozen=True)
 class Scraping:
-    """How a Prometheus scrapes the fleet: each node is a target.
+    """How a Prometheus scrapes the fleet: each node is a target."""
 
-    :ivar instance: the label ``instance``; ``{node}`` in it is the name of the node.
-    :ivar labels: further labels of all targets.
-    """
-
-    interval_seconds: float = 15.0
-    timeout_seconds: float = 10.0
-    evaluation_seconds: float = 15.0
-    job: str = "fakedev"
-    instance: str = "{node}:9400"
-    labels: Mapping[str, str] = field(default_factory=dict)
+    interval_seconds: float = setting(
+        "The time between two scrapes.", default=15.0, low=0.1, high=86_400.0, name="scrape"
+    )
+    timeout_seconds: float = setting(
+        "A scrape that takes longer fails.",
+        default=10.0, low=0.1, high=86_400.0, name="timeout", absent="10s, or `scrape`",
+    )  # fmt: skip
+    evaluation_seconds: float = setting(
+        "The time between two evaluations of alert rules, unless their group has its own.",
+        default=15.0, low=0.1, high=86_400.0, name="evaluation", absent="as `scrape`",
+    )  # fmt: skip
+    job: str = setting("The label `job`.", default="fakedev", words="label value")
+    instance: str = setting("The label `instance`; `{node}` is the node.", default="{node}:9400", words="label value")
+    labels: Mapping[str, str] = setting("Further labels of all targets.", default={})
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from fakedev.base.errors import did_you_mean
+from fakedev.fleet.spec.fault_kinds import KINDS, Scope
 from fakedev.scenario.truth import CODED, EFFECTS, Cause, Effect, Truth
-from fakedev.spec.errors import did_you_mean
-from fakedev.spec.fault_kinds import KINDS, Scope
 
 
 @dataclass(frozen=True)

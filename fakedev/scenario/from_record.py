@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from fakedev.sim.door import fault_id_of, workload_id_of
-from fakedev.sim.events import (
+from fakedev.base.errors import Refused
+from fakedev.base.units import format_duration
+from fakedev.fleet.door import fault_id_of, workload_id_of
+from fakedev.fleet.events import (
     ChangeClock,
     ChangeNodes,
     ClearFault,
@@ -21,11 +23,9 @@ from fakedev.sim.events import (
     StopWorkload,
     StopWorkloads,
 )
-from fakedev.spec.errors import Refused
-from fakedev.spec.fault_fields import FAULT_FIELDS, fields_of_fault
-from fakedev.spec.fields import Field, FieldKind
-from fakedev.spec.units import format_duration
-from fakedev.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload
+from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, fields_of_fault
+from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload
+from fakedev.schema.declare import Field, FieldKind
 
 #: What a speed of the clock is called in its event.
 _SPEED: Final = "speed "

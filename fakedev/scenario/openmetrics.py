@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from fakedev.scenario.samples import Stored
+from fakedev.scenario.series import Stored
 
 WINDOW_MILLISECONDS: Final = 2 * 3600 * 1000
 #: The last line of a text.
@@ -70,18 +70,12 @@ class OpenMetricsText:
         return b"".join(pieces)
 
     def _declaration(self, name: str, kind: str) -> bytes:
-        family, kind = _declared_as(name, kind)
+        is_counter = kind == "counter" and name.endswith(_COUNTED)
+        family = name.removesuffix(_COUNTED) if is_counter else name
         if family in self._declared:
             return b""
         self._declared.add(family)
-        return f"# TYPE {family} {kind}\n".encode()
-
-
-def _declared_as(name: str, kind: str) -> tuple[str, str]:
-    """Name and type of a family as OpenMetrics takes them: counters end with ``_total`` there."""
-    if kind == "counter":
-        return (name.removesuffix(_COUNTED), kind) if name.endswith(_COUNTED) else (name, "unknown")
-    return name, kind if kind in _KEPT else "unknown"
+        return f"# TYPE {family} {kind if is_counter or kind in _KEPT else 'unknown'}\n".encode()
 
 
 def _line_end(milliseconds: int) -> bytes:

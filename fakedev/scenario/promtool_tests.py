@@ -10,10 +10,9 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fakedev.scenario.alerts import Firing, LabelSet, Pending
-from fakedev.scenario.rules import RuleGroup, evaluation_order
-from fakedev.scenario.samples import Scraped, Series
+from fakedev.scenario.alert_rules import Firing, LabelSet, Pending, RuleGroup, evaluation_order
 from fakedev.scenario.score import RuleRun
+from fakedev.scenario.series import Scraped, Series
 
 
 class InputSeries:

@@ -6,17 +6,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fakedev.exposition.identity import Identity
+from zope.interface import implementer
+
+from fakedev.exporters.identity import Identity
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.events import ChangeClock, Reload, Stamped
+from fakedev.fleet.fleet import Fleet, discard_record
+from fakedev.fleet.journal import JournalEntry
+from fakedev.fleet.spec.fleet_spec import FleetSpec
+from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.entries import Scenario
-from fakedev.scenario.player import Played, Player
 from fakedev.scenario.scrapes import Instant, Scrapes, Target
+from fakedev.scenario.timeline import IRunControl, Played, Player
 from fakedev.scenario.truth import Truth, TruthFinder
-from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.events import ChangeClock, Reload, Stamped
-from fakedev.sim.fleet import Fleet, discard_record
-from fakedev.sim.journal_entries import JournalEntry
-from fakedev.spec.fleet import FleetSpec
-from fakedev.spec.record_head import RecordHead
 
 
 class Setup(NamedTuple):
@@ -31,6 +33,7 @@ class Setup(NamedTuple):
     source: RecordHead
 
 
+@implementer(IRunControl)
 class Run:
     """A run of a scenario in virtual time.
 
@@ -83,7 +86,6 @@ class Run:
 
     @property
     def truth(self) -> Truth:
-        """What has happened so far."""
         return self._finder.truth(self._player.names)
 
     @property
@@ -105,14 +107,13 @@ class Run:
             yield self._scrapes.scrape(state.seconds, round(state.wall_seconds, 3)) if is_due else None
             self._player.apply_due()
             self.fleet.advance()
-            self._follow_reload()
+            source = self.fleet.source
+            if source is not None and source is not self._used:
+                self._used = source
+                self._scrapes.use(self.pool_identities)
             self._scrapes.keep()
 
     def reconfigure(self, number: int) -> None:
-        """Use a configuration of the scenario from the next tick on.
-
-        :raises Refused: if that is not possible.
-        """
         setup = self._setups[number]
         self.fleet.apply(Reload(CompiledFleet(setup.fleet), setup.source))
 
@@ -120,9 +121,3 @@ class Run:
         """Note the new speed: in virtual time a simulated second is a second of the history."""
         seconds = self.fleet.state.wall_seconds
         self.fleet.apply(ChangeClock(seconds, self.fleet.spec.tick_seconds, f"speed {speed:g}"))
-
-    def _follow_reload(self) -> None:
-        source = self.fleet.source
-        if source is not None and source is not self._used:
-            self._used = source
-            self._scrapes.use(next(each for each in self._setups if each.source is source).identities)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fakedev.exposition.held_states import HeldStates
-from fakedev.exposition.identity import Identity
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
+from fakedev.exporters.identity import Identity
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import DeviceSource, HeldStates
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.fleet import Fleet
 from fakedev.scenario.entries import Scraping
-from fakedev.sim.entities.roster import RosterNode
-from fakedev.sim.fleet import Fleet
 
 
 class Target(NamedTuple):

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.selectors import resolve
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import FLAGS
-from fakedev.sim.journal_entries import JournalEntry
-from fakedev.spec.errors import Refused
-from fakedev.spec.fault_kinds import KINDS
+from fakedev.base.errors import Refused
+from fakedev.fleet.entities.roster import Roster
+from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.journal import FLAGS, JournalEntry
+from fakedev.fleet.spec.fault_kinds import KINDS
 
 #: The effect of an error code, that of a workload that a fault has ended, and that of one that has crossed a limit.
 XID: Final = "xid"
@@ -210,7 +209,7 @@ class TruthFinder:
         name, _, rest = entry.text.rpartition(": ") if entry.text.count(": ") == 1 else entry.text.partition(": ")
         code, _, reason = rest.partition(" ")
         if code.lstrip("-").isdecimal() and int(code):
-            causes = (entry.cause,) if entry.cause else ()
+            causes = tuple(entry.cause.split(",")) if entry.cause else ()
             kind = OVER_LIMIT if reason.startswith("Limit ") and not causes else ENDED
             effect = Effect(kind, int(code), units, entry.seconds, entry.seconds, causes, name)
             self._effects.append(effect)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.tester.quantiles import QuantileSketch
+from fakedev.base.histograms import QuantileSketch
 from fakedev.tester.statistics import PARTS, Statistics
 
 #: Points of a distribution, as quantiles; None is the mean.

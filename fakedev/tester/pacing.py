@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
-from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
-from fakedev.tester.rate_curve import constant
+from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, constant
 
 #: The pause of a slot of the closed model after a refused or lost request, to avoid a busy loop.
 REFUSED_PAUSE_SECONDS: Final = 0.1
@@ -17,51 +16,16 @@ MAX_AT_ONCE: Final = 50
 _MAX_ARRIVALS: Final = 2_000
 
 
-class Pacer(Protocol):
-    """Decides when requests start.
-
-    :ivar dropped: arrivals without a request, because too many waited.
-    """
-
-    dropped: int = 0
-
-    def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """The intended start of each request to start now; if there are MAX_AT_ONCE, there may be more.
-
-        :param running: requests in flight.
-        :param can_start: whether there is a connection for them.
-        """
-
-    def next_due(self, now: float, running: int) -> float | None:
-        """When to call ``due`` again if no request ends before; None for not before."""
-
-    def excess(self, running: int) -> int:
-        """How many requests in flight are too many."""
-
-    def give_up(self) -> None:
-        """Drop waiting arrivals: no more requests will start."""
-
-    def ended(self, now: float, is_bad: bool) -> None:
-        """A request has ended.
-
-        :param is_bad: it was refused or lost.
-        """
-
-    @property
-    def waiting(self) -> int:
-        """Arrivals whose request could not start yet."""
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether no request will be due again."""
-
-
-class ClosedPacer(Pacer):
+class ClosedPacer:
     """The closed model.
 
     :ivar parallel: intended number of requests in flight.
+    :ivar dropped: arrivals without a request: none in this model.
+    :ivar waiting: arrivals whose request could not start yet: likewise.
+    :ivar is_exhausted: whether no request will be due again: likewise.
     """
 
+    dropped = 0
     waiting = 0
     is_exhausted = False
 
@@ -72,6 +36,11 @@ class ClosedPacer(Pacer):
         self._paused: deque[float] = deque()  # the same for slots that pause longer, after a bad end
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
+        """The intended start of each request to start now; if there are MAX_AT_ONCE, there may be more.
+
+        :param running: requests in flight.
+        :param can_start: whether there is a connection for them.
+        """
         for waits in (self._resting, self._paused):
             while waits and waits[0] <= now:
                 waits.popleft()
@@ -81,12 +50,18 @@ class ClosedPacer(Pacer):
         return [now] * max(0, min(slots, MAX_AT_ONCE))
 
     def next_due(self, now: float, running: int) -> float | None:
+        """When to call ``due`` again if no request ends before; None for not before."""
         return min((waits[0] for waits in (self._resting, self._paused) if waits), default=None)
 
     def excess(self, running: int) -> int:
+        """How many requests in flight are too many."""
         return max(0, running - self.parallel)
 
     def ended(self, now: float, is_bad: bool) -> None:
+        """A request has ended.
+
+        :param is_bad: it was refused or lost.
+        """
         if is_bad and self._delay_seconds < REFUSED_PAUSE_SECONDS:
             self._paused.append(now + REFUSED_PAUSE_SECONDS)
         elif self._delay_seconds > 0:
@@ -103,10 +78,11 @@ class ClosedPacer(Pacer):
             (self._resting or self._paused).pop()
 
 
-class OpenPacer(Pacer):
-    """The open model.
+class OpenPacer:
+    """The open model; its methods are those of :class:`ClosedPacer`.
 
     :param begin: the start of the run, and of the arrivals.
+    :ivar dropped: arrivals without a request, because too many waited.
     """
 
     def __init__(self, load: OpenLoad, name: str, begin: float) -> None:
@@ -131,6 +107,7 @@ class OpenPacer(Pacer):
         self._advance()
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
+        """The intended start of each request to start now."""
         for _ in range(_MAX_ARRIVALS):
             if self._next is None or self._next > now:
                 break
@@ -143,6 +120,7 @@ class OpenPacer(Pacer):
         return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), MAX_AT_ONCE)))]
 
     def next_due(self, now: float, running: int) -> float | None:
+        """When the next request arrives; None for never."""
         return self._next
 
     def excess(self, running: int) -> int:
@@ -150,6 +128,7 @@ class OpenPacer(Pacer):
         return 0
 
     def give_up(self) -> None:
+        """Drop waiting arrivals: no more requests will start."""
         self.dropped += len(self._waiting)
         self._waiting.clear()
 
@@ -158,10 +137,12 @@ class OpenPacer(Pacer):
 
     @property
     def waiting(self) -> int:
+        """Arrivals whose request could not start yet."""
         return len(self._waiting)
 
     @property
     def is_exhausted(self) -> bool:
+        """Whether no request will be due again."""
         return self._next is None and not self._waiting
 
     def _advance(self) -> None:

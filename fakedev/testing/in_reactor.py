@@ -9,7 +9,7 @@ from functools import partial
 from http.client import HTTPException
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
@@ -18,18 +18,16 @@ from twisted.internet.error import ConnectError
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from fakedev.app.run import Run
-from fakedev.app.service import make_application
 from fakedev.client import aio
-from fakedev.client.connection import Exchange, Reply, no_answer
+from fakedev.client.http import Exchange, Reply, no_answer
 from fakedev.config.configuration import Configuration
-from fakedev.config.peer_address import parse_address
-from fakedev.spec.record_head import RecordHead
-from fakedev.testing.free_ports import on_free_ports, scenario_on_free_ports
-from fakedev.testing.nvml import ShowsBoards
-from fakedev.testing.order import Order, journal_lines, run_again
-from fakedev.testing.reading import read_order
-from fakedev.testing.service import CannotStart
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.runtime.reactor import IReactor
+from fakedev.schema.peer_addresses import parse_address
+from fakedev.service.program_run import Run
+from fakedev.service.service import make_application
+from fakedev.testing.order import Order, ShowsBoards, journal_lines, read_order, run_again
+from fakedev.testing.served_fleet import CannotStart, on_free_ports, scenario_on_free_ports
 
 _JOURNAL_ENTRIES: Final = 50
 
@@ -43,7 +41,7 @@ class ReactorFleet(aio.Fleet, ShowsBoards):
     :param folder: for its record and its ready file; it exists.
     :param timeout_seconds: how long an answer may take, but that of an advance.
     :param wait: waits for a Deferred while the reactor runs, as ``pytest_twisted.blockon``.
-    :ivar addresses: as of fakedev.testing.service.ServedFleet.
+    :ivar addresses: as of fakedev.testing.served_fleet.ServedFleet.
     :ivar folder: of its files.
     :ivar record: the path of its record.
     :raises ConfigurationError: when the configuration or the scenario cannot be used.
@@ -67,7 +65,8 @@ class ReactorFleet(aio.Fleet, ShowsBoards):
             owns_process=False,
         )
         with _refused_start():
-            self._application = make_application(on_free_ports(reading.configuration, folder), run, reactor)
+            configuration = on_free_ports(reading.configuration, folder)
+            self._application = make_application(configuration, run, cast(IReactor, reactor))
         try:
             with _refused_start():
                 self._application.privilegedStartService()
@@ -85,15 +84,13 @@ class ReactorFleet(aio.Fleet, ShowsBoards):
 
     def report(self) -> list[tuple[str, str]]:
         """What helps after a test has failed, with titles."""
-        entries, clock = self._wait(Deferred.fromCoroutine(self._journal_and_clock()))
+        entries = self._wait(Deferred.fromCoroutine(self.journal(limit=_JOURNAL_ENTRIES)))
+        clock = self._wait(Deferred.fromCoroutine(self.clock()))
         return [
             ("configuration", str(self.order)),
             ("journal", journal_lines(entries)),
             ("record", f"{self.record}\nRun it again: {run_again(self.record, clock.seconds)}"),
         ]
-
-    async def _journal_and_clock(self) -> tuple[Any, Any]:
-        return await self.journal(limit=_JOURNAL_ENTRIES), await self.clock()
 
 
 class _ReactorRequester:
@@ -141,16 +138,13 @@ class _Peer(Protocol):
         self.received: Deferred[bytes] = Deferred()
 
     def connectionMade(self) -> None:
-        """Send the request (called by Twisted)."""
         assert self.transport is not None
         self.transport.write(self._request)
 
     def dataReceived(self, data: bytes) -> None:
-        """Keep a part (called by Twisted)."""
         self._parts.append(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """All has come (called by Twisted)."""
         if not self.received.called:
             self.received.callback(b"".join(self._parts))
 

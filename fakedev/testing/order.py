@@ -1,17 +1,31 @@
-"""What fleet a test asks for."""
+"""What fleet a test asks for: configuration, scenario or trace, read in the test's process; NVML for its programs.
+
+``fakedev replay`` makes a scenario of a trace, which the fleet plays. Programs of a test that ask NVIDIA's driver get
+the environment in which they see the boards of the fleet.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Final
 
-from fakedev.spec.errors import did_you_mean
-from fakedev.spec.os_errors import plain_reason
-from fakedev.spec.units import format_duration
+from fakedev.base.errors import did_you_mean, plain_reason
+from fakedev.base.units import format_duration
+from fakedev.client import FleetError
+from fakedev.commands.replay import replay
+from fakedev.config.configuration import Configuration
+from fakedev.config.load import load
+from fakedev.config.start import record_head
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.nvml.records import FILE_NAME
+from fakedev.scenario.settings import LoadedScenario, load_scenario
+from fakedev.schema.files import Files
 
 #: One node of eight boards. Services have free ports in place of the addresses, and an HTTP address for the test.
 DEFAULT: Final = """\
@@ -43,7 +57,7 @@ class Order:
     :param identity: shown by all pools, in place of theirs.
     :param overrides: as ``--set`` takes them; they come last.
     :param scenario: the path of a scenario.
-    :param replay: the arguments of ``fakedev replay``, with the path of the trace; see fakedev.testing.replay.
+    :param replay: the arguments of ``fakedev replay``, with the path of the trace; see fakedev.testing.order.
     """
 
     config: str = ""
@@ -143,3 +157,94 @@ def journal_lines(entries: Sequence[Mapping[str, object]]) -> str:
     """
     rows = [(f"tick {each['tick']}", each["kind"], each["scope"], each["text"]) for each in reversed(entries)]
     return "\n".join("  ".join(str(word) for word in row if word) for row in rows)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A configuration that was read, with the head of a record, and the scenario that it is of."""
+
+    configuration: Configuration
+    head: RecordHead
+    scenario: LoadedScenario | None = None
+
+
+def read_order(order: Order) -> Reading:
+    """The configuration of an order, without the variables that would change it.
+
+    :raises ConfigurationError: with every problem.
+    """
+    reading = _read(order, order.overrides_of(0))
+    return _read(order, order.overrides_of(len(reading.configuration.fleet.pools))) if order.identity else reading
+
+
+def _read(order: Order, overrides: Sequence[str]) -> Reading:
+    environ, config, text = clean_environment(os.environ), order.config or None, order.text or None
+    if order.scenario:
+        scenario = load_scenario(order.scenario, environ, config, overrides)
+        configuration, files, config, overrides = scenario.configurations[0]
+        return Reading(
+            configuration, record_head(configuration, files, config=config, overrides=overrides), scenario
+        )
+    files = Files(environ=environ)
+    configuration = load(config, files, overrides, text=text)
+    return Reading(configuration, record_head(configuration, files, config=config, text=text, overrides=overrides))
+
+
+def with_scenario(order: Order, folder: Path) -> Order:
+    """An order with a scenario in place of its replay.
+
+    :param folder: for the scenario.
+    :raises ValueError: with the words of ``fakedev replay``, when it cannot be replayed.
+    :raises ConfigurationError: when its nodes cannot be those of a fleet.
+    """
+    path, said = folder / "replay.yaml", StringIO()
+    with redirect_stdout(StringIO()), redirect_stderr(said):
+        try:
+            code = replay([*order.replay, "--output", str(path)])
+        except SystemExit as ended:
+            code = 2 if ended.code else 0
+    if code:
+        raise ValueError(f"replay: {said.getvalue().strip().removeprefix('fakedev replay: ')}")
+    if not path.exists():
+        raise ValueError("replay: leave out options that show something else than a fleet, as --check and --help")
+    return replace(order, scenario=str(path))
+
+
+class NoBoards(FleetError):
+    """Programs cannot see the boards of a fleet; the text says why."""
+
+
+class ShowsBoards:
+    """A fleet whose service may write a file for NVML.
+
+    :ivar folder: of the files of the service.
+    """
+
+    folder: Path
+
+    def nvml_env(self, node: str = "", with_library: bool = True) -> dict[str, str]:
+        """The environment of this process with what ``fakedev nvml env`` prints, for programs of a test.
+
+        :param node: that they see; empty: the only one.
+        :param with_library: False: only the command nvidia-smi sees boards; no C compiler is needed.
+        :raises NoBoards: when the configuration has no ``nvml``, there is no such node, or no C compiler.
+        """
+        from fakedev.nvml.library import CannotBuild, built_command, built_library  # noqa: PLC0415
+        from fakedev.nvml.shell_environment import Unreadable, node_remark, nodes_of, variables  # noqa: PLC0415
+
+        file = nvml_file(self.folder)
+        try:
+            remark = node_remark(nodes_of(str(file)), node, "nvml_env(NODE)")
+            library = built_library() if with_library else None
+        except Unreadable as reason:
+            raise NoBoards(f"{reason}; for a test, set=[\"nvml={{}}\"]") from None
+        except CannotBuild as reason:
+            raise NoBoards(f"{reason}; nvidia-smi alone needs none: with_library=False") from None
+        if remark:
+            raise NoBoards(remark)
+        return dict(os.environ) | variables(library, str(file), node, os.environ, built_command().parent)
+
+
+def nvml_file(folder: Path) -> Path:
+    """The file for NVML of a service of a test, if its configuration has one."""
+    return folder / FILE_NAME

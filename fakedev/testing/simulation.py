@@ -10,41 +10,43 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from twisted.internet.task import Clock as ReactorClock
+from zope.interface import implementer
 
-from fakedev.app.scenario import setups_of
+from fakedev.base.errors import Refused
 from fakedev.client import Clock, NoAnswer, RequestRefused, Samples
-from fakedev.client.calls import by_protocol, id_of
-from fakedev.client.requests import Description
-from fakedev.client.samples import read_samples
-from fakedev.client.waiting import Duration, seconds_of, wait_until
-from fakedev.exposition.held_states import HeldStates
-from fakedev.exposition.identity import Identity
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource, by_identity
-from fakedev.net.fleet.describe import describe_state, describe_workloads, device_describer
-from fakedev.net.fleet.faults import ALL, FaultHub, describe_explanations, describe_fault
-from fakedev.net.fleet.journal import find_entries
-from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.response import as_http_error
-from fakedev.net.lines.fair_share import FairShare
-from fakedev.scenario.player import Player
+from fakedev.client.calls import Duration, by_protocol, id_of, seconds_of, wait_until
+from fakedev.client.http import Description
+from fakedev.client.page_samples import read_samples
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import DeviceSource, HeldStates, by_identity
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.describe import (
+    describe_entry,
+    describe_limits,
+    describe_state,
+    describe_workloads,
+    device_describer,
+    find_entries,
+)
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.selectors import no_node, resolve
+from fakedev.fleet.events import ChangeClock, Reload, Stamped
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.hub import ALL, FaultHub, WorkloadHub, describe_explanations, describe_fault
+from fakedev.fleet.record import event_line, head_line
+from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.runtime.turns import FairShare
 from fakedev.scenario.run import Setup
-from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.roster import RosterNode
-from fakedev.sim.entities.selectors import no_node, resolve
-from fakedev.sim.events import ChangeClock, Reload, Stamped
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.record import event_line, head_line
-from fakedev.spec.errors import Refused
-from fakedev.spec.workload_fields import workload_from_fields
-from fakedev.testing.order import Order, journal_lines, run_again
-from fakedev.testing.reading import Reading, read_order
+from fakedev.scenario.start import setups_of
+from fakedev.scenario.timeline import IRunControl, Player
+from fakedev.testing.order import Order, Reading, journal_lines, read_order, run_again
+from fakedev.web.response import as_http_error
 
 T = TypeVar("T")
 _JOURNAL_ENTRIES: Final = 50
 
 
+@implementer(IRunControl)
 class Simulation:
     """A simulated fleet with the methods of a client, for tests that need no address.
 
@@ -95,7 +97,7 @@ class Simulation:
         with _refusals():
             found = self.fleet.workloads.find(word)
             if not found:
-                raise Refused("unknown-name", f"no workload {word!r}", "workload")
+                raise self.fleet.workloads.unknown(word)
             return describe_workloads(self.fleet, [self.fleet.workloads.by_id[found[0]]])[0]
 
     def fault(self, kind: str, devices: str | Sequence[str], **fields: object) -> Description:
@@ -182,7 +184,8 @@ class Simulation:
         with _refusals():
             (position,) = self._positions(name)
             described = self._described([position])[0]
-            return {**described, **describe_state(self.fleet, position), "explained": self.explain(name)}
+            state = {**describe_state(self.fleet, position), "limits": describe_limits(self.fleet, position)}
+            return {**described, **state, "explained": self.explain(name)}
 
     def explain(self, name: str) -> list[Description]:
         """Why the most important values of a device are what they are."""
@@ -192,12 +195,13 @@ class Simulation:
             return explained
 
     def journal(
-        self, kind: str = "", devices: str = "", node: str = "", limit: int | None = None
+        self, kind: str = "", devices: str = "", node: str = "", limit: int | None = None, since: str = ""
     ) -> list[Description]:
         """What happened, and why; the newest first. See fakedev.client.Fleet.journal."""
         kinds, words = ([word for word in text.split(",") if word] for text in (kind, devices))
         with _refusals():
-            return [entry.fields() for entry in find_entries(self.fleet, kinds, words, node)[::-1][:limit]]
+            found = find_entries(self.fleet, kinds, words, node, since=since)[::-1][:limit]
+            return [describe_entry(self.fleet, entry) for entry in found]
 
     def report(self) -> list[tuple[str, str]]:
         """What helps after a test has failed, with titles; the record is written for it."""
@@ -246,17 +250,15 @@ class Simulation:
             if node and chosen is None:
                 raise no_node(node, fleet.roster, "node")
             nodes = fleet.roster.shown if chosen is None else [chosen]
+            source = fleet.source or self._setups[0].source
+            identities = next(each.identities for each in self._setups if each.source is source)
             self._pages[node] = [
                 (Page(LabelCache(identity, DeviceSource.of(fleet, identity)), group), identity.hold_seconds)
-                for identity, group in by_identity(nodes, self._identities())
+                for identity, group in by_identity(nodes, identities)
             ]
             for _, hold_seconds in self._pages[node]:
                 self._held.every(hold_seconds)
         return self._pages[node]
-
-    def _identities(self) -> dict[str, Identity]:
-        source = self.fleet.source or self._setups[0].source
-        return dict(next(each.identities for each in self._setups if each.source is source))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import fakedev.catalog
-from fakedev.config.names import COMPUTED_FACTS
-from fakedev.spec.quantities import DIRECT_QUANTITIES
-from fakedev.spec.units import parse_size
+from fakedev.base.names import COMPUTED_FACTS
+from fakedev.base.units import parse_size
+from fakedev.fleet.spec.quantities import DIRECT_QUANTITIES
 
 CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
@@ -32,7 +32,10 @@ DYNAMICS_COLUMNS = (
     "memory-bytes-per-second", "idle-performance-state", "spread",
 )  # fmt: skip
 #: Keys of dynamics that are the same for all types that have them.
-ALIKE = {"power-noise": 0.01, "power-step-watts": 0.001, "inlet-spread-celsius": 1.5, "inlet-drift-celsius": 1}
+ALIKE = {
+    "power-noise": 0.01, "power-step-watts": 0.001, "inlet-spread-celsius": 1.5, "inlet-drift-celsius": 1,
+    "compute-performance-state": 2, "compute-memory-mhz": 10251,
+}  # fmt: skip
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
 SOURCE = re.compile(r"\[(?:C|S|P|L|D|F|V|X|M)\]|derived|chosen|guess|by definition|not known")
 
@@ -208,6 +211,11 @@ class TestDevices:
         assert ("fabric_tx_bytes_per_second" in device["ranges"]) == has_links
         assert ("fabric_rx_bytes_per_second" in device["ranges"]) == has_links
         assert ("link_errors" in device.get("lacks", [])) == (not has_links)
+
+    def test_energy(self, device: dict[str, Any]) -> None:
+        """Boards before Volta do not count it."""
+        is_old = device["facts"]["architecture"] in ("maxwell", "pascal")
+        assert ("energy_joules" in device.get("lacks", [])) == is_old
 
     def test_pcie(self, device: dict[str, Any]) -> None:
         """The link's bytes are transfers x lanes x 128 / 130 bits of its generation, to three digits."""

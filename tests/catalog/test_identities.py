@@ -7,15 +7,14 @@ from itertools import combinations
 
 import pytest
 
-from fakedev.config.catalog import Catalog
-from fakedev.config.names import COMPUTED_FACTS
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.exposition.identity import UNITS, Identity
-from fakedev.exposition.labels import Template
-from fakedev.exposition.page_levels import PAGE_QUANTITIES, PROCESS
-from fakedev.spec.quantities import KNOWN_QUANTITIES
-from fakedev.spec.tallies import tally_of
+from fakedev.base.names import COMPUTED_FACTS
+from fakedev.exporters.identity import UNITS, Identity
+from fakedev.exporters.labels import Template
+from fakedev.exporters.row_levels import PAGE_QUANTITIES, PROCESS
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES, tally_of
+from fakedev.schema.files import Files
+from fakedev.schema.places import Place, Report
 from tests.support.identities import TITLES, loaded
 
 METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.sample_page import sample_page
+from fakedev.config.sample_page import sample_page
 from tests.support.identities import loaded
 from tests.support.paths import GOLDEN
 

@@ -89,7 +89,7 @@ def is_subsequence(part: Sequence[object], whole: Iterable[object]) -> bool:
 #: Labels only of instances of a divided GPU.
 OF_INSTANCES = ("GPU_I_PROFILE", "GPU_I_ID")
 #: Labels only of devices of resource claims, and of jobs of a cluster without Kubernetes.
-NOT_OF_PODS = re.compile("dra_|hpc_job")
+NOT_OF_PODS = re.compile("vgpu|dra_|hpc_job")
 
 
 def row_labels(identity: dict[str, Any], row: dict[str, Any], with_pod: bool) -> list[str]:

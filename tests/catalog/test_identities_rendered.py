@@ -17,19 +17,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.exposition.identity import UNITS, FamilySpec, Identity, Layout, RowSpec
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.labels import Template
-from fakedev.exposition.numbers import number_of
-from fakedev.exposition.page import Page
-from fakedev.exposition.page_levels import PAGE
-from fakedev.exposition.sources import DeviceSource, Entity
-from fakedev.sim.entities.roster import RosterNode
-from fakedev.sim.entities.state import Level
-from fakedev.sim.events import StartWorkload
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.exporters.identity import UNITS, FamilySpec, Identity, Layout, RowSpec
+from fakedev.exporters.labels import Template
+from fakedev.exporters.numbers import number_of, zero_between
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.row_levels import PAGE
+from fakedev.exporters.sources import DeviceSource, Entity
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.state import Level
+from fakedev.fleet.events import StartWorkload
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.schema.files import Files
 from tests.support.fleets import stop
 from tests.support.identities import TITLES
 from tests.support.paths import GOLDEN
@@ -75,13 +74,15 @@ def value_of(level: Level, quantity: str, device: int) -> float:
 
 def fact_of(row: RowSpec, facts: Mapping[str, str]) -> float:
     """The number that a row makes of facts."""
-    return number_of(Template.parse(row.fact).value(facts))
+    text = Template.parse(row.fact).value(facts)
+    return zero_between(*row.between, text) if row.between else number_of(text)
 
 
 def has_row(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> bool:
     """Whether a device has what the row shows, and the row is not left out for what is 0 or no number."""
     is_left_out = row.where and not any(value_of(level, name, device) for name in row.where)
     is_left_out = is_left_out or any(value_of(level, name, device) for name in row.unless)
+    is_left_out = is_left_out or any(level.has(name, device) for name in row.without)
     is_left_out = is_left_out or (bool(row.fact) and math.isnan(fact_of(row, facts)))
     return row.is_of(facts) and all(level.has(name, device) for name in row.needed) and not is_left_out
 

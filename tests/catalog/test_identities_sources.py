@@ -7,13 +7,12 @@ import re
 
 import pytest
 
-from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
-from fakedev.sim.fleet import Fleet
+from fakedev.config.sample_page import sample_page
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import DeviceSource
+from fakedev.fleet.fleet import Fleet
+from fakedev.schema.files import Files
 from tests.support.identities import TITLES
 from tests.support.paths import ROOT
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fakedev.client import Clock, Fleet, NeverTrue, NoAnswer, RequestRefused, aio
-from fakedev.client.connection import Reply
+from fakedev.client.http import Reply
 from fakedev.testing.order import DEFAULT, Order
-from fakedev.testing.service import ServedFleet, Starter
+from fakedev.testing.served_fleet import ServedFleet, Starter
 from tests.support.application import STANDING, application
 from tests.support.memory_requester import MemoryRequester
 
@@ -24,7 +24,6 @@ CLOCK = {"tick": 7, "seconds": 7.0, "tick-seconds": 1.0, "speed": 0, "due-second
 
 
 def public_methods(of: type) -> dict[str, inspect.Signature]:
-    """The methods of a class, with their parameters."""
     return {
         name: inspect.signature(method)
         for name, method in vars(of).items() if callable(method) and not name.startswith("_")
@@ -39,7 +38,7 @@ def test_both_clients_have_the_same_methods() -> None:
     assert ours == theirs
     assert all(inspect.iscoroutinefunction(getattr(aio.Fleet, name)) for name in ours)
     assert aio.Fleet.run.__doc__ == Fleet.run.__doc__
-    assert str(inspect.signature(Fleet.explain)) == "(self, name: 'str') -> 'list[Description]'"
+    assert str(inspect.signature(Fleet.explain)) == "(self, name: 'str', metric: 'str' = '') -> 'list[Description]'"
 
 
 class AsyncMemoryRequester:
@@ -52,7 +51,6 @@ class AsyncMemoryRequester:
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str],
         still: Callable[[], Awaitable[object]] | None,
     ) -> Reply:
-        """The answer to a request."""  # fmt: skip
         await asyncio.sleep(0)
         return self._requester.ask(method, path, body, headers, None)
 
@@ -80,6 +78,25 @@ def test_work_and_waits() -> None:
         asyncio.run(use(aio.Fleet("http://localhost", requester=AsyncMemoryRequester(MemoryRequester(app)))))
 
 
+def test_as_a_context() -> None:
+    """Both clients are context managers, and can be used after the end, too."""
+
+    async def use(fleet: aio.Fleet) -> None:
+        async with fleet as entered:
+            assert entered is fleet
+            await entered.advance("5s")
+        assert (await fleet.clock()).tick == 5
+        with pytest.raises(RequestRefused):
+            async with fleet:
+                await fleet.stop("nothing")
+
+    with application(STANDING) as app:
+        requester = MemoryRequester(app)
+        asyncio.run(use(aio.Fleet("http://localhost", requester=AsyncMemoryRequester(requester))))
+        with Fleet("http://localhost", requester=requester) as fleet:
+            assert fleet.clock().tick == 5
+
+
 # -- sockets ---------------------------------------------------------------------------------------
 
 #: Answers a connection, by its number from 0.
@@ -87,7 +104,6 @@ Answer = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[N
 
 
 def content(body: object) -> bytes:
-    """An answer of HTTP."""
     text = json.dumps(body).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)
 
@@ -176,7 +192,6 @@ def test_a_service_that_leaves_or_hangs(sent: bytes | None, reason: str) -> None
 
 
 def test_nobody_listens(short_folder: Path) -> None:
-    """An error with what to look for."""
     with pytest.raises(NoAnswer, match=r"no answer to GET /api/v1/clock from .*: does fakedev still run there"):
         asyncio.run(aio.Fleet(f"{short_folder}/none.sock").clock())
     with pytest.raises(ValueError, match="is no address of fakedev"):

@@ -20,7 +20,6 @@ CLOCK = {"tick": 7, "seconds": 7.0, "tick-seconds": 1.0, "speed": 0, "due-second
 
 
 def answer(body: object) -> bytes:
-    """An answer of HTTP."""
     content = json.dumps(body).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content)
 
@@ -63,13 +62,11 @@ def _end(connection: socket.socket, content: bytes) -> None:
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    """A socket that listens on TCP."""
     with socket.create_server(("127.0.0.1", 0)) as made:
         yield made
 
 
 def url_of(listening: socket.socket) -> str:
-    """Its address."""
     return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
@@ -122,7 +119,6 @@ def test_a_service_that_leaves(listening: socket.socket) -> None:
     "url", ["", "http://", "localhost:x", "http://::1:80", "a:99999", "https://a:1/x", "http://a:1/x", "ftp:///run/x"]
 )
 def test_addresses_that_are_none(url: str) -> None:
-    """An error at once, with what would be right."""
     with pytest.raises(ValueError, match=r"is no (socket|address of fakedev)"):
         Fleet(url)
 
@@ -131,7 +127,6 @@ def test_addresses_that_are_none(url: str) -> None:
 @pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_a_real_service(start_async: StartAsync, short_folder: Path) -> None:
-    """By TCP and by the UNIX socket."""
     service = await serve(start_async, short_folder, "--set", "fleet.speed=0")
 
     def use() -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.clone.anonymous import anonymous_groups
-from fakedev.clone.source_pages import PageGroup, SourcePage
-from fakedev.exposition.captured import CapturedFamily, CapturedPage, Sample, read_page
+from fakedev.clone.scraped import PageGroup, SourcePage, anonymous_groups
+from fakedev.exporters.samples import CapturedFamily, CapturedPage, Sample, read_page
 
 UUID = "GPU-927d7444-b45a-7c49-8402-5e686e46a026"
 WORDS = st.text(st.characters(categories=["Ll"]), min_size=8)
 
 
 def anonymous(text: str) -> list[dict[str, str]]:
-    """The labels of the lines of a page."""
     (group,) = anonymous_groups([PageGroup((SourcePage("secret-host", read_page(text)),))])
     assert group.pages[0].name == "page-1"
     return [dict(sample.labels) for family in group.pages[0].page.families.values() for sample in family.samples]
@@ -40,7 +38,6 @@ def test_names_change_and_models_stay() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["pod", "namespace", "Hostname", "x_y"]), WORDS), min_size=1))
 def test_equal_texts_stay_equal(labels: list[tuple[str, str]]) -> None:
-    """And different ones different; no text remains."""
     family = CapturedFamily("a", "gauge", "A.", tuple(Sample((label,), "1", has_timestamp=False) for label in labels))
     page = SourcePage("p", CapturedPage({"a": family}, is_declared_first=False))
     (group,) = anonymous_groups([PageGroup((page,))])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from fakedev.clone.fleet_reader import FleetReader
-from fakedev.clone.observed import ObservedNode, Owner
-from fakedev.clone.source_pages import PageGroup, SourcePage
-from fakedev.exposition.captured import read_page
+from fakedev.clone.fleet_reader import FleetReader, ObservedNode, Owner
+from fakedev.clone.scraped import PageGroup, SourcePage
+from fakedev.exporters.samples import read_page
 from tests.support.identities import loaded
 
 UUID = "00000000-0000-0000-0000-00000000000"
 
 
 def line(family: str, value: str, index: int, node: str = "n", more: str = "") -> str:
-    """A line as dcgm-exporter's."""
     return (
         f'{family}{{gpu="{index}",UUID="GPU-{UUID}{index}",device="nvidia{index}",modelName="NVIDIA H100 80GB HBM3",'
         f'{more}Hostname="{node}"}} {value}\n'
@@ -20,7 +18,6 @@ def line(family: str, value: str, index: int, node: str = "n", more: str = "") -
 
 
 def nodes_of(*texts: str) -> tuple[ObservedNode, ...]:
-    """What is read of some pages."""
     pages = tuple(SourcePage(f"page-{number}", read_page(text)) for number, text in enumerate(texts))
     return FleetReader(loaded("dcgm@4.8.2")).read(PageGroup(pages))
 
@@ -37,7 +34,6 @@ def test_devices_of_a_node() -> None:
 
 
 def test_pages_of_several_nodes() -> None:
-    """A page each, or several nodes on one."""
     both = nodes_of(line("DCGM_FI_DEV_GPU_UTIL", "5", 0, "a"), line("DCGM_FI_DEV_GPU_UTIL", "5", 0, "b"))
     assert [node.name for node in both] == ["a", "b"]
     one = nodes_of(line("DCGM_FI_DEV_GPU_UTIL", "5", 0, "a") + line("DCGM_FI_DEV_GPU_UTIL", "5", 0, "b"))
@@ -62,5 +58,4 @@ def test_instances_and_their_pods() -> None:
 
 
 def test_lines_of_no_device_are_of_none() -> None:
-    """What an exporter says of itself."""
     assert nodes_of("go_goroutines 7\n") == ()

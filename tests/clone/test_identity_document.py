@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fakedev.clone.file_text import file_text
-from fakedev.clone.identity_document import identity_document
-from fakedev.config.catalog import Catalog
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.exposition.identity import Identity
+from fakedev.clone.document import file_text
+from fakedev.clone.identity_changes import identity_document
+from fakedev.exporters.identity import Identity
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.schema.files import Files
+from fakedev.schema.places import Place, Report
 from tests.support.identities import TITLES
 
 PATH = "/clone/identity.yaml"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.clone.label_facts import facts_of, unescaped
-from fakedev.exposition.identity import LabelSpec
-from fakedev.exposition.labels import Template, escaped
+from fakedev.clone.fleet_reader import facts_of
+from fakedev.exporters.identity import LabelSpec
+from fakedev.exporters.labels import Template
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,6 @@ def test_templates_are_read_backwards(template: str, value: str, facts: dict[str
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="{}%"), min_size=1), st.sampled_from(["", "GPU-", "a"]))
 def test_a_fact_that_is_shown_is_read(text: str, before: str) -> None:
-    """Any text, behind any beginning."""
     template = f"{before}{{fact}}"
     shown = Template.parse(template).value({"fact": text})
     assert facts_of({"label": shown}, [LabelSpec("label", template)]) == {"fact": text}
-
-
-@given(st.text())
-def test_escapes_are_undone(text: str) -> None:
-    """Those of the text format."""
-    assert unescaped(escaped(text)) == text

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.calibration.coefficients import NOISE, POWER_LIMIT
-from fakedev.calibration.plan import PHASES
+from fakedev.calibrate.model import NOISE, POWER_LIMIT
+from fakedev.calibrate.report import PHASES
 from fakedev.commands.main import main
-from fakedev.config.catalog import Catalog
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.spec.device_types import DeviceType
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.fleet.spec.device_types import DeviceType
+from fakedev.schema.files import Files
+from fakedev.schema.places import Place, Report
 from tests.support.recorded_runs import catalog_type, recorded
 
 pytest.importorskip("scipy")
@@ -21,7 +21,6 @@ pytest.importorskip("scipy")
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A file with the run of an L4."""
     path = tmp_path / "run.csv"
     path.write_text(recorded(catalog_type("l4")))
     return path
@@ -107,7 +106,7 @@ def test_what_cannot_be_done(
 
 
 def test_without_scipy(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is an extra: 3, and how to get it."""
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     assert main(["calibrate", "--device", "l4", "--from", str(run)]) == 3
-    assert capsys.readouterr().err == "fakedev calibrate: this needs SciPy: pip install 'fakedev[calibrate]'\n"
+    remedy = "pip install '.[calibrate]' in a checkout of fakedev, or 'FILE.whl[calibrate]'"
+    assert capsys.readouterr().err == f"fakedev calibrate: this needs SciPy: {remedy}\n"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fakedev.commands.completion import SCRIPTS, completion, words_after
-from fakedev.commands.main import SUBCOMMANDS, main
+from fakedev.commands.main import main, subcommands
 from tests.support.programs.processes import clean_environment, console
 
 
 def test_subcommands() -> None:
     """Each is offered, and no other word of the help."""
-    assert words_after([], main) == [name for group in SUBCOMMANDS.values() for name in group]
+    assert words_after([], main) == [name for group in subcommands().values() for name in group]
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,11 @@ def test_a_word_that_there_is_not() -> None:
 
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are printed."""
     assert completion([shell]) == 0
     assert "fakedev completion words" in capsys.readouterr().out
 
 
 def test_another_shell(capsys: pytest.CaptureFixture[str]) -> None:
-    """The shells that there are, are named."""
     with pytest.raises(SystemExit) as ended:
         completion(["tcsh"])
     assert ended.value.code == 2
@@ -61,7 +59,6 @@ def test_another_shell(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.real
 @pytest.mark.requires_program("bash")
 def test_bash(tmp_path: Path) -> None:
-    """A real bash completes a subcommand and an option."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "fakedev").write_text("#!/bin/sh\nexec " + shlex.join(console("fakedev")) + ' "$@"\n')

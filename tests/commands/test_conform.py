@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from fakedev.commands.main import main
-from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.exposition.captured import read_page
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
-from fakedev.sim.fleet import Fleet
+from fakedev.config.sample_page import sample_page
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.samples import read_page
+from fakedev.exporters.sources import DeviceSource
+from fakedev.fleet.fleet import Fleet
+from fakedev.schema.files import Files
 from tests.support.identities import TITLES, loaded
 
 
@@ -62,6 +62,7 @@ def test_a_page_of_a_file(capture: Path, tmp_path: Path, capsys: pytest.CaptureF
         (None, [], "no such file or folder"),
         ("root:x:0:0", [], "line 1 is no sample"),
         ("# nothing\n", [], "there is no metric in it"),
+        ("a 1\n" + "b" * 2_000_000 + " 1\n", [], "line 2 is longer than 1048576 bytes"),
         ("unheard_of 1\n", [], "no identity has any of its families; name one with --identity"),
         ("a 1\n", ["--identity", "dcmg"], "did you mean 'dcgm'?"),
         ("a 1\n", ["--identity", "dcgm", "--device", "h1000"], "no device type 'h1000'"),
@@ -70,7 +71,6 @@ def test_a_page_of_a_file(capture: Path, tmp_path: Path, capsys: pytest.CaptureF
 def test_what_cannot_be_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, arguments: list[str], reason: str
 ) -> None:
-    """Exit 2, and why."""
     path = tmp_path / "capture"
     if text is not None:
         path.write_text(text)
@@ -78,9 +78,18 @@ def test_what_cannot_be_compared(
     assert reason in capsys.readouterr().err
 
 
+def test_input_without_end(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before it fills the memory: one line, or many."""
+    assert main(["conform", "--against", "/dev/zero"]) == 2
+    assert "/dev/zero: line 1 is longer than" in capsys.readouterr().err
+    monkeypatch.setattr("fakedev.commands.conform._MOST_BYTES", 2**20)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a 1\n" * 2**20)))
+    assert main(["clone", "-"]) == 2
+    assert "-: is larger than 1 MiB" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("title", [title for title in TITLES if loaded(title).openmetrics])
 def test_openmetrics(title: str) -> None:
-    """The page of an exporter that negotiates it is good OpenMetrics."""
     pool = f"{{name: p, nodes: [n], device: max-1550, devices-per-node: 2, identity: '{title}'}}"
     configuration = load(
         None, Files(environ={}), text=f"fleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: []}}"
@@ -91,15 +100,7 @@ def test_openmetrics(title: str) -> None:
     assert families
 
 
-@pytest.mark.parametrize("text", ["200", "-1", "most", "nan"])
-def test_a_percentage_that_is_none(text: str, misuse: Callable[..., str]) -> None:
-    """An error of usage, in words."""
-    said = misuse(main, "conform", "--against", "x", f"--min={text}")
-    assert f"{text!r} is no percentage from 0 to 100" in said
-
-
 def lines_of(capture: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    """What is printed of a capture."""
     main(["conform", "--against", str(capture), *arguments])
     return capsys.readouterr().out.splitlines()
 
@@ -148,7 +149,6 @@ def test_boards_that_are_to_be_divided(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def without(page: str, names: set[str]) -> str:
-    """A page without some families."""
     kept = (line for line in page.splitlines() if line.removeprefix("# HELP ").removeprefix("# TYPE ").partition(" ")[0]
             .partition("{")[0] not in names)
     return "".join(f"{line}\n" for line in kept)
@@ -181,3 +181,124 @@ def test_reports(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "does not end in .html or .json" in misuse(main, "conform", "--against", "x", "--report=x.txt")
     assert main(["conform", "--against", str(capture), f"--report={tmp_path / 'none' / 'x.json'}"]) == 1
     assert "no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "said"),
+    [
+        ("DCGM_FI_DEV_GPU_TEMP", "95", "95 in the capture, and the board shows at most 89"),
+        ("DCGM_FI_DEV_GPU_UTIL", "170", "170 in the capture, and the board shows at most 100"),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "1.5", "1.5 in the capture, and the board shows at most 1"),
+        ("DCGM_FI_DEV_FB_USED", "90000", "90000 in the capture, and the board shows at most 81559"),
+        ("DCGM_FI_DEV_POWER_USAGE", "900", "900 in the capture, and the board shows at most 875"),
+        ("DCGM_FI_DEV_GPU_TEMP", "88", ""),
+        ("DCGM_FI_DEV_POWER_USAGE", "720", ""),
+    ],
+)
+def test_numbers_that_the_board_cannot_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], family: str, number: str, said: str
+) -> None:
+    """They are differences, though they are of the same magnitude as others."""
+    text = sample_page("dcgm@4.8.2", "h100")[1]
+    found = re.sub(rf"^({family}\{{[^}}]*\}}) .*$", rf"\1 {number}", text, flags=re.MULTILINE)
+    assert found != text
+    (tmp_path / "capture.prom").write_text(found)
+    assert main(["conform", "--against", str(tmp_path / "capture.prom"), "--identity", "dcgm@4.8.2"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "the board shows" in line]
+    assert lines == ([f"    {family}: {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "said"),
+    [
+        ("DCGM_FI_DEV_GPU_TEMP", "95", "95 WHERE, and the board shows at most 89"),
+        ("DCGM_FI_DEV_GPU_TEMP", "-3", "-3 WHERE, and the board shows at least 0"),
+        ("DCGM_FI_DEV_GPU_UTIL", "17000", "17000 WHERE, and the board shows at most 100"),
+        ("DCGM_FI_DEV_SM_CLOCK", "9000", "9000 WHERE, and the board shows at most 2475"),
+        ("DCGM_FI_DEV_GPU_TEMP", "88", ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["in the capture", "on the page", "both"])
+def test_numbers_of_pages_that_their_board_cannot_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str, family: str, number: str, said: str
+) -> None:
+    """With --page too, also where both pages have them: the board is the one that a page names."""
+    text = sample_page("dcgm@4.8.2", "h100")[1]
+    changed = re.sub(rf"^({family}\{{[^}}]*\}}) .*$", rf"\1 {number}", text, flags=re.MULTILINE)
+    (tmp_path / "capture").write_text(text if where == "on the page" else changed)
+    (tmp_path / "page").write_text(text if where == "in the capture" else changed)
+    lines = lines_of(tmp_path / "capture", capsys, "--page", str(tmp_path / "page"), "--identity", "dcgm@4.8.2")
+    found = [line.strip() for line in lines if line.strip().startswith(family) and "numbers as" not in line]
+    words = said.replace("WHERE", "in the capture" if where == "both" else where)
+    if number == "17000" and where != "both":
+        assert len(found) == 1, "the magnitudes differ"
+    else:
+        assert found == ([f"{family}: {words}"] if said else [])
+
+
+def test_boards_without_a_hardware_slowdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are no warmer than their shutdown."""
+    text = sample_page("amd-device-metrics@1", "mi300x")[1]
+    hot = re.sub(r"^(gpu_junction_temperature\{.*\}) .*$", r"\1 130", text, flags=re.MULTILINE)
+    (tmp_path / "capture").write_text(hot)
+    lines = lines_of(tmp_path / "capture", capsys, "--identity", "amd-device-metrics@1", "--device", "mi300x")
+    assert "    gpu_junction_temperature: 130 in the capture, and the board shows at most 110" in lines
+
+
+def test_boards_of_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line is judged by its own board; a line of output has each board that is in no device type."""
+    text = sample_page("dcgm@4.8.2", "h100")[1]
+    page = tmp_path / "page"
+
+    def remarks(content: str, *options: str) -> list[str]:
+        page.write_text(content)
+        lines = lines_of(page, capsys, "--page", str(page), "--identity", "dcgm@4.8.2", *options)
+        return [line.strip() for line in lines[1:]]
+
+    assert remarks(text) == []
+    unknown = text.replace("NVIDIA H100 80GB HBM3", "NVIDIA Z9").replace('gpu="1",', 'gpu="1",', 1)
+    said = "note: the board 'NVIDIA Z9' is in no device type: its numbers are not judged; name one with --device"
+    assert remarks(unknown) == [said]
+    over = "DCGM_FI_DEV_POWER_USAGE: 650 in the capture, and the board shows at most 90"
+    busy = re.sub(r"^(DCGM_FI_DEV_POWER_USAGE\{.*\}) .*$", r"\1 650", unknown, flags=re.MULTILINE)
+    assert over in remarks(busy, "--device", "l4")
+    second = re.sub(r'^(.*gpu="1".*)NVIDIA H100 80GB HBM3', r"\1NVIDIA L4", text, flags=re.MULTILINE)
+    second = re.sub(r"^(DCGM_FI_DEV_POWER_USAGE\{.*\}) .*$", r"\1 650", second, flags=re.MULTILINE)
+    assert over in remarks(second)
+    unnamed = re.sub(r'modelName="[^"]*",', "", text)
+    places = ("in the capture", "on the page")
+    assert remarks(unnamed) == [
+        f"note: no line {where} names its board: its numbers are not judged; name one with --device" for where in places
+    ]
+    near = text.replace("NVIDIA H100 80GB HBM3", "NVIDIA H100 NVL")
+    assert remarks(near) == [
+        "note: the board 'NVIDIA H100 NVL' is in no device type: judged as that of its model, h100-sxm5-80gb"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("identity", "device", "facts"),
+    [
+        ("tpu@1", "h100", {"tpu_topology": "2x4"}),
+        ("tpu@1", "h100", {"tpu_topology": "$x" * 2000}),
+        ("neuron@1", "h100", {"vcpu_count": "192", "system_memory_bytes": "2e12", "region": "us-east-1"}),
+        ("nvidia-gpu-exporter@1", "h100", {"platform_host_id": "7"}),
+        ("dcgm@4.8.3", "h100", {"driver_version": "525.60.13"}),
+    ],
+)
+def test_facts_are_those_of_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], identity: str, device: str, facts: dict[str, str]
+) -> None:
+    """What a page shows of its boards and their host, in labels or as numbers, is expected of the compared page."""
+    path = tmp_path / "capture"
+    path.write_text(sample_page(identity, device, facts=facts, devices=8)[1])
+    lines = lines_of(path, capsys, "--identity", identity, "--device", device)
+    assert "100.0 %" in lines[0] and len(lines) == 1
+
+
+def test_facts_of_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job is one of the busy board only."""
+    path = tmp_path / "capture"
+    path.write_text(sample_page("dcgm@4.8.2", "h100", owner={"hpc_job": "7"})[1])
+    lines = lines_of(path, capsys, "--identity", "dcgm@4.8.2")
+    assert "100.0 %" in lines[0] and len(lines) == 1

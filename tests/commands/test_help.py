@@ -19,7 +19,7 @@ from tests.support.programs.processes import clean_environment
 #: Runs an entry point with --help, and then prints to standard error what was declared.
 ASK = """
 import argparse, sys
-from fakedev.commands import go_flags
+from fakedev.schema import go_flags
 
 declared = []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fakedev.commands.main import main
-from fakedev.spec.kubernetes import KubernetesSettings
+from fakedev.fleet.spec.offers import KubernetesSettings
 from tests.support.kube.api_server import node, pod
 
 GPU = "nvidia.com/gpu"
@@ -38,18 +38,15 @@ class Files:
         self.write("pods.json", json.dumps({"kind": "PodList", "items": pods}))
 
     def write(self, name: str, text: str) -> None:
-        """Write a file."""
         (self.folder / name).write_text(text)
 
     def plan(self, *more: str, pods: bool = True) -> int:
-        """Make a plan of them; the exit code."""
         given = ["--config", str(self.folder / "my.yaml"), "--nodes", str(self.folder / "nodes.json")]
         return main(["kube", "plan", *given, *(["--pods", str(self.folder / "pods.json")] if pods else []), *more])
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    """Such files."""
     return Files(tmp_path)
 
 
@@ -114,7 +111,6 @@ def test_nodes_without_pods(files: Files, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_bad_files(files: Files, text: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """2, and a line with file, reason and remedy; never a traceback."""
     files.write("nodes.json", text)
     assert files.plan(pods=False) == 2
     said = capsys.readouterr()
@@ -146,26 +142,9 @@ def test_bad_pods(files: Files, spoil: Callable[[Any], None], capsys: pytest.Cap
 
 
 def test_a_missing_file(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    """2, naming it."""
     (files.folder / "pods.json").unlink()
     assert files.plan() == 2
     assert capsys.readouterr().err.startswith(str(files.folder / "pods.json"))
-
-
-def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both commands are listed; what is not there is told with what is."""
-    for arguments, code, words in (
-        (["--help"], 0, "plan"),
-        ([], 2, "fakedev kube: give a subcommand: plan or clean"),
-        (["plam"], 2, "fakedev kube: no subcommand 'plam'; did you mean plan?"),
-    ):
-        try:
-            ended = main(["kube", *arguments])
-        except SystemExit as told:
-            ended = int(told.code or 0)
-        said = capsys.readouterr()
-        assert ended == code
-        assert words in said.out + said.err
 
 
 def test_options_of_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +155,7 @@ def test_options_of_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         given.append((settings, is_dry))
         return 0
 
-    monkeypatch.setattr("fakedev.app.cluster_cleaning.clean_cluster", clean)
+    monkeypatch.setattr("fakedev.kubernetes.cleaning.clean_cluster", clean)
     monkeypatch.chdir(tmp_path)
     assert main(["kube", "clean", "--kubeconfig", "kube", "--context", "c", "--namespace", "gpus", "--dry-run"]) == 0
     ((settings, is_dry),) = given

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fakedev.commands.prometheus import prometheus
-from tests.support.kube.certificates import Authority
+from tests.support.certificates import Authority
 from tests.support.paths import ROOT
 
 FLEET = "fleet: {pools: [{name: p, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}]}\n"
@@ -18,7 +18,6 @@ QUEUES = "queues: {names: {gpu: {}}, listen-clients: [9997], listen-backends: [9
 
 
 def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> Any:
-    """What is printed for a configuration."""
     config = tmp_path / "f.yaml"
     config.write_text(FLEET + text)
     assert prometheus(["--config", str(config), *options]) == 0
@@ -48,7 +47,6 @@ def test_another_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_exporter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is one target."""
     tree = printed(tmp_path, capsys, "web: [{listen: 9400, serve: exporter}]")
     assert tree["scrape_configs"] == [{"job_name": "gpus", "static_configs": [{"targets": ["127.0.0.1:9400"]}]}]
 
@@ -76,6 +74,14 @@ def test_tls_and_a_password(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert all(job["scheme"] == "https" for job in others)
 
 
+def test_the_web_configuration_of_serve(tmp_path: Path, capsys: pytest.CaptureFixture[str], secured: str) -> None:
+    """It is given as the service gets it, when the configuration does not have it."""
+    options = ("--ca-file", "ca.pem", "--user", "alice", "--password-file", "p")
+    assert secured.endswith("web-config: web.yml\n")
+    given = ("--web-config-file", f"{tmp_path}/web.yml", *options)
+    assert printed(tmp_path, capsys, "web: [9400]\n", *given) == printed(tmp_path, capsys, secured, *options)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -101,15 +107,6 @@ def test_no_address_of_tcp(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     config.write_text(FLEET + "web: [/tmp/x.sock]")
     assert prometheus(["--config", str(config)]) == 1
     assert "Prometheus reaches no UNIX sockets" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("interval", ["0", "x", "-1s"])
-def test_an_interval(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It must be a time above 0."""
-    with pytest.raises(SystemExit) as ended:
-        prometheus([f"--interval={interval}"])
-    assert ended.value.code == 2
-    assert "--interval: " in capsys.readouterr().err
 
 
 @pytest.mark.real

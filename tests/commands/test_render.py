@@ -10,7 +10,7 @@ import pytest
 import pytest_twisted
 
 from fakedev.commands.main import main
-from fakedev.sim.record import read_record
+from fakedev.fleet.record import read_record
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
 from tests.support.programs.processes import StartAsync, console
 
@@ -26,7 +26,6 @@ def rendered(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
 
 
 def pages(text: str) -> dict[int, str]:
-    """Printed pages by tick."""
     parts = re.split(r"^# page tick=(\d+) time=\S+\n", text, flags=re.MULTILINE)
     assert parts[0] == ""
     return {int(tick): page for tick, page in zip(parts[1::2], parts[2::2], strict=True)}
@@ -86,17 +85,15 @@ def test_without_a_configuration(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_node(small: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """That node's page; an unknown one is 2."""
     whole = pages(rendered(capfd, "--config", small, "--for", "5s", "--every", "5s"))
     node = pages(rendered(capfd, "--config", small, "--for", "5s", "--every", "5s", "--node", "b"))
     assert list(node) == [0, 5]
     assert set(node[5].splitlines()) < set(whole[5].splitlines())
     assert 'Hostname="a"' not in node[5]
-    assert rendered(capfd, "--config", small, "--node", "c", code=2) == "fakedev render: no node 'c'\n"
+    assert rendered(capfd, "--config", small, "--node", "c", code=2) == "fakedev render: no node 'c'; there are a, b\n"
 
 
 def test_files(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A file per page, without the line that tells the tick."""
     folder = tmp_path / "made" / "here"
     assert rendered(capfd, "-c", small, "--for", "10s", "--every", "5s", "--output", str(folder)) == ""
     printed = pages(rendered(capfd, "-c", small, "--for", "10s", "--every", "5s"))
@@ -231,7 +228,6 @@ def work(app: MemoryApplication) -> dict[int, bytes]:
 
 
 def recorded(text: str, record: Path) -> dict[int, bytes]:
-    """The pages of a run that is recorded."""
     with application(text, record=str(record)) as app:
         return work(app)
 

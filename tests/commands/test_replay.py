@@ -130,3 +130,18 @@ def test_options_that_cannot_be_used_are_refused(capfd: pytest.CaptureFixture[st
             main(["replay", *arguments])
         assert caught.value.code == 2
         assert capfd.readouterr().err.startswith("fakedev replay: ")
+
+
+def test_more_memory_than_devices_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The head names the job; the report says when and why it ended, and misses its bounds."""
+    (tmp_path / "nodes.csv").write_text("name,devices\nn0,1\n")
+    (tmp_path / "jobs.csv").write_text("name,start,end,devices\nwide,0,600,1\n")
+    (tmp_path / "series.csv").write_text("time,job,usage,memory\n0,wide,10,2GiB\n300,wide,10,20GiB\n")
+    options = ["replay", "jobs", str(tmp_path), "--device", "t4", "--tick", "60s"]
+    assert main([*options, "--report", str(tmp_path / "page.html")]) == 3
+    told = capfd.readouterr()
+    line = "end early, with more memory than their devices have: 1: wide (20.0 GiB; t4-16gb has 14.6)"
+    assert line in told.out.splitlines()
+    assert "note: wide: ended at 360 s: Limit DCGM_FI_DEV_FB_USED reached, terminated" in told.err
+    assert main([*options, "--check"]) == 0
+    assert line in capfd.readouterr().out.splitlines()

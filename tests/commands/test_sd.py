@@ -32,14 +32,6 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "fakedev sd: no pool 'q'; there is p\n"
     assert main(["sd", "--config", str(config), "-o", str(tmp_path / "no" / "file")]) == 1
     assert capsys.readouterr().err == f"fakedev sd: {tmp_path}/no/file: no such file or folder\n"
-    with pytest.raises(SystemExit) as ended:
-        main(["sd", "--config", str(config), "--target", "http://h:9400"])
-    assert ended.value.code == 2
-    assert "'http://h:9400' is no HOST:PORT" in capsys.readouterr().err
-    for target in ("h:94000", "h:", "h:x", "[::1]:0"):
-        with pytest.raises(SystemExit):
-            main(["sd", "--config", str(config), "--target", target])
-        assert "is no port: from 1 to 65535" in capsys.readouterr().err
     config.write_text("fleets: {}")
     assert main(["sd", "--config", str(config)]) == 2
     assert "did you mean 'fleet'?" in capsys.readouterr().err

@@ -19,9 +19,44 @@ from fakedev.commands.main import main
         (["kube", "pla"], "fakedev kube: no subcommand 'pla'; did you mean plan?"),
         (["stop", "\udcff"], r"fakedev stop: WORD: '\udcff' is not UTF-8; --help lists the options"),
         (["schema", "--version=1"], "fakedev schema: --version: takes no value, and not '1'; --help lists the options"),
+        (["render", "--for", "-5m"], "fakedev render: '-5m' is negative: give at least 0"),
         (["diff", "dcgm", "--ful"], "fakedev diff: there is no option --ful; --help lists the options"),
+        (
+            ["serve", "--port=65536"],
+            "fakedev serve: --port: '65536' is no port: from 0 (any free one) to 65535; --help lists the options",
+        ),
+        (["kube"], "fakedev kube: give a subcommand: plan or clean; --help lists the options"),
+        (["prometheus", "--interval=0"], "fakedev prometheus: --interval: must be above 0; --help lists the options"),
+        (
+            ["prometheus", "--interval=-1s"],
+            "fakedev prometheus: --interval: '-1s' is negative: give at least 0; --help lists the options",
+        ),
+        (
+            ["sd", "--target", "http://h:9400"],
+            "fakedev sd: --target: 'http://h:9400' is no HOST:PORT: without http:// and without a path; --help lists "
+            "the options",
+        ),
+        *(
+            (["sd", f"--target=h:{port}"],
+             f"fakedev sd: --target: 'h:{port}': '{port}' is no port: from 1 to 65535; --help lists the options")
+            for port in ("94000", "", "x", "0")
+        ),
+        (["clone"], "fakedev clone: give pages, or --prometheus URL; --help lists the options"),
+        (["clone", "/no/page"], "fakedev clone: /no/page: no such file or folder"),
+        (
+            ["clone", "--prometheus", "localhost:9090"],
+            "fakedev clone: --prometheus: 'localhost:9090' is no address, as http://localhost:9090",
+        ),
+        (
+            ["clone", "--prometheus", "http://x"],
+            "fakedev clone: --match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet",
+        ),
+        (
+            ["clone", "--prometheus", "http://x", "--match", "{a='b'}", "--to", "now"],
+            "fakedev clone: --to: 'now' is no time, as 2026-05-01T12:00:00Z",
+        ),
     ],
-)
+)  # fmt: skip
 def test_wrong_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The words are named, with what was probably meant."""
     assert ended(words) == 2
@@ -50,7 +85,6 @@ def test_an_output_that_is_no_file(words: list[str], tmp_path: Path, capsys: pyt
 
 
 def ended(words: list[str]) -> object:
-    """The exit code of a command."""
     try:
         return main(words)
     except SystemExit as end:

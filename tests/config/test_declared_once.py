@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from fakedev.config.faults import BROUGHT, FAULT
-from fakedev.config.workloads import BASE
-from fakedev.spec.fault_fields import FAULT_FIELDS, PARAMETERS
-from fakedev.spec.workload_fields import WORKLOAD_FIELDS
-from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
+from fakedev.fleet.settings.faults import BROUGHT, FAULT
+from fakedev.fleet.settings.workloads import BASE
+from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, PARAMETERS
+from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 
 
 def test_fields_of_workloads() -> None:
-    """The verb ``run`` and ``workloads.base`` have all of them, and no other but the original's file."""
+    """The verb ``run`` and ``workloads.base`` have all of them; the latter has a file and `restart`, too."""
     run = WORKLOAD_GRAMMAR.find("run")
     assert {argument.name for argument in run.arguments} == WORKLOAD_FIELDS.keys()
-    assert {key.name for key in BASE.keys} == {*WORKLOAD_FIELDS, "file"}
+    assert {key.name for key in BASE.keys} == {*WORKLOAD_FIELDS, "file", "restart"}
 
 
 def test_fields_of_faults() -> None:

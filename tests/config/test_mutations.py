@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fakedev.config.devices.keys import DEVICE_TYPE
 from fakedev.config.export import json_schema
-from fakedev.config.identities.keys import IDENTITY
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.exporters.settings.keys import IDENTITY
+from fakedev.fleet.settings.devices import DEVICE_TYPE
+from fakedev.schema.places import ConfigurationError
 from tests.support.configurations import loaded, pool, problems
 from tests.support.examples import examples
 from tests.support.mutations import VALUES, mutations
@@ -111,7 +111,6 @@ def test_no_value_breaks_loading(name: str) -> None:
     ],
 )
 def test_churn_without_devices(text: str, problem: str) -> None:
-    """It is a problem of that line."""
     kind = f"{{name: c, devices: {text}, lasts: 5m, profile: '50'}}"
     assert problem in problems(pool(device="h100", churn=f"{{rate: 6/h, workloads: [{kind}]}}"))[0]
 
@@ -124,7 +123,6 @@ def test_default_workloads_of_churn() -> None:
 
 @pytest.mark.parametrize("empty", ["''", "{listen: ''}", "[]", "{}", "null"])
 def test_an_empty_address(empty: str) -> None:
-    """In each list of addresses."""
     queues = f"queues: {{names: [q], listen-clients: [{empty}]}}"
     for text in (f"web: [{empty}]", f"workloads: {{listen: [{empty}]}}", queues):
         assert problems(text)[0].startswith("f.yaml:1: ")

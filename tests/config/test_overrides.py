@@ -13,7 +13,7 @@ import yaml
 from fakedev.commands.main import main
 from fakedev.config.export import effective_text
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
+from fakedev.schema.files import Files
 from tests.support.configurations import loaded, pool, problems
 from tests.support.documents.configuration import (
     HOW,
@@ -32,7 +32,7 @@ from tests.support.paths import ROOT
 def test_precedence() -> None:
     """Option, environment, file, default, each wins over the next."""
     environ = {"FAKEDEV__FLEET__SEED": "3"}
-    assert loaded("").fleet.seed == 1
+    assert loaded("{}").fleet.seed == 1
     assert loaded("fleet: {seed: 2}").fleet.seed == 2
     assert loaded("fleet: {seed: 2}", environ=environ).fleet.seed == 3
     assert loaded("fleet: {seed: 2}", environ=environ, overrides=["fleet.seed=4"]).fleet.seed == 4
@@ -72,16 +72,14 @@ def test_paths_into_lists_defaults_and_short_forms() -> None:
     ],
 )
 def test_option_problems(override: str, expected: str) -> None:
-    """A wrong option is an error with its name."""
     assert problems("", overrides=[override]) == [expected]
 
 
 def test_environment_problems() -> None:
-    """An unknown FAKEDEV variable is an error."""
     assert problems("", environ={"FAKEDEV__FLEET__SED": "1"}) == [
         "environment FAKEDEV__FLEET__SED: unknown key 'SED'; did you mean 'seed'?"
     ]
-    assert problems("", environ={"FAKEDEV_OTHER": "1"}) == []
+    assert problems("{}", environ={"FAKEDEV_OTHER": "1"}) == []
 
 
 TEXT = """\
@@ -121,12 +119,10 @@ def shown(overrides: list[str] | None = None) -> str:
     ],
 )
 def test_origins_are_shown(line: str) -> None:
-    """Each value has a comment with where it comes from."""
     assert line in shown().splitlines()
 
 
 def test_secrets_are_hidden() -> None:
-    """A token is not printed, from any source."""
     assert "0123456789" not in shown()
 
 
@@ -139,7 +135,6 @@ def test_what_is_shown_is_the_same_configuration() -> None:
 
 
 def test_the_demo_is_shown_and_read_again() -> None:
-    """So does the demo."""
     demo = load(None, Files())
     again = loaded(effective_text(demo))
     assert (again.fleet, again.web, again.workloads) == (demo.fleet, demo.web, demo.workloads)
@@ -155,7 +150,6 @@ def test_the_reference_is_current() -> None:
 
 
 def test_the_schema_is_current() -> None:
-    """The JSON Schema belongs to the definitions."""
     assert SCHEMA.read_text(encoding="utf-8") == current_schema(), f"{SCHEMA} {HOW}"
     assert SCENARIO_SCHEMA.read_text(encoding="utf-8") == current_scenario_schema(), f"{SCENARIO_SCHEMA} {HOW}"
 
@@ -245,7 +239,6 @@ def test_the_schema_refuses_what_is_wrong(wrong: dict[str, Any]) -> None:
 
 
 def test_the_documented_example_loads() -> None:
-    """The example at the top of the documentation is a configuration without problems."""
     example = REFERENCE.read_text(encoding="utf-8").split("\n\n    version: 1\n")[1].split("\n\n## ")[0]
     text = "version: 1\n" + "\n".join(line[4:] for line in example.splitlines())
     assert [node.name for node in loaded(text).fleet.pools[1].nodes] == ["arc-a", "arc-b"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.config.schema import schema
-from fakedev.config.schema.nodes import MAX_PROBLEMS
-from fakedev.sim.entities.selectors import resolve
-from fakedev.sim.fleet import Fleet
+from fakedev.fleet.entities.naming import device_facts
+from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.fleet import Fleet
+from fakedev.schema import sections
+from fakedev.schema.places import MAX_PROBLEMS
 from tests.support.configurations import loaded, pool, problems
 
 SAFE = "web: []\nworkloads: {listen: []}\n"
@@ -105,7 +106,7 @@ def test_problem(text: str, expected: list[str]) -> None:
 def test_too_many_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration is read no further: to look for what is meant costs milliseconds for each problem."""
     looked: list[str] = []
-    monkeypatch.setattr(schema, "nearest_name", lambda name, names: looked.append(name) or "")
+    monkeypatch.setattr(sections, "nearest_name", lambda name, names: looked.append(name) or "")
     found = problems("".join(f"key-{number}: 1\n" for number in range(10_000)))
     assert len(found) == MAX_PROBLEMS + 1
     assert found[0].startswith("f.yaml:1: unknown key 'key-0'")
@@ -147,6 +148,23 @@ def test_nodes_that_would_be_the_same_series() -> None:
     assert problems(text.replace("nodes: 2", "nodes: 1"), {"own.yaml": own}) == []
 
 
+def test_nodes_that_facts_of_their_devices_tell_apart() -> None:
+    """Each in a pool of its own: another UUID is enough; one that two devices have, or that two nodes get, is not."""
+    own = "name: own\nlabels: [{name: uuid, value: '{uuid}'}]\nfamilies: [{name: x, type: gauge, help: h, format: go, quantity: power_watts}]"
+    first, second = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+
+    def found(nodes: int, one: str, other: str) -> list[str]:
+        pools = ", ".join(
+            f"{{name: {name}, nodes: {count}, device: h100, devices-per-node: 1, identity: own.yaml, devices: [{{index: 0, uuid: {uuid}}}]}}"
+            for name, count, uuid in (("a", nodes, one), ("b", 1, other))
+        )
+        return problems(f"fleet: {{pools: [{pools}]}}\nweb: [9400]", {"own.yaml": own})
+
+    assert found(1, first, second) == []
+    assert any("distinguishes its 2 nodes" in each for each in found(1, first, first))
+    assert any("distinguishes its 3 nodes" in each for each in found(2, first, second))
+
+
 def test_devices_that_would_be_the_same_series() -> None:
     """An identity that shows no device cannot show two of a node."""
     own = "name: own\nlabels: [{name: host, value: '{node}'}]\nfamilies: [{name: x, type: gauge, help: h, format: go, quantity: power_watts}]"
@@ -177,14 +195,38 @@ def test_devices_that_would_be_the_same_series() -> None:
         ("name,device\nx,h1000", ["nodes.csv:2: no device type 'h1000'; did you mean 'h100'? fakedev devices lists all; a file of your own is named by its path"]),
         ("name,count\nx,1.5", ["nodes.csv:2: column count: '1.5' is no number of devices: 1 to 1024"]),
         ("name,count\nx,\ny,1025", ["nodes.csv:3: column count: '1025' is no number of devices: 1 to 1024"]),
+        ("name,driver\nx,new", ["nodes.csv:2: column driver: 'new' is no version of a driver, as 580.105.08: at most 31 characters, digits first"]),
+        ("name,driver,label:driver_version\nx,1.2,1.3", ["nodes.csv:2: column driver: the label driver_version is the same: give one of the two"]),
         ("name,inlet\nx,hot", ["nodes.csv:2: column inlet: inlet 'hot' is no number within -60 to 100"]),
     ],
 )  # fmt: skip
 def test_csv_problems(text: str, expected: list[str]) -> None:
-    """A CSV file of nodes has its own lines."""
     assert [line for line in problems(pool(nodes="nodes.csv"), {"nodes.csv": text}) if "series" not in line][
         :1
     ] == expected
+
+
+def test_versions_of_drivers() -> None:
+    """A node's column or label wins over the pool's key; CUDA follows for NVIDIA's boards, unless it is given there."""
+    nodes = {"nodes.csv": (
+        "name,device,driver,labels\nx,,580.105.08,\ny,,,\nz,mi300x,6.14.5,\nv,,,driver_version=418.87.01\n"
+        "w,,340.1,\nu,,,driver_version=mine\nt,,610.1,cuda_version=12.8\n"
+    )}  # fmt: skip
+    fleet = loaded(pool(nodes="nodes.csv", device="t4", driver="536.25"), nodes).fleet
+    shown = [device_facts(1, pool, node, 0) for pool in fleet.pools for node in pool.nodes]
+    assert {(each["node"], each["driver_version"], each.get("cuda_version")) for each in shown} == {
+        ("x", "580.105.08", "13.0"), ("y", "536.25", "12.2"), ("z", "6.14.5", None), ("v", "418.87.01", "10.1"),
+        ("w", "340.1", ""), ("u", "mine", "12.2"), ("t", "610.1", "12.8"),
+    }  # fmt: skip
+    for driver, cuda in (("418.39", "10.1"), ("610.43.02", "13.3")):
+        (of_driver,) = loaded(pool(nodes="1", driver=driver)).fleet.pools
+        assert device_facts(1, of_driver, of_driver.nodes[0], 0)["cuda_version"] == cuda
+    given = loaded(pool(nodes="1", driver="580.105.08", labels="{cuda_version: '12.9'}")).fleet.pools[0]
+    facts = device_facts(1, given, given.nodes[0], 0)
+    assert (facts["driver_version"], facts["cuda_version"]) == ("580.105.08", "12.9")
+    assert problems(pool(nodes="1", driver="1.2", labels="{driver_version: '1.3'}")) == [
+        "f.yaml:1: driver: the label driver_version is the same: give one of the two"
+    ]
 
 
 def test_csv_nodes() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from fakedev.config.export import effective_text
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.schema.files import Files
+from fakedev.schema.places import ConfigurationError
 
 TEXT = """
 fleet: {pools: [{name: p, nodes: 1, device: h100}]}

@@ -1,4 +1,4 @@
-// A program with the types that openapi-typescript makes of the API's description; see tests/real/service/test_openapi.py.
+// A program with the types that openapi-typescript makes of the API's description; see tests/service/real/test_openapi.py.
 import createClient from "openapi-fetch";
 
 import type { components, paths } from "./fakedev";

@@ -8,10 +8,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
-from fakedev.sim.fleet import Fleet
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import DeviceSource
+from fakedev.fleet.fleet import Fleet
 from tests.support.configurations import loaded
 from tests.support.documents.field_table import DOCUMENT, FIELDS, REASONS, document, reason
 from tests.support.paths import GOLDEN

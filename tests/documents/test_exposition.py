@@ -7,16 +7,15 @@ from textwrap import dedent
 
 import pytest
 
-from fakedev.config.catalog import Catalog
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Place, Report
-from fakedev.exposition.identity import UNITS, NumberFormat
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
-from fakedev.exposition.workload_pages import WORKLOAD_SERIES
-from fakedev.sim.fleet import Fleet
+from fakedev.exporters.identity import UNITS, NumberFormat
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.exporters.sources import DeviceSource
+from fakedev.exporters.workload_page import WORKLOAD_SERIES
+from fakedev.fleet.fleet import Fleet
+from fakedev.schema.files import Files
+from fakedev.schema.places import ConfigurationError, Place, Report
 from tests.support.documents.configuration import HOW, IDENTITIES, current_identities
 from tests.support.identities import TITLES
 from tests.support.paths import DOCUMENTS

@@ -15,6 +15,10 @@ while not (ROOT / "README.md").is_file():
 DOCUMENTS = ROOT / "doc"
 INDEX = DOCUMENTS / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "systemd").glob("*.md"), *DOCUMENTS.glob("*.md")])
+#: A command that asks an index of packages for fakedev.
+FROM_AN_INDEX = re.compile(
+    r"""\b(?:pip|pipx|uv)[ a-z]* install (?:-[\w-]+ +)*['"]?fakedev(?:\[[\w,]+\])?(?![\w.\[-]| +@ )"""
+)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"#{1,6} +(.+)")
 _ANCHOR = re.compile(r'<a (?:id|name)="([^"]+)">')
@@ -106,3 +110,25 @@ def test_files_that_pages_name(page: Path) -> None:
     named = {name for name in found if not any(part in name for part in _EXAMPLES)}
     folders = (ROOT, ROOT / "fakedev", page.parent)
     assert [name for name in sorted(named) if not any(list(folder.glob(name)) for folder in folders)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [
+        ("pip install fakedev", True),
+        ("`pip install 'fakedev[tls]'`", True),
+        ("uv tool install --quiet fakedev[tls]", True),
+        ("pip install 'fakedev-0.2.0-py3-none-any.whl[fast]'", False),
+        ('uv tool install "fakedev[tls] @ file:///x.whl"', False),
+        ("pip install '.[fast]'", False),
+    ],
+)
+def test_how_an_index_is_named(text: str, is_wrong: bool) -> None:
+    """A wheel, a checkout or an address is none."""
+    assert bool(FROM_AN_INDEX.search(text)) == is_wrong
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(DOCUMENTS.glob("*.txt"))], ids=lambda page: page.name)
+def test_no_page_installs_from_an_index(page: Path) -> None:
+    """No index of packages has fakedev."""
+    assert FROM_AN_INDEX.findall(page.read_text(encoding="utf-8")) == []

@@ -7,14 +7,21 @@ import re
 import pytest
 from twisted.internet.task import Clock
 
-from fakedev.kube.node_view import NodeView, ViewedSlot
-from fakedev.net.kube.node_port import NodePortFactory
-from fakedev.node import conversation, last_view, service_link
-from fakedev.wire.errors import CODES
-from fakedev.wire.framing import MAX_BYTES
-from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.node_verbs import MAX_ALLOCATIONS, MAX_PARTS, MAX_VIEW_BYTES, NODE_GRAMMAR, NODE_VERBS
-from fakedev.wire.strict_json import MAX_LEVELS
+from fakedev.kubernetes.node_port import NodePortFactory
+from fakedev.kubernetes.node_view import (
+    MAX_ALLOCATIONS,
+    MAX_PARTS,
+    MAX_VIEW_BYTES,
+    NODE_GRAMMAR,
+    NODE_VERBS,
+    NodeView,
+    ViewedSlot,
+)
+from fakedev.lines.framing import MAX_BYTES
+from fakedev.lines.grammar import CODES
+from fakedev.lines.json_lines import MAX_LEVELS, parse_json_line
+from fakedev.node import agent, service_link
+from fakedev.node import service_link as conversation
 from tests.support.line_peers import connect
 from tests.support.node_service import GPU, MemoryNodeService
 from tests.support.paths import DOCUMENTS
@@ -76,4 +83,4 @@ def test_the_limits():
     assert f"at most {service_link._LAST_WAIT_SECONDS:g} s" in life
     assert f"after {conversation.SILENT_SECONDS:g} s in which" in life
     assert f"for {conversation.ANSWER_SECONDS:g} s more" in life
-    assert f"for {last_view.KEEP_SECONDS:g} s from the last line" in life
+    assert f"for {agent.KEEP_SECONDS:g} s from the last line" in life

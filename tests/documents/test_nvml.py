@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.nvml.build import sources
-from fakedev.nvml.header import defined_functions
+from fakedev.nvml.library import defined_functions, sources
 from tests.support.documents.nvml_layout import PAGE, with_tables
 
 

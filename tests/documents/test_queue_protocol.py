@@ -7,22 +7,15 @@ import re
 
 import pytest
 
-from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
-from fakedev.wire.bare_queue_encoding import MAX_BARE_BYTES
-from fakedev.wire.errors import CODES
-from fakedev.wire.framing import MAX_BYTES
-from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_verbs import (
-    QUEUE_BACKEND_GRAMMAR,
-    QUEUE_BACKEND_VERBS,
-    QUEUE_CLIENT_GRAMMAR,
-    QUEUE_CLIENT_VERBS,
-)
-from fakedev.wire.strict_json import MAX_LEVELS
-from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MAX_PER_OWNER
-from fakedev.workqueue.outcome import Outcome
-from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
-from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
+from fakedev.lines.framing import MAX_BYTES
+from fakedev.lines.grammar import CODES
+from fakedev.lines.json_lines import MAX_LEVELS, parse_json_line
+from fakedev.queues.bare import MAX_BARE_BYTES, parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
+from fakedev.queues.job import Outcome
+from fakedev.queues.job_ends import ARGUMENT_BYTES, JOB_BYTES, MAX_PER_OWNER
+from fakedev.queues.queue import MAX_BURIED, MAX_BURIED_BYTES
+from fakedev.queues.settings import MIB, BrokerSpec, QueueSpec
+from fakedev.queues.verbs import QUEUE_BACKEND_GRAMMAR, QUEUE_BACKEND_VERBS, QUEUE_CLIENT_GRAMMAR, QUEUE_CLIENT_VERBS
 from tests.support.paths import DOCUMENTS
 from tests.support.queue_transcripts import QueuePorts, Transcript
 

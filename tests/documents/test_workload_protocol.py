@@ -6,15 +6,13 @@ import re
 
 import pytest
 
-from fakedev.spec.device_types import WORK_KINDS
-from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, metric_word
-from fakedev.spec.value_functions import FORMS
-from fakedev.wire.bare_workload import parse_bare_workload
-from fakedev.wire.errors import CODES
-from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS
-from fakedev.wire.framing import MAX_BYTES
-from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.strict_json import MAX_LEVELS
+from fakedev.fleet.spec.device_types import WORK_KINDS
+from fakedev.fleet.spec.quantities import ASKABLE, COUNTED, metric_word
+from fakedev.fleet.spec.value_functions import FORMS
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS, parse_bare_workload
+from fakedev.lines.framing import MAX_BYTES
+from fakedev.lines.grammar import CODES
+from fakedev.lines.json_lines import MAX_LEVELS, parse_json_line
 from tests.support.paths import DOCUMENTS
 
 TEXT = (DOCUMENTS / "protocol-workload.txt").read_text(encoding="utf-8")

@@ -67,8 +67,8 @@ def main(environ: Mapping[str, str]) -> int:
             path = _FOLDER / f"{re.sub(r'[^a-z]+', '-', target.name.lower())}-{seed}-{finds}.txt"
             path.write_text(find.text(), "utf-8")
             shown = path.relative_to(ROOT)
-            inputs = repr(find.inputs)
-            say(f"\n{find.fault.rstrip()}\ninputs: {inputs[:2000]}{'...' if len(inputs) > 2000 else ''}")
+            fed = repr(find.inputs)
+            say(f"\n{find.fault.rstrip()}\ninputs: {fed[:2000]}{'...' if len(fed) > 2000 else ''}")
             say(f"written to {shown}; again: make fuzz FUZZ_INPUT={shown}\n")
     say(f"{finds} finds" if finds else f"nothing found with {done:,} inputs")
     return 1 if finds else 0

@@ -176,6 +176,8 @@ class Session:
             if fault and (place := _place_of(fault)) not in self._known:
                 self._known.add(place)
                 self.report.finds.append(Find(self.target.name, self.seed, *minimised(self.target, done, fault)))
+            if fault and not done:
+                break  # the target cannot even be made
             gc.collect()
             memory.append(_resident_bytes())
             growth = memory[-1] - memory[min(4, len(memory)) - 1]

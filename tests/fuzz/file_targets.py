@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from fakedev.base.errors import Refused
 from fakedev.config.load import load
-from fakedev.config.schema.files import MAX_BYTES, Files, Unreadable
-from fakedev.config.schema.nodes import ConfigurationError
-from fakedev.sim.events import Stamped
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.record import Replay, event_line, head_line, read_record
-from fakedev.spec.errors import Refused
-from fakedev.spec.record_head import RecordHead
+from fakedev.fleet.events import Stamped
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.record import Replay, event_line, head_line, read_record
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.schema.files import MAX_BYTES, Files, Unreadable
+from fakedev.schema.places import ConfigurationError
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 from tests.support.application import application

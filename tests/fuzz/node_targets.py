@@ -7,10 +7,9 @@ from typing import Final
 
 from twisted.internet.task import Clock
 
-from fakedev.kube.node_view import to_fields
-from fakedev.net.kube.node_port import NodePortFactory
-from fakedev.node.conversation import Conversation, ConversationOver
-from fakedev.wire.node_verbs import NODE_VERBS
+from fakedev.kubernetes.node_port import NodePortFactory
+from fakedev.kubernetes.node_view import NODE_VERBS, to_fields
+from fakedev.node.service_link import Conversation, ConversationOver
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 from tests.fuzz.port_targets import check_answer, pieces

@@ -13,20 +13,17 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from fakedev.exposition.nvml.image import SlotImage
-from fakedev.nvml.build import library_folder
-from fakedev.nvml.environment import Unreadable, nodes_of
-from fakedev.nvml.overrides import overrides_text
-from fakedev.nvml.smi.columns_of_errors import COLUMNS
-from fakedev.nvml.smi.connections import link_states, matrix
-from fakedev.nvml.smi.failures import Failure
-from fakedev.nvml.smi.instances import compute_instances, gpu_instances
+from fakedev.base.errors import FieldError
+from fakedev.kubernetes.node_view import slot_fields, slot_from
+from fakedev.nvml.image import SlotImage
+from fakedev.nvml.library import library_folder
+from fakedev.nvml.nvml_mock import overrides_text
+from fakedev.nvml.records import BOARD, HEAD, NODE, PART, SLOT, head_of
+from fakedev.nvml.shell_environment import Unreadable, nodes_of
+from fakedev.nvml.smi.boards import Failure, read_snapshot
+from fakedev.nvml.smi.fields import COLUMNS
 from fakedev.nvml.smi.report import text_report, xml_report
-from fakedev.nvml.smi.snapshot import read_snapshot
-from fakedev.nvml.smi.table import table
-from fakedev.spec.errors import FieldError
-from fakedev.spec.nvml_layout import BOARD, HEAD, NODE, PART, SLOT, head_of
-from fakedev.wire.node_messages import slot_fields, slot_from
+from fakedev.nvml.smi.tables import compute_instances, gpu_instances, link_states, matrix, table
 from tests.fuzz.engine import Target
 from tests.support.application import application
 from tests.support.nvml import boards, driver
@@ -100,7 +97,7 @@ class MapFiles:
             nodes_of(str(path))
             snapshot = read_snapshot({"FAKEDEV_NVML_FILE": str(path)})
             found = snapshot.boards
-            lines = [*table(snapshot, found), *text_report(snapshot, found, None), *xml_report(snapshot, found)]
+            lines = [*table(found), *text_report(found, None), *xml_report(found)] if found else []
             lines += [*matrix(found), *link_states(found), overrides_text(snapshot)]
             lines += [column.read(board) or "" for column in COLUMNS for board in found]
             lines += [*gpu_instances(found), *compute_instances(found)]

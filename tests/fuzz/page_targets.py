@@ -6,27 +6,18 @@ from typing import Final
 
 import yaml
 
-from fakedev.clone.anonymous import anonymous_groups
-from fakedev.clone.comparison import conformity
-from fakedev.clone.configuration_document import Board, Placed, configuration_document
-from fakedev.clone.family_changes import with_seen_families
-from fakedev.clone.file_text import file_text
+from fakedev.clone.closeness import conformity
+from fakedev.clone.document import Board, Placed, configuration_document, file_text
 from fakedev.clone.fleet_reader import FleetReader
-from fakedev.clone.identity_document import identity_document
-from fakedev.clone.label_changes import with_seen_labels
-from fakedev.clone.source_pages import PageGroup, SourcePage, grouped
-from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import (
-    DEFAULT_DEVICE,
-    likely_identities,
-    recognized_device,
-    recognized_instances,
-)
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.exposition.captured import CapturedPage, read_page
-from fakedev.exposition.conformity import compared
-from fakedev.scenario.samples import TargetSamples
+from fakedev.clone.identity_changes import identity_document, with_seen_families, with_seen_labels
+from fakedev.clone.recognition import DEFAULT_DEVICE, likely_identities, recognized_device, recognized_instances
+from fakedev.clone.scraped import PageGroup, SourcePage, anonymous_groups, grouped
+from fakedev.exporters.conform import compared
+from fakedev.exporters.samples import CapturedPage, read_page
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.scenario.series import TargetSamples
+from fakedev.schema.files import Files
+from fakedev.schema.places import Place, Report
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 from tests.fuzz.text_targets import answer_of

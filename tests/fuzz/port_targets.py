@@ -8,10 +8,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from fakedev.net.fleet.workload_port import WorkloadPortFactory
-from fakedev.net.queues.backend_port import QueueBackendFactory
-from fakedev.net.queues.client_port import QueueClientFactory
-from fakedev.wire.errors import CODES
+from fakedev.fleet.port import WorkloadPortFactory
+from fakedev.lines.grammar import CODES
+from fakedev.queues.backend_port import QueueBackendFactory
+from fakedev.queues.client_port import QueueClientFactory
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 from tests.support.application import AppReactor, LineClient, MemoryApplication, application

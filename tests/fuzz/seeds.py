@@ -9,19 +9,14 @@ from functools import cache
 from typing import Final
 
 from fakedev.config.configuration import Configuration
-from fakedev.config.schema.files import Files
-from fakedev.spec import web_paths
-from fakedev.spec.fault_kinds import KINDS as FAULT_KINDS
-from fakedev.spec.quantities import KNOWN_QUANTITIES
-from fakedev.spec.web_paths import WebPath
-from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS
-from fakedev.wire.grammar import Grammar
-from fakedev.wire.queue_verbs import (
-    QUEUE_BACKEND_GRAMMAR,
-    QUEUE_BACKEND_VERBS,
-    QUEUE_CLIENT_GRAMMAR,
-    QUEUE_CLIENT_VERBS,
-)
+from fakedev.fleet.spec.fault_kinds import KINDS as FAULT_KINDS
+from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from fakedev.lines.grammar import Grammar
+from fakedev.queues.verbs import QUEUE_BACKEND_GRAMMAR, QUEUE_BACKEND_VERBS, QUEUE_CLIENT_GRAMMAR, QUEUE_CLIENT_VERBS
+from fakedev.schema.files import Files
+from fakedev.web import paths
+from fakedev.web.paths import WebPath
 from tests.support.configurations import loaded, pool
 from tests.support.original_bytes import go_workload
 from tests.support.paths import DATA, DOCUMENTS, ROOT
@@ -83,14 +78,14 @@ def protocol_lines() -> tuple[bytes, ...]:
 def requests() -> tuple[bytes, ...]:
     """HTTP requests to every path, with bodies where it takes some."""
     bodies = {
-        web_paths.WORKLOADS: {"name": "x", "devices": ["a/0"], "profile": "80:5:10"},
-        web_paths.FAULTS: {"kind": "xid", "devices": ["a/1"], "code": 79, "duration": "1m"},
-        web_paths.CLOCK: {"advance": "5s"},
-        web_paths.LOAD: {"rate": "20/s"},
+        paths.WORKLOADS: {"name": "x", "devices": ["a/0"], "profile": "80:5:10"},
+        paths.FAULTS: {"kind": "xid", "devices": ["a/1"], "code": 79, "duration": "1m"},
+        paths.CLOCK: {"advance": "5s"},
+        paths.LOAD: {"rate": "20/s"},
     }
     names = {"NODE": "a", "INDEX": "0", "ID": "w1", "NUMBER": "1", "PART": "gpu0", "NAME": "sleep", "PLAN": "main"}
     made = []
-    for path in (each for each in vars(web_paths).values() if isinstance(each, WebPath)):
+    for path in (each for each in vars(paths).values() if isinstance(each, WebPath)):
         parts = {part: names.get(part, "x") for part in path.template.split("/") if part.isupper()}
         query = "?" + "&".join(f"{key}=1" for key in path.query) if path.query else ""
         for method in (*path.methods, "HEAD"):
@@ -125,7 +120,7 @@ def arguments_of_programs() -> tuple[bytes, ...]:
 @cache
 def captures() -> tuple[bytes, ...]:
     """Pages of metrics: those of the catalog's identities, and small ones with everything a page may have."""
-    from fakedev.commands.sample_page import sample_page  # noqa: PLC0415
+    from fakedev.config.sample_page import sample_page  # noqa: PLC0415
 
     names = ("dcgm", "collectd", "xpumanager")
     pages = [b"\n".join(sample_page(name, "h100")[1].encode().splitlines()[:60]) for name in names]

@@ -7,60 +7,48 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Final
 
-from fakedev.calibration.csv_runs import read_csv
-from fakedev.calibration.runs import RunError
-from fakedev.calibration.series_runs import read_answer, read_openmetrics, run_of_series
-from fakedev.commands import go_flags
+from fakedev.base import names, units
+from fakedev.base.errors import Refused
+from fakedev.calibrate.runs import RunError, read_answer, read_csv, read_openmetrics, run_of_series
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.dropins.client import ClientOptions
 from fakedev.commands.dropins.dcgm_exporter import DcgmOptions
 from fakedev.commands.dropins.exporter import ExporterOptions
 from fakedev.commands.dropins.frontend import FrontendOptions
-from fakedev.commands.go_flags import FlagError, HelpAsked
-from fakedev.commands.workload.devices import fields_from_json
-from fakedev.commands.workload.options import WorkloadOptions
-from fakedev.config import names
-from fakedev.config.alert_rules import read_rules
-from fakedev.config.identities.releases import chosen_release, releases_in
-from fakedev.config.listen import parse_listen, parse_per_node
-from fakedev.config.peer_address import parse_address
-from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
-from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import ConfigurationError
-from fakedev.config.web_config import read_web_config
-from fakedev.net.fleet.hpc_jobs import jobs_of
-from fakedev.net.http.limits import BadRequest, HttpLimits
-from fakedev.net.http.parser import check_unfinished, end_of_head, parse_head
+from fakedev.commands.workload.options import WorkloadOptions, fields_from_json
+from fakedev.exporters.hpc_jobs import jobs_of
+from fakedev.exporters.settings.identities import chosen_release, releases_in
+from fakedev.fleet.entities.roster import Roster
+from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.spec import profiles
+from fakedev.fleet.spec.fault_kinds import fault_from_fields
+from fakedev.fleet.spec.fleet_spec import MetricName
+from fakedev.fleet.spec.limits import parse_shard, shard_of_host
+from fakedev.fleet.spec.quantities import tally_of
+from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.verbs import parse_bare_workload
+from fakedev.lines.framing import Opening
+from fakedev.lines.grammar import Grammar, ProtocolError
+from fakedev.lines.json_lines import load_object, parse_json_line
+from fakedev.lines.words import parse_words
+from fakedev.queues.bare import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
+from fakedev.queues.job import JobState
+from fakedev.queues.log import DamagedLog, LoggedJob, accepted_record, head_record, replay, state_record
+from fakedev.queues.verbs import parse_backend_message, parse_client_message
+from fakedev.scenario.alert_rules import Needs
 from fakedev.scenario.expected import read_word
-from fakedev.scenario.promql import Needs
-from fakedev.scenario.requirements import parse_requirement
-from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.selectors import resolve
-from fakedev.spec import profiles, units
-from fakedev.spec.errors import Refused
-from fakedev.spec.fault_fields import fault_from_fields
-from fakedev.spec.fleet import MetricName
-from fakedev.spec.shards import parse_shard, shard_of_host
-from fakedev.spec.tallies import tally_of
-from fakedev.spec.workload_fields import workload_from_fields
-from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
-from fakedev.wire.bare_workload import parse_bare_workload
-from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Opening
-from fakedev.wire.grammar import Grammar
-from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_messages import parse_backend_message, parse_client_message
-from fakedev.wire.strict_json import load_object
-from fakedev.wire.words import parse_words
-from fakedev.workqueue.job import JobState
-from fakedev.workqueue.log_records import (
-    DamagedLog,
-    LoggedJob,
-    accepted_record,
-    head_record,
-    replay,
-    state_record,
-)
+from fakedev.scenario.rule_files import read_rules
+from fakedev.scenario.score_report import parse_requirement
+from fakedev.schema import go_flags
+from fakedev.schema.addresses import parse_listen, parse_per_node
+from fakedev.schema.files import Files, Unreadable
+from fakedev.schema.go_flags import FlagError, HelpAsked
+from fakedev.schema.peer_addresses import parse_address
+from fakedev.schema.places import ConfigurationError
+from fakedev.tester.rates import parse_expectation, parse_open_load, parse_rate
+from fakedev.web.heads import read_head
+from fakedev.web.http_limits import HttpError, HttpLimits
+from fakedev.web.settings import read_web_config
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 
@@ -217,9 +205,9 @@ def _opened(data: bytes, length: int) -> object:
     opening = Opening()
     try:
         for start in range(0, len(data), length):
-            found = opening.feed(data[start : start + length])
+            found = opening.open(data[start : start + length])
             if found is not None:
-                return found.way, found.message, found.rest[:0]
+                return found[:2]
     except ProtocolError as error:
         return error.code
     return opening.likely_dialect()
@@ -233,15 +221,14 @@ class Heads:
         limits = HttpLimits()
 
         def parse() -> object:
-            ends = end_of_head(data)
-            if ends is None:
-                return check_unfinished(data, limits)
-            head = parse_head(data[: ends[0]], limits)
-            assert head.length >= 0
-            assert not any(b"\n" in part or b"\r" in part for part in (head.target, *head.headers.values()))
+            found = read_head(data, limits)
+            if found is None:
+                return None
+            head, rest = found
+            assert head.target.startswith(b"/") and head.fields.endswith(b"\n") and data.endswith(head.fields + rest)
             return head
 
-        return answer_of(parse, (BadRequest,))
+        return answer_of(parse, (HttpError,))
 
     def stop(self) -> None:
         """Nothing is left."""

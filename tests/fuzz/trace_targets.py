@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakedev.traces.acme_use import MEMORY as ACME_MEMORY
-from fakedev.traces.acme_use import USAGE as ACME_USAGE
-from fakedev.traces.formats import FORMATS
-from fakedev.traces.gentd26 import MEMORY, USAGE
-from fakedev.traces.openb import NODES as OPENB_NODES
-from fakedev.traces.openb import PODS
-from fakedev.traces.own import JOBS, NODES, SERIES
-from fakedev.traces.pai import INSTANCES, SENSORS, TASKS
-from fakedev.traces.pai import MACHINES as PAI_MACHINES
-from fakedev.traces.philly import JOBS as PHILLY_JOBS
-from fakedev.traces.philly import MACHINES
-from fakedev.traces.philly import USAGE as PHILLY_USAGE
-from fakedev.traces.placement import POLICIES
-from fakedev.traces.problems import MOST_PROBLEMS, TraceProblems
-from fakedev.traces.replay import plan_of
-from fakedev.traces.slurm import HELIOS, HELIOS_GPUS, SEREN
-from fakedev.traces.spot import JOBS as SPOT_JOBS
-from fakedev.traces.spot import NODES as SPOT_NODES
-from fakedev.traces.usage import Usage
+from fakedev.replay.formats.acme_use import MEMORY as ACME_MEMORY
+from fakedev.replay.formats.acme_use import USAGE as ACME_USAGE
+from fakedev.replay.formats.formats import FORMATS
+from fakedev.replay.formats.gentd26 import MEMORY, USAGE
+from fakedev.replay.formats.openb import NODES as OPENB_NODES
+from fakedev.replay.formats.openb import PODS
+from fakedev.replay.formats.own import JOBS, NODES, SERIES
+from fakedev.replay.formats.pai import INSTANCES, SENSORS, TASKS
+from fakedev.replay.formats.pai import MACHINES as PAI_MACHINES
+from fakedev.replay.formats.philly import JOBS as PHILLY_JOBS
+from fakedev.replay.formats.philly import MACHINES
+from fakedev.replay.formats.philly import USAGE as PHILLY_USAGE
+from fakedev.replay.formats.slurm import HELIOS, HELIOS_GPUS, SEREN
+from fakedev.replay.formats.spot import JOBS as SPOT_JOBS
+from fakedev.replay.formats.spot import NODES as SPOT_NODES
+from fakedev.replay.placement import POLICIES
+from fakedev.replay.schedule import plan_of
+from fakedev.replay.table_reader import MOST_PROBLEMS, TraceProblems
+from fakedev.replay.usage import Usage
 from tests.fuzz.engine import Target
 from tests.support.trace_files import MadeFolder
 

@@ -12,10 +12,10 @@ import yaml
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
-from fakedev.commands.sample_page import sample_page
-from fakedev.kube.pods import read_pod
-from fakedev.kube.work import work_of
-from fakedev.spec.kubernetes import KubernetesSettings
+from fakedev.config.sample_page import sample_page
+from fakedev.fleet.spec.offers import KubernetesSettings
+from fakedev.kubernetes.pods import read_pod
+from fakedev.kubernetes.work import work_of
 from tests.support.configurations import loaded
 from tests.support.configurations import pool as pool_text
 from tests.support.manifests import (
@@ -95,7 +95,7 @@ def test_shards_are_the_deployment_several_times() -> None:
         if item["kind"] == "StatefulSet":
             assert command[-2:] == ["--shard", f"hostname/{item['spec']['replicas']}"]
             command = command[:-2]
-            assert item["spec"]["serviceName"] == only("base", "service.yaml")["metadata"]["name"]
+            assert item["spec"]["serviceName"] == only("components", "shards", "service.yaml")["metadata"]["name"]
         templates.append((command, template))
     assert templates[0] == templates[1]
 

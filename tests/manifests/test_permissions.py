@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.net.kube.permissions import PERMISSIONS, Need
+from fakedev.kubernetes.api_paths import PERMISSIONS, Need
 from tests.support.manifests import MANIFESTS, objects_of, of_kind
 from tests.support.paths import DOCUMENTS
 from tests.support.permissions import not_allowed

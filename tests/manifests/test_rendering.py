@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fakedev.node.options import parse
 from tests.support.documents.manifests import FILES, written
 from tests.support.manifests import (
     CHART,
@@ -58,6 +59,11 @@ def chart(*values: str, file: Path | None = None) -> list[Object]:
     options = [option for value in values for option in ("--set", value)]
     options += ["--values", str(file)] if file else []
     return objects_of(printed_by("helm", "template", "fakedev", str(CHART), "--namespace", "fakedev", *options))
+
+
+def installed(objects: list[Object]) -> list[Object]:
+    """The objects without the pod of ``helm test``."""
+    return [each for each in objects if "helm.sh/hook" not in each["metadata"].get("annotations", {})]
 
 
 def plain(objects: list[Object], *, without: tuple[str, ...]) -> dict[tuple[str, str, str], Object]:
@@ -121,11 +127,52 @@ def test_the_chart_is_the_same_as_the_overlay(overlay: str) -> None:
     """With the fitting values, object by object; only namespace, nodes and token come from elsewhere."""
     made = chart(*SAME[overlay])
     assert [problem for each in made for problem in problems_of(each)] == []
-    left = plain(made, without=("Secret",))
+    left = plain(installed(made), without=("Secret",))
     right = plain(objects_of(rendered(f"overlays/{overlay}")), without=("Namespace", "Node"))
     assert sorted(left) == sorted(right)
     for name, item in right.items():
         assert left[name] == item
+
+
+@pytest.mark.parametrize(
+    ("values", "root", "plugins", "registry"),
+    [
+        (("devicePlugin.kubeletRootDir=/k/",), "/k", "/var/lib/kubelet/device-plugins", "/k/plugins_registry"),
+        (
+            ("devicePlugin.kubeletRootDir=/k", "devicePlugin.devicePluginsDir=/k/device-plugins"),
+            "/k", "/k/device-plugins", "/k/plugins_registry",
+        ),
+        (
+            (
+                "draPlugin.kubeletPlugin.kubeletPluginsDirectoryPath=/var/lib/k0s/kubelet/plugins",
+                "draPlugin.kubeletPlugin.kubeletRegistrarDirectoryPath=/other/registry",
+            ),
+            "/var/lib/k0s/kubelet", "/var/lib/kubelet/device-plugins", "/other/registry",
+        ),
+    ],
+)  # fmt: skip
+def test_folders_of_kubelets(values: tuple[str, ...], root: str, plugins: str, registry: str) -> None:
+    """They are mounted where fakedev-node looks; what a kubelet is told of has the same path on both sides."""
+    (daemon,) = of_kind(chart("draPlugin.enabled=true", *values), "DaemonSet")
+    (container,) = pod_spec(daemon)["containers"]
+    settings = parse([*container["command"][1:], "--node", "a"], {})
+    assert (settings.kubelet_root, settings.kubelet_folder) == (root, plugins)
+    assert settings.pod_resources == f"{root}/pod-resources/kubelet.sock"
+    hosts = {each["name"]: each["hostPath"]["path"] for each in pod_spec(daemon)["volumes"] if "hostPath" in each}
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert mounts["plugins-registry"] == f"{root}/plugins_registry"
+    assert hosts.pop("plugins-registry") == registry
+    assert hosts == {name: mounts[name] for name in hosts}
+    assert (hosts["plugins"], hosts["device-plugins"]) == (f"{root}/plugins/gpu.nvidia.com", plugins)
+
+
+def test_folders_that_exclude_each_other() -> None:
+    """Plugins are below the root."""
+    contrary = ("devicePlugin.kubeletRootDir=/k", "draPlugin.kubeletPlugin.kubeletPluginsDirectoryPath=/p/plugins")
+    with pytest.raises(ValueError, match=r"is /p/plugins: give /k/plugins, or another devicePlugin\.kubeletRootDir"):
+        chart(*contrary)
+    with pytest.raises(ValueError, match="kubeletRootDir"):
+        chart("devicePlugin.kubeletRootDir=k")
 
 
 def test_another_namespace() -> None:
@@ -155,42 +202,6 @@ def test_the_token_of_the_chart() -> None:
     assert of_kind(own, "Secret") == []
     volumes = {each["name"]: each for each in pod_spec(of_kind(own, "DaemonSet")[0])["volumes"]}
     assert volumes["token"]["secret"]["secretName"] == "mine"
-
-
-def test_values_of_the_predecessor_are_accepted(tmp_path: Path) -> None:
-    """A values file of fake-gpu-operator: pools as they were, and parts without a meaning here."""
-    file = tmp_path / "values.yaml"
-    file.write_text(
-        """
-environment: {openshift: false}
-devicePlugin: {image: {repository: r, tag: t}, resources: {limits: {memory: 200Mi}}, enabled: true}
-statusUpdater: {image: {pullPolicy: Always}, resources: {requests: {cpu: 200m}}}
-topologyServer: {image: {tag: 0.0.1}}
-statusExporter: {image: {tag: 0.0.1}, topologyMaxExportInterval: 10s}
-kwokGpuDevicePlugin: {enabled: true}
-migFaker: {enabled: true}
-draPlugin: {enabled: false}
-kwokDraPlugin: {enabled: false}
-topology:
-  nodePools: {default: {gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441}, big: {gpu: {profile: h100}}}
-  nodePoolLabelKey: run.ai/simulated-gpu-node-pool
-  migStrategy: mixed
-""",
-        encoding="utf-8",
-    )
-    objects = chart(file=file)
-    topology = by_name(objects)["ConfigMap", "fakedev", "topology"]
-    assert yaml.safe_load(topology["data"]["topology.yml"]) == yaml.safe_load(file.read_text())["topology"]
-    (service,) = of_kind(objects, "Deployment")
-    container = pod_spec(service)["containers"][0]
-    assert {each["name"]: each.get("value") for each in container["env"][-2:]} == {
-        "FAKEDEV__KUBERNETES__COMPATIBILITY": "fake-gpu-operator",
-        "FAKEDEV__TOPOLOGY": "/etc/fakedev-topology/topology.yml",
-    }
-    assert {"name": "topology", "mountPath": "/etc/fakedev-topology", "readOnly": True} in container["volumeMounts"]
-    assert {"name": "topology", "configMap": {"name": "topology"}} in pod_spec(service)["volumes"]
-    (node,) = of_kind(objects, "DaemonSet")
-    assert pod_spec(node)["containers"][0]["resources"]["limits"] == {"memory": "200Mi"}
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_it_gives_the_tests_a_cluster() -> None:
     created = [step["with"] for _, step in STEPS if step.get("uses", "").startswith("helm/kind-action")]
     assert [each["kubeconfig"] for each in created] == [path, path] == [WORKFLOW["env"]["KUBECONFIG"]] * 2
     scripts = "\n".join(script for _, script in SCRIPTS)
-    assert "pytest -rsfE tests/cluster\n" in f"{scripts}\n"
-    assert "pytest -rsfE tests/cluster/test_kubelets.py\n" in f"{scripts}\n"
+    assert "pytest -rsfE tests/kubernetes/cluster\n" in f"{scripts}\n"
+    assert "pytest -rsfE tests/kubernetes/cluster/test_kubelets.py\n" in f"{scripts}\n"
 
 
 def test_the_token_is_made_as_the_document_says() -> None:

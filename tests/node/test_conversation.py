@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from fakedev.kube.node_view import to_fields
-from fakedev.net.kube.node_port import NodePortFactory
-from fakedev.node.conversation import (
+from fakedev.kubernetes.node_port import NodePortFactory
+from fakedev.kubernetes.node_view import MAX_VIEW_BYTES, Answer, Refusal, to_fields
+from fakedev.node.service_link import (
     ANSWER_SECONDS,
     SILENT_SECONDS,
     Conversation,
@@ -19,8 +19,6 @@ from fakedev.node.conversation import (
     Silence,
     ViewChanged,
 )
-from fakedev.wire.node_messages import Answer, Refusal
-from fakedev.wire.node_verbs import MAX_VIEW_BYTES
 from tests.support.line_peers import connect
 from tests.support.node_service import VIEW, MemoryNodeService, struck
 
@@ -40,7 +38,6 @@ HEARD = [
 
 @given(st.lists(st.integers(0, len(SAID)), max_size=6))
 def test_in_any_segments(cuts: list[int]) -> None:
-    """The same is heard."""
     cuts.sort()
     conversation = Conversation("a", "secret")
     heard = []
@@ -51,7 +48,6 @@ def test_in_any_segments(cuts: list[int]) -> None:
 
 
 def test_byte_by_byte() -> None:
-    """The same is heard."""
     conversation = Conversation("a")
     assert [each for byte in SAID for each in conversation.feed(bytes([byte]))] == HEARD
 
@@ -80,7 +76,6 @@ def test_byte_by_byte() -> None:
     ],
 )
 def test_the_end(said: bytes, reason: str) -> None:
-    """The connection is of no use when the service refuses it, or is none."""
     conversation = Conversation("a")
     with pytest.raises(ConversationOver) as over:
         conversation.feed(said)
@@ -89,7 +84,6 @@ def test_the_end(said: bytes, reason: str) -> None:
 
 
 def test_with_the_port() -> None:
-    """What it sends is served, and what the port answers is heard."""
     service = MemoryNodeService(VIEW)
     peer, transport = connect(NodePortFactory(service, Clock(), tokens=["secret"]))
     conversation = Conversation("a", "secret")

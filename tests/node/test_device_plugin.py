@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 import pytest
 
-from fakedev.kube.node_view import ViewedSlot
+from fakedev.kubernetes.node_view import ViewedSlot
 from fakedev.node.device_plugin import DevicePlugin, socket_name
-from fakedev.node.kubelet_apis import DEVICE_PLUGIN
-from fakedev.node.nvml_folder import Mount, Provision
+from fakedev.node.kubelet import DEVICE_PLUGIN
+from fakedev.node.nvml import Mount, Provision
 from tests.support.node_service import GPU, SLOTS
 
 #: What each container gets.
@@ -84,7 +84,6 @@ def shown(answer: Any) -> list[tuple[str, str, list[int]]]:
 
 
 def test_the_list_comes_whole_with_each_change() -> None:
-    """And nothing comes when nothing has changed."""
     recorded, context = Recorded(), Context()
     lists = recorded.plugin.list_and_watch(None, context)
     assert shown(next(lists)) == [(f"GPU-{n}", "Healthy", [n // 2]) for n in range(4)]
@@ -98,7 +97,6 @@ def test_the_list_comes_whole_with_each_change() -> None:
 
 
 def test_a_list_that_waits_ends_with_its_call() -> None:
-    """The thread that waits for a change is woken."""
     recorded, context = Recorded(), Context()
     lists = recorded.plugin.list_and_watch(None, context)
     next(lists)
@@ -113,22 +111,24 @@ def test_a_list_that_waits_ends_with_its_call() -> None:
 
 
 def test_an_allocation() -> None:
-    """Each container has its environment; the number of a replica is not part of a device's id."""
+    """Each container has its environment; the number of a replica is not part of a device's id.
+
+    The kubelet gives the ids in any order: programs see the boards in theirs.
+    """
     recorded = Recorded()
     recorded.plugin.change([ViewedSlot(f"GPU-{n}::{r}") for n in range(2) for r in range(2)])
     first, second = recorded.allocate(["GPU-1::0", "GPU-0::1", "GPU-1::1"], ["GPU-0::0"])
     assert first == {
-        "NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-0",
-        "FAKEDEV_DEVICES": "GPU-1,GPU-0",
+        "NVIDIA_VISIBLE_DEVICES": "GPU-0,GPU-1",
+        "FAKEDEV_DEVICES": "GPU-0,GPU-1",
         "FAKEDEV_NODE": "a",
         "NODE_NAME": "a",
     }
     assert second["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
-    assert recorded.allocated == [["GPU-1::0", "GPU-0::1", "GPU-1::1"], ["GPU-0::0"]]
+    assert recorded.allocated == [["GPU-0::1", "GPU-1::0", "GPU-1::1"], ["GPU-0::0"]]
 
 
 def test_other_vendors() -> None:
-    """Have no variable of NVIDIA's."""
     (environment,) = Recorded("amd.com/gpu").allocate(["GPU-1"])
     assert set(environment) == {"FAKEDEV_DEVICES", "FAKEDEV_NODE", "NODE_NAME"}
 
@@ -144,14 +144,12 @@ def test_unknown_devices_are_refused() -> None:
 
 
 def test_the_service_chooses() -> None:
-    """The plugin knows no links."""
     recorded = Recorded(choice=["GPU-2", "GPU-0"])
     assert recorded.preferred(["GPU-0", "GPU-1", "GPU-2"], ["GPU-2"], 2) == ["GPU-2", "GPU-0"]
     assert recorded.asked == [(GPU, ["GPU-0", "GPU-1", "GPU-2"], ["GPU-2"], 2)]
 
 
 def test_a_choice_without_the_service() -> None:
-    """In the order of the boards: those of a NUMA node are neighbours."""
     assert Recorded().preferred(["GPU-3", "GPU-2", "GPU-1", "GPU-0"], ["GPU-2"], 3) == ["GPU-2", "GPU-0", "GPU-1"]
 
 
@@ -166,7 +164,6 @@ def test_a_choice_without_the_service() -> None:
     ],
 )
 def test_the_names_of_sockets(resource: str, name: str) -> None:
-    """One for each resource."""
     assert socket_name(resource) == name
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakedev.node.last_view import KEEP_SECONDS, LastView
+from fakedev.node.agent import KEEP_SECONDS, LastView
 from tests.support.node_service import GPU, VIEW, struck
 
 
 def test_nothing_is_known_at_first() -> None:
-    """No view, however much time passes, and nothing is stale."""
     last = LastView()
     assert last.at(0.0) is None
     assert last.at(1000.0) is None
@@ -31,7 +30,6 @@ def test_devices_keep_their_health_for_a_while() -> None:
 
 
 def test_every_line_of_the_service_counts() -> None:
-    """The answer to a ping, too."""
     last = LastView()
     last.changed(VIEW, 0.0)
     last.heard(50.0)
@@ -51,7 +49,6 @@ def test_only_a_view_makes_them_healthy_again() -> None:
 
 
 def test_a_plugin_that_is_down_stays_down() -> None:
-    """The service's absence starts no plugin."""
     last = LastView()
     last.changed(replace(VIEW, is_plugin_down=True), 0.0)
     lost = last.at(KEEP_SECONDS)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.node.kubelet_apis import DEVICE_PLUGIN, DRA, PLUGIN_REGISTRATION, POD_RESOURCES, REGISTRATION
-from fakedev.node.messages import make_messages
+from fakedev.node.kubelet import DEVICE_PLUGIN, DRA, PLUGIN_REGISTRATION, POD_RESOURCES, REGISTRATION, make_messages
 
 
 def text(number: int, content: str | bytes) -> bytes:
@@ -25,7 +24,6 @@ def entry(key: str, value: str | bytes) -> bytes:
 
 
 def test_a_registration() -> None:
-    """v1beta1.Registration/Register."""
     message = REGISTRATION.messages["RegisterRequest"](version="v1beta1", endpoint="a.sock", resource_name="x/y")
     message.options.get_preferred_allocation_available = True
     expected = text(1, "v1beta1") + text(2, "a.sock") + text(3, "x/y") + text(4, number(2, 1))
@@ -77,7 +75,6 @@ def test_pod_resources() -> None:
 
 
 def test_the_registration_of_a_dra_plugin() -> None:
-    """pluginregistration.Registration."""
     info = PLUGIN_REGISTRATION.messages["PluginInfo"](
         type="DRAPlugin", name="d", endpoint="/p", supported_versions=["v1.DRAPlugin"]
     )
@@ -87,7 +84,6 @@ def test_the_registration_of_a_dra_plugin() -> None:
 
 
 def test_claims() -> None:
-    """k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin."""
     asked = text(1, text(1, "ns") + text(2, "uid") + text(3, "claim"))
     (claim,) = DRA.messages["NodePrepareResourcesRequest"].FromString(asked).claims
     assert (claim.namespace, claim.uid, claim.name) == ("ns", "uid", "claim")
@@ -104,7 +100,6 @@ def test_claims() -> None:
 
 
 def test_the_names_of_the_services() -> None:
-    """As the kubelet has them."""
     names = [api.service for api in (REGISTRATION, DEVICE_PLUGIN, POD_RESOURCES, PLUGIN_REGISTRATION, DRA)]
     assert names == [
         "v1beta1.Registration",
@@ -117,6 +112,5 @@ def test_the_names_of_the_services() -> None:
 
 @pytest.mark.parametrize("table", ["Message", "Message: a", "Message: a=x string", "Message: a=1 Other"])
 def test_a_wrong_table(table: str) -> None:
-    """Is an error, and no message without the field."""
     with pytest.raises((ValueError, TypeError)):
         make_messages("p", table)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.node.nvml_folder import NvmlFolder
-from fakedev.nvml.build import SONAME, library_folder, portable_command
-from fakedev.spec.os_errors import CannotWrite
+from fakedev.base.errors import CannotWrite
+from fakedev.node.nvml import NvmlFolder
+from fakedev.nvml.library import SONAME, library_folder, portable_command
 from tests.support.application import application
 from tests.support.nvml import boards
 
@@ -47,7 +47,6 @@ def test_files_and_mounts(tmp_path: Path, library: bytes) -> None:
 
 
 def test_without_a_folder() -> None:
-    """Containers get the names of their node, and no files."""
     found = NvmlFolder("a", "")
     assert (found.provision.envs, found.provision.mounts, found.map_path) == (
         {"FAKEDEV_NODE": "a", "NODE_NAME": "a"}, (), "",
@@ -55,7 +54,6 @@ def test_without_a_folder() -> None:
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The command alone is mounted, and the log says what is missing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
@@ -84,7 +82,6 @@ def test_a_device_for_claims(tmp_path: Path, library: bytes) -> None:
 
 @pytest.mark.parametrize("folder", ["file/below", "file"])
 def test_a_folder_that_cannot_be_written(tmp_path: Path, folder: str) -> None:
-    """The reason, with the path."""
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotWrite, match=str(tmp_path / "file")):
         NvmlFolder("a", str(tmp_path / folder))

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.exposition.nvml.image import SlotImage
-from fakedev.node.nvml_mirror import NvmlMirror
+from fakedev.base.errors import FieldError
+from fakedev.kubernetes.node_view import slot_fields, slot_from
+from fakedev.node.nvml import NvmlMirror
 from fakedev.node.service_link import Unanswered
-from fakedev.nvml.smi.failures import Failure
-from fakedev.nvml.smi.snapshot import Snapshot, read_snapshot
-from fakedev.spec.errors import FieldError
-from fakedev.spec.nvml_layout import EVENT, HEAD
-from fakedev.wire.node_messages import slot_fields, slot_from
+from fakedev.nvml.image import SlotImage
+from fakedev.nvml.records import EVENT, HEAD
+from fakedev.nvml.smi.boards import Failure, Snapshot, read_snapshot
 from tests.support.application import MemoryApplication, application
 from tests.support.nvml import boards
 
@@ -86,7 +85,6 @@ def test_it_follows_the_service(node: Node) -> None:
 
 
 def test_an_error_code_is_an_event(node: Node) -> None:
-    """It is in the ring once."""
     node.tick()
     node.app.connect().say("fault xid code=31 devices=dgx-0/2")
     node.tick(3)
@@ -117,7 +115,7 @@ def test_a_service_that_is_gone(node: Node, caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("layout", 7, "layout: must be 1"), ("layout", None, "layout: must be 1"),
+        ("layout", 7, "layout: must be 2"), ("layout", None, "layout: must be 2"),
         ("counts", [1, 2], "counts: must be 5 whole numbers"),
         ("counts", [1, -8, 0, 0, 64], "counts: must make a slot"),
         ("counts", [1, 10**9, 0, 0, 64], "counts: must make a slot"), ("counts", [1, 4, 0, 0, 64], "slot: must have"),
@@ -126,7 +124,6 @@ def test_a_service_that_is_gone(node: Node, caplog: pytest.LogCaptureFixture) ->
     ],
 )  # fmt: skip
 def test_answers_that_do_not_fit(node: Node, key: str, value: object, text: str) -> None:
-    """They are refused, with the field; the file stays as it is."""
     node.tick()
     before = node.path.read_bytes()
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.config.peer_address import parse_address, with_tls
+from fakedev.fleet.spec.offers import Resources
 from fakedev.node.main import main
 from fakedev.node.options import Settings, parse
-from fakedev.spec.client_tls import ClientTls
-from fakedev.spec.kubernetes import Resources
+from fakedev.schema.peer_addresses import ClientTls, parse_address, with_tls
 from tests.support.programs.processes import clean_environment
 
 GOOD = ["--node", "a", "--service", "fakedev:9510"]
@@ -36,9 +35,23 @@ def test_defaults() -> None:
     ("resources", "plugin", "dra"), [("device-plugin", True, False), ("dra", False, True), ("both", True, True)]
 )
 def test_how_devices_are_offered(resources: str, plugin: bool, dra: bool) -> None:
-    """By one of the two, or by both."""
     settings = parse([*GOOD, "--resources", resources, "--kubelet-folder", "/k/device-plugins/"], {})
     assert (settings.has_device_plugin, settings.has_dra, settings.kubelet_root) == (plugin, dra, "/k")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folders"),
+    [
+        (["--kubelet-folder", "/k/device-plugins/"], ("/k/device-plugins/", "/k", "/k/pod-resources/kubelet.sock")),
+        (["--kubelet-root", "/k"], ("/var/lib/kubelet/device-plugins", "/k", "/k/pod-resources/kubelet.sock")),
+        (["--kubelet-root", "/k", "--pod-resources", "/p"], ("/var/lib/kubelet/device-plugins", "/k", "/p")),
+        (["--kubelet-root", "/k", "--kubelet-folder", "/d"], ("/d", "/k", "/k/pod-resources/kubelet.sock")),
+    ],
+)
+def test_folders_of_the_kubelet(arguments: list[str], folders: tuple[str, str, str]) -> None:
+    """A kubelet with another root has its device plugins in the usual folder nevertheless."""
+    settings = parse([*GOOD, *arguments], {})
+    assert (settings.kubelet_folder, settings.kubelet_root, settings.pod_resources) == folders
 
 
 @pytest.mark.parametrize(
@@ -69,7 +82,6 @@ def test_wrong_options(
 
 
 def test_tls() -> None:
-    """By the same options as those of all our clients."""
     files = ["--ca-file", "ca.pem", "--cert-file", "own.pem", "--key-file", "own.key"]
     expected = with_tls(parse_address("tls://fakedev:9510"), ClientTls("ca.pem", "own.pem", "own.key"))
     settings = parse(["--node", "a", "--service", "tls://fakedev:9510", *files], {})
@@ -77,7 +89,6 @@ def test_tls() -> None:
 
 
 def test_the_token(tmp_path: Path) -> None:
-    """Is read anew each time: the Secret may change."""
     file = tmp_path / "token"
     settings = parse([*GOOD, "--token-file", str(file)], {})
     with pytest.raises(ValueError, match=r"^no token from .*/token: no such file$"):
@@ -96,14 +107,13 @@ def test_the_token(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["grpc", "google.protobuf"])
 def test_without_grpcio(missing: str) -> None:
-    """One sentence with the remedy, and 1."""
     code = f"import sys; sys.modules[{missing!r}] = None; from fakedev.node.main import main; sys.exit(main())"
     ended = subprocess.run(
         [sys.executable, "-c", code, *GOOD], env=clean_environment(), capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
-    assert line.endswith("error fakedev-node needs grpcio and protobuf: pip install 'fakedev[node]'")
+    assert "error fakedev-node needs grpcio and protobuf: pip install '.[node]' in a checkout" in line
 
 
 @pytest.mark.parametrize(
@@ -119,5 +129,5 @@ def test_it_is_light(module: str, heavy: set[str]) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], env=clean_environment(), capture_output=True, text=True, check=True
     ).stdout.split()
-    heavy = {*heavy, "twisted", "zope", "numpy", "yaml", "fakedev.sim", "fakedev.net"}
+    heavy = {*heavy, "twisted", "zope", "numpy", "yaml", "fakedev.fleet.fleet", "fakedev.service"}
     assert not heavy & {*loaded, *(name.partition(".")[0] for name in loaded)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.node.plugin_steps import WATCH_SECONDS, PluginSteps, SocketFile, Step
+from fakedev.node.device_plugin import WATCH_SECONDS, PluginSteps, SocketFile, Step
 
 KUBELET, RESTARTED = SocketFile(1, 10), SocketFile(1, 20)
 OWN, AGAIN = SocketFile(2, 11), SocketFile(2, 21)
@@ -74,7 +74,6 @@ def test_a_kubelet_that_restarts_deletes_the_socket() -> None:
 
 
 def test_a_kubelet_that_restarts_and_keeps_the_socket() -> None:
-    """It registers again."""
     plugin = registered()
     plugin.kubelet = RESTARTED
     plugin.register()
@@ -89,7 +88,6 @@ def test_only_our_socket_is_gone() -> None:
 
 
 def test_a_registration_that_fails_is_tried_again() -> None:
-    """After longer and longer times, at most 10 s."""
     plugin = Plugin()
     plugin.kubelet = KUBELET
     plugin.serve()
@@ -107,7 +105,6 @@ def test_a_registration_that_fails_is_tried_again() -> None:
 
 
 def test_another_kubelet_does_not_wait_for_the_failures_before() -> None:
-    """A crash left the socket of the first one; the second is taken at once."""
     plugin = Plugin()
     plugin.kubelet = KUBELET
     plugin.serve()
@@ -137,7 +134,6 @@ def test_an_answer_of_the_kubelet_before() -> None:
 
 
 def test_a_kubelet_that_stops_watching() -> None:
-    """It has lost the plugin: register again after some seconds."""
     plugin = registered()
     plugin.is_watched = False
     assert plugin.next(WATCH_SECONDS) is Step.NOTHING
@@ -146,7 +142,6 @@ def test_a_kubelet_that_stops_watching() -> None:
 
 
 def test_a_kubelet_that_never_watches() -> None:
-    """As well, less and less often."""
     plugin = Plugin()
     plugin.kubelet = KUBELET
     plugin.serve()
@@ -163,7 +158,6 @@ def test_a_kubelet_that_never_watches() -> None:
 
 
 def test_a_plugin_that_is_to_stop() -> None:
-    """It stops once, and starts anew when it is wanted again."""
     plugin = registered()
     plugin.is_wanted = False
     assert plugin.next() is Step.STOP
@@ -176,7 +170,6 @@ def test_a_plugin_that_is_to_stop() -> None:
 
 
 def test_an_answer_that_comes_after_the_stop() -> None:
-    """Counts for nothing."""
     plugin = Plugin()
     plugin.kubelet = KUBELET
     plugin.serve()

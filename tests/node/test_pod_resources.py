@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fakedev.kube.node_view import Allocation
-from fakedev.node.kubelet_apis import POD_RESOURCES
+from fakedev.kubernetes.node_view import Allocation
+from fakedev.node.kubelet import POD_RESOURCES
 from fakedev.node.pod_resources import allocations_of
 from tests.support.node_service import GPU
 
@@ -18,14 +18,13 @@ def test_containers_of_a_pod_stay_apart() -> None:
     pod.containers.add(name="sidecar").devices.add(resource_name=GPU, device_ids=["GPU-2"])
     answer.pod_resources.add(name="web", namespace="ns").containers.add(name="main")
     assert list(allocations_of(answer, {GPU, "nvidia.com/mig-1g"})) == [
-        Allocation("ns", "train", "main", GPU, ("GPU-1", "GPU-0")),
+        Allocation("ns", "train", "main", GPU, ("GPU-0", "GPU-1")),
         Allocation("ns", "train", "main", "nvidia.com/mig-1g", ("MIG-1",)),
         Allocation("ns", "train", "sidecar", GPU, ("GPU-2",)),
     ]
 
 
 def test_claims() -> None:
-    """Have the driver as their resource, and the devices' names as ids."""
     answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
     container = answer.pod_resources.add(name="train", namespace="ns").containers.add(name="main")
     dynamic = container.dynamic_resources.add(claim_name="claim", claim_namespace="ns")
@@ -37,11 +36,26 @@ def test_claims() -> None:
     ]
 
 
+def test_the_order_of_the_kubelet_does_not_matter() -> None:
+    """It lists devices in changing order, and once for each NUMA node: the allocations stay the same."""
+    answers = []
+    for entries in (["d", "b", "a", "b", "c"], ["a", "c", "b", "d", "d"]):
+        answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
+        container = answer.pod_resources.add(name="train", namespace="ns").containers.add(name="main")
+        for each in entries:
+            container.devices.add(resource_name="x/b" if each == "d" else "x/a", device_ids=[each])
+        dynamic = container.dynamic_resources.add(claim_name="claim", claim_namespace="ns")
+        for each in entries:
+            dynamic.claim_resources.add(driver_name="driver", pool_name="a", device_name=each)
+        answers.append(list(allocations_of(answer, {"x/a", "x/b", "driver"})))
+    assert answers[0] == answers[1]
+    assert [each.ids for each in answers[0]] == [("a", "b", "c", "d"), ("a", "b", "c"), ("d",)]
+
+
 def test_very_many_devices_of_a_container() -> None:
-    """Are several allocations, each of which fits into a line."""
     answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
     container = answer.pod_resources.add(name="p", namespace="n").containers.add(name="c")
-    ids = [f"GPU-{number}" for number in range(1001)]
+    ids = [f"GPU-{number:04}" for number in range(1001)]
     for each in ids:
         container.devices.add(resource_name=GPU, device_ids=[each])
     found = list(allocations_of(answer, {GPU}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.node.read_schedule import IDLE_SECONDS, LEAST_SECONDS, ReadSchedule
+from fakedev.node.pod_resources import IDLE_SECONDS, LEAST_SECONDS, ReadSchedule
 
 
 def next_question(schedule: ReadSchedule, now: float) -> float:
@@ -16,7 +16,6 @@ def next_question(schedule: ReadSchedule, now: float) -> float:
 
 
 def test_now_and_then() -> None:
-    """At once, and later every 10 s."""
     schedule = ReadSchedule()
     assert next_question(schedule, 5.0) == 5.0
     assert not schedule.is_due(1000.0)  # its answer has not come
@@ -25,7 +24,6 @@ def test_now_and_then() -> None:
 
 
 def test_soon_after_an_allocation() -> None:
-    """Again and again, until the kubelet shows it."""
     schedule = ReadSchedule()
     schedule.asked(0.0)
     schedule.answered([], 0.0)
@@ -40,7 +38,6 @@ def test_soon_after_an_allocation() -> None:
 
 
 def test_an_allocation_that_is_never_shown() -> None:
-    """The pod was refused after it: the questions end."""
     schedule = ReadSchedule()
     schedule.allocated(["GPU-1"], 0.0)
     now = 0.0

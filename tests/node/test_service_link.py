@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fakedev.config.peer_address import Address
-from fakedev.kube.node_view import to_fields
-from fakedev.node.conversation import ViewChanged
-from fakedev.node.service_link import LinkDown, LinkNews, RefusedByService, ServiceLink, Unanswered
-from fakedev.spec.client_tls import ClientTls
+from fakedev.kubernetes.node_view import to_fields
+from fakedev.node.service_link import LinkDown, LinkNews, RefusedByService, ServiceLink, Unanswered, ViewChanged
+from fakedev.schema.peer_addresses import Address, ClientTls
 from tests.support.node_service import VIEW
 from tests.support.programs.processes import PATIENCE_SECONDS
 
@@ -72,7 +70,6 @@ def service() -> Iterator[Service]:
 
 
 def test_requests_and_answers(service: Service) -> None:
-    """Answers find their requests, in any order."""
     with service.attached() as connection:
         first = service.link.send("ping", {})
         second = service.link.send("prepare", {"namespace": "n", "claim": "c", "uid": "u"})
@@ -99,7 +96,6 @@ def test_without_an_answer(service: Service) -> None:
 
 
 def test_it_connects_again(service: Service) -> None:
-    """However the connection ends; each time it attaches anew."""
     with service.attached():
         pass
     assert isinstance(service.next(LinkDown), LinkDown)
@@ -112,7 +108,6 @@ def test_it_connects_again(service: Service) -> None:
 
 
 def test_a_service_that_does_not_read(service: Service) -> None:
-    """What waits to be sent is bounded."""
     with service.attached():
         large = {"allocations": ["x" * 60_000]}
         answers = [service.link.send("report", large) for _ in range(400)]

@@ -12,9 +12,9 @@ import pytest
 
 from fakedev.node import service_link
 from fakedev.node.service_link import LinkDown
-from fakedev.spec.client_tls import ClientTls
+from fakedev.schema.peer_addresses import ClientTls
 from tests.node.test_service_link import ATTACHED, Service, line_of
-from tests.support.kube.certificates import Authority
+from tests.support.certificates import Authority
 
 
 class TlsService(Service):
@@ -86,7 +86,6 @@ def test_a_stranger(folder: Path, started: Callable[..., TlsService]) -> None:
 
 
 def test_without_our_certificate(folder: Path, started: Callable[..., TlsService]) -> None:
-    """The service that asks for one refuses."""
     service = started(ClientTls(str(folder / "ca.pem")), asks_for_client=True)
     with pytest.raises(ssl.SSLError):
         service.accept()
@@ -106,7 +105,6 @@ def test_files_that_change(folder: Path, started: Callable[..., TlsService]) -> 
 
 
 def test_a_service_without_tls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told from one that does not answer, which has a limit of time."""
     monkeypatch.setattr(service_link, "_CONNECT_SECONDS", 0.2)
     service = Service(tls=ClientTls(str(folder / "ca.pem")))
     with service.accept() as connection:

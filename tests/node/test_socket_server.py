@@ -11,10 +11,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from fakedev.node.device_plugin import DevicePlugin
-from fakedev.node.kubelet_apis import DEVICE_PLUGIN, open_channel
-from fakedev.node.nvml_folder import Provision
-from fakedev.node.socket_server import CannotServe, SocketServer, socket_file
+from fakedev.node.device_plugin import CannotServe, DevicePlugin, SocketServer, socket_file
+from fakedev.node.kubelet import DEVICE_PLUGIN, open_channel
+from fakedev.node.nvml import Provision
 from tests.support.node_service import GPU
 
 
@@ -41,7 +40,6 @@ def answers(path: Path) -> bool:
 
 
 def test_from_the_beginning_to_the_end(short_folder: Path) -> None:
-    """There is one file while it is served, and none after that; folders are made."""
     path = short_folder / "plugins" / "a.sock"
     server = served(path)
     assert answers(path)
@@ -52,7 +50,6 @@ def test_from_the_beginning_to_the_end(short_folder: Path) -> None:
 
 
 def test_a_socket_that_nobody_serves(short_folder: Path) -> None:
-    """A crash has left it: it is replaced."""
     path = short_folder / "a.sock"
     with of_another(path):
         pass
@@ -62,7 +59,6 @@ def test_a_socket_that_nobody_serves(short_folder: Path) -> None:
 
 
 def test_the_socket_of_another_program(short_folder: Path) -> None:
-    """Is left alone, before and after ours."""
     path = short_folder / "a.sock"
     with of_another(path):
         with pytest.raises(CannotServe, match="another program serves"):
@@ -76,7 +72,6 @@ def test_the_socket_of_another_program(short_folder: Path) -> None:
 
 
 def test_a_successor_at_the_same_path(short_folder: Path) -> None:
-    """Goes on when the one before ends."""
     path = short_folder / "a.sock"
     first = served(path)
     path.unlink()  # as a kubelet does that starts
@@ -89,7 +84,6 @@ def test_a_successor_at_the_same_path(short_folder: Path) -> None:
 
 
 def test_what_cannot_be_served(short_folder: Path) -> None:
-    """The reason is one that a user can act on."""
     (short_folder / "file").write_text("")
     with pytest.raises(CannotServe, match="there is something with this name already"):
         served(short_folder / "file" / "a.sock")

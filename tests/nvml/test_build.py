@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fakedev.commands.nvml import nvml
-from fakedev.nvml.build import (
+from fakedev.nvml.library import (
     CannotBuild,
     built_command,
     built_library,
@@ -20,8 +20,8 @@ from fakedev.nvml.build import (
     sources,
     symbols,
 )
-from fakedev.nvml.environment import Unreadable, default_file, nodes_of
-from fakedev.spec.nvml_layout import CLOSED, HEAD
+from fakedev.nvml.records import CLOSED, HEAD
+from fakedev.nvml.shell_environment import Unreadable, default_file, nodes_of
 from tests.support.application import application
 from tests.support.nvml import boards, compiled
 from tests.support.paths import ROOT
@@ -45,7 +45,6 @@ STRUCTURES = {
 
 @pytest.mark.slow
 def test_sizes_of_structures(tmp_path: Path) -> None:
-    """They are those of NVIDIA's bindings."""
     pynvml = pytest.importorskip("pynvml")
     compiled("plain")
     lines = [f'printf("{ours} %zu\\n", sizeof({ours}));' for ours in STRUCTURES]
@@ -111,7 +110,6 @@ def test_without_a_compiler(
 
 @pytest.mark.slow
 def test_a_compiler_that_fails(tmp_path: Path) -> None:
-    """Its words, and no library."""
     compiled("plain")
     with pytest.raises(CannotBuild, match="cc failed with 1"):
         compile_library(tmp_path / "library.so", ("-DHANDLE_SHIFT=oops",))

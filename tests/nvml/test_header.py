@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.nvml.build import sources, symbols
+from fakedev.nvml.library import sources, symbols
 from tests.nvml.test_build import STRUCTURES
 from tests.support.nvml import compiled
 from tests.support.programs.processes import skip_or_fail
@@ -26,7 +26,6 @@ RESULTS = {"SUCCESS": "NVML_SUCCESS", "VERSION_MISMATCH": "NVML_ERROR_ARGUMENT_V
 
 @pytest.fixture(scope="module")
 def header() -> Path:
-    """The header."""
     try:
         found = [Path(str(each.locate())) for each in files("nvidia-nvml-dev") or () if each.name == "nvml.h"]
     except PackageNotFoundError:
@@ -48,7 +47,6 @@ def printed(folder: Path, include: Path, values: dict[str, str]) -> dict[str, in
 
 @pytest.mark.slow
 def test_structures_and_results(header: Path, tmp_path: Path) -> None:
-    """Sizes of structures, and the numbers of results."""
     own = tmp_path / "nvml.h"
     own.write_text(sources()["nvml.h"])
     results = dict(re.findall(r"^    ([A-Z_]+) = (\d+),$", own.read_text(), re.MULTILINE))

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakedev.exposition.nvml.image import SlotImage
+from fakedev.nvml.image import SlotImage
 from fakedev.nvml.map_file import MapFile
-from fakedev.spec.nvml_layout import BOARD, DEAD_SECONDS, HEAD, head_of
+from fakedev.nvml.records import BOARD, DEAD_SECONDS, HEAD, head_of
 from tests.support.application import application
 from tests.support.nvml import SANITIZED, boards, driver
 
@@ -26,7 +26,6 @@ _HOSTILE = (0, -1, 1, -(2**63), 2**63 - 1, 2**31, 2**62 + 8, 4096, -4096)
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The driver under AddressSanitizer and UndefinedBehaviorSanitizer."""
     return driver(tmp_path_factory.mktemp("driver"))
 
 
@@ -41,7 +40,6 @@ def good_file(folder: Path) -> Iterator[Path]:
 
 
 def results(program: Path, *files: Path) -> list[int]:
-    """How the initialisation ended with each file."""
     done = subprocess.run([program, *files], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [int(line) for line in done.stdout.split()]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fakedev.fleet.spec.device_types import attributes_of
 from tests.support.application import MemoryApplication, application
 from tests.support.nvml import bindings, boards, error_of, number_of
 from tests.support.reloads import reload
@@ -44,7 +45,6 @@ _SAME = [
 
 
 def _values(app: MemoryApplication, family: str) -> dict[str, float]:
-    """The values of a family by UUID."""
     found = {}
     for line in app.get("/metrics").body.decode().splitlines():
         if line.startswith(family + "{"):
@@ -77,41 +77,34 @@ def _check_same(app: MemoryApplication, pynvml: Any) -> None:
         assert (rates.gpu, rates.memory) == tuple(round(each[uuid] * 100) for each in usage)
 
 
-def test_values_of_the_page(tmp_path: Path) -> None:
+def test_values_of_the_page(app: MemoryApplication, pynvml: Any) -> None:
     """What tools read is what the page of the same tick shows; also with faults."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)) as app, bindings(file) as pynvml:
-        pynvml.nvmlInit()
-        reasons = []
-        for line in ("power-cap devices=dgx-0/0 watts=300", "fan devices=dgx-0/0", "ecc-double devices=dgx-0/1"):
-            app.tick(5)
-            _check_same(app, pynvml)
-            assert app.connect().say(f"fault {line}")[0].startswith("ok"), line
-            app.tick(20)
-            _check_same(app, pynvml)
-            reasons.append(pynvml.nvmlDeviceGetCurrentClocksEventReasons(_handles(pynvml)[0]))
-        assert reasons[0] & 0x4  # the power cap
-        assert pynvml.nvmlDeviceGetMemoryErrorCounter(_handles(pynvml)[1], 1, 0, 2) > 0
+    reasons = []
+    for line in ("power-cap devices=dgx-0/0 watts=300", "fan devices=dgx-0/0", "ecc-double devices=dgx-0/1"):
+        app.tick(5)
+        _check_same(app, pynvml)
+        assert app.connect().say(f"fault {line}")[0].startswith("ok"), line
+        app.tick(20)
+        _check_same(app, pynvml)
+        reasons.append(pynvml.nvmlDeviceGetCurrentClocksEventReasons(_handles(pynvml)[0]))
+    assert reasons[0] & 0x4  # the power cap
+    assert pynvml.nvmlDeviceGetMemoryErrorCounter(_handles(pynvml)[1], 1, 0, 2) > 0
 
 
-def test_initialisation_is_counted(tmp_path: Path) -> None:
+def test_initialisation_is_counted(pynvml: Any) -> None:
     """1 before the first and after the last; all handles stay valid in between."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)), bindings(file) as pynvml:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        pynvml.nvmlInitWithFlags(1)
-        pynvml.nvmlShutdown()
-        assert pynvml.nvmlDeviceGetName(handle) == "NVIDIA H100 80GB HBM3"
-        pynvml.nvmlShutdown()
-        assert error_of(pynvml, "nvmlDeviceGetName", handle) == 1
-        assert error_of(pynvml, "nvmlDeviceGetCount") == 1
-        assert error_of(pynvml, "nvmlShutdown") == 1
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    pynvml.nvmlInitWithFlags(1)
+    pynvml.nvmlShutdown()
+    assert pynvml.nvmlDeviceGetName(handle) == "NVIDIA H100 80GB HBM3"
+    pynvml.nvmlShutdown()
+    assert error_of(pynvml, "nvmlDeviceGetName", handle) == 1
+    assert error_of(pynvml, "nvmlDeviceGetCount") == 1
+    assert error_of(pynvml, "nvmlShutdown") == 1
 
 
-def test_no_service(tmp_path: Path) -> None:
+def test_no_service(file: Path) -> None:
     """9 without a file, from the end of the service on, and with a node that the file does not have."""
-    file = tmp_path / "nvml.map"
     with bindings(file) as pynvml:
         assert error_of(pynvml, "nvmlInit") == 9
         with application(boards(file)) as app:
@@ -125,9 +118,8 @@ def test_no_service(tmp_path: Path) -> None:
         assert error_of(pynvml, "nvmlInit") == 9
 
 
-def test_several_nodes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_several_nodes(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A process sees the node of FAKEDEV_NODE; without it the error lists some."""
-    file = tmp_path / "nvml.map"
     text = boards(file).replace("nodes: [dgx-0]", "nodes: 7")
     with application(text):
         with bindings(file) as pynvml:
@@ -141,49 +133,42 @@ def test_several_nodes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
         assert len(uuids) == 16
 
 
-def test_lost_board(tmp_path: Path) -> None:
+def test_lost_board(app: MemoryApplication, pynvml: Any) -> None:
     """15 from each call and from the handle by index, and back with the same handle."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)) as app, bindings(file) as pynvml:
-        pynvml.nvmlInit()
-        handle, other = _handles(pynvml)[:2]
-        client = app.connect()
-        fault = client.say("fault lost devices=dgx-0/0")[0].split()[1]
-        app.tick(2)
-        for function in ("nvmlDeviceGetName", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses"):
-            assert error_of(pynvml, function, handle) == 15, function
-        assert error_of(pynvml, "nvmlDeviceGetHandleByIndex", 0) == 15
-        assert error_of(pynvml, "nvmlDeviceGetName", other) == 0
-        assert client.say(f"clear {fault}")[0].startswith("ok")
-        app.tick(2)
-        assert error_of(pynvml, "nvmlDeviceGetPowerUsage", handle) == 0
+    handle, other = _handles(pynvml)[:2]
+    client = app.connect()
+    fault = client.say("fault lost devices=dgx-0/0")[0].split()[1]
+    app.tick(2)
+    for function in ("nvmlDeviceGetName", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses"):
+        assert error_of(pynvml, function, handle) == 15, function
+    assert error_of(pynvml, "nvmlDeviceGetHandleByIndex", 0) == 15
+    assert error_of(pynvml, "nvmlDeviceGetName", other) == 0
+    assert client.say(f"clear {fault}")[0].startswith("ok")
+    app.tick(2)
+    assert error_of(pynvml, "nvmlDeviceGetPowerUsage", handle) == 0
 
 
-def test_waiting_for_xids(tmp_path: Path) -> None:
+def test_waiting_for_xids(app: MemoryApplication, pynvml: Any) -> None:
     """A waiting program gets the XIDs of its boards, in order, and uses no time of the processor."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)) as app, bindings(file) as pynvml:
-        pynvml.nvmlInit()
-        handles = _handles(pynvml)
-        waiting = pynvml.nvmlEventSetCreate()
-        for handle in handles[:2]:
-            pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, waiting)
-        assert error_of(pynvml, "nvmlEventSetWait_v2", waiting, 0) == 10
-        for board, code in ((0, 31), (5, 63), (1, 94)):
-            assert app.connect().say(f"fault xid code={code} devices=dgx-0/{board}")[0].startswith("ok")
-            app.tick(2)
-        events = [pynvml.nvmlEventSetWait_v2(waiting, 1000) for _ in range(2)]
-        assert [(each.eventType, each.eventData) for each in events] == [(8, 31), (8, 94)]
-        assert [number_of(each.device) for each in events] == list(map(number_of, handles[:2]))
-        began = time.process_time()
-        assert error_of(pynvml, "nvmlEventSetWait_v2", waiting, 300) == 10
-        assert time.process_time() - began < 0.05
-        pynvml.nvmlEventSetFree(waiting)
+    handles = _handles(pynvml)
+    waiting = pynvml.nvmlEventSetCreate()
+    for handle in handles[:2]:
+        pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, waiting)
+    assert error_of(pynvml, "nvmlEventSetWait_v2", waiting, 0) == 10
+    for board, code in ((0, 31), (5, 63), (1, 94)):
+        assert app.connect().say(f"fault xid code={code} devices=dgx-0/{board}")[0].startswith("ok")
+        app.tick(2)
+    events = [pynvml.nvmlEventSetWait_v2(waiting, 1000) for _ in range(2)]
+    assert [(each.eventType, each.eventData) for each in events] == [(8, 31), (8, 94)]
+    assert [number_of(each.device) for each in events] == list(map(number_of, handles[:2]))
+    began = time.process_time()
+    assert error_of(pynvml, "nvmlEventSetWait_v2", waiting, 300) == 10
+    assert time.process_time() - began < 0.05
+    pynvml.nvmlEventSetFree(waiting)
 
 
-def test_instances(tmp_path: Path) -> None:
+def test_instances(file: Path) -> None:
     """MIG instances are devices with ids and memory; the board's usage is not supported."""
-    file = tmp_path / "nvml.map"
     text = boards(file, more="mig: [3g.40gb, 1g.10gb]")
     with application(text) as app, bindings(file) as pynvml:
         app.tick(3)
@@ -213,58 +198,60 @@ def test_instances(tmp_path: Path) -> None:
             assert process.gpuInstanceId == pynvml.nvmlDeviceGetGpuInstanceId(part)
         assert totals == [40448, 9984]
         assert len(pynvml.nvmlDeviceGetComputeRunningProcesses(board)) == 2
-        assert pynvml.nvmlDeviceGetAttributes(parts[0]).gpuInstanceSliceCount == 3
+        attributes = pynvml.nvmlDeviceGetAttributes(parts[0])
+        assert (attributes.gpuInstanceSliceCount, attributes.computeInstanceSliceCount) == (3, 3)
+        known = attributes_of({"pci_device_id": "0x2330"}, "3g.40gb")
+        assert known is not None
+        assert attributes.multiprocessorCount == known.multiprocessors == 60
+        shared = ("CopyEngine", "Decoder", "Encoder", "Jpeg", "Ofa")
+        assert tuple(getattr(attributes, f"shared{name}Count") for name in shared) == known[1:]
+        for handle in (board, parts[0]):
+            for name in ("nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"):
+                assert error_of(pynvml, name, handle, 0) == 3
 
 
-def test_processes(tmp_path: Path) -> None:
+def test_processes(app: MemoryApplication, pynvml: Any) -> None:
     """A workload is a process with its name, a pid that cannot be, and its share of the board."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)) as app, bindings(file) as pynvml:
-        app.tick(3)
-        pynvml.nvmlInit()
-        busy, _, idle = _handles(pynvml)[:3]
-        assert pynvml.nvmlDeviceGetComputeRunningProcesses(idle) == []
-        (process,) = pynvml.nvmlDeviceGetComputeRunningProcesses(busy)
-        assert process.pid > 4_194_303
-        assert pynvml.nvmlSystemGetProcessName(process.pid) == "train"
-        (page,) = [
-            float(line.rsplit(" ", 1)[1])
-            for line in app.get("/metrics").body.decode().splitlines()
-            if line.startswith("nvidia_smi_compute_app_used_memory_bytes{")
-            and pynvml.nvmlDeviceGetUUID(busy).removeprefix("GPU-") in line
-        ]
-        assert process.usedGpuMemory == page
-        (sample,) = pynvml.nvmlDeviceGetProcessUtilization(busy, 0)
-        assert sample.smUtil == pynvml.nvmlDeviceGetUtilizationRates(busy).gpu
-        assert error_of(pynvml, "nvmlDeviceGetProcessUtilization", busy, sample.timeStamp) == 6
-        for number in range(70):
-            app.connect().say(f"run w{number} devices=dgx-0/2 profile=1:0:0 detach")
-        app.tick(2)
-        assert len(pynvml.nvmlDeviceGetComputeRunningProcesses(idle)) == 64
+    app.tick(3)
+    busy, _, idle = _handles(pynvml)[:3]
+    assert pynvml.nvmlDeviceGetComputeRunningProcesses(idle) == []
+    (process,) = pynvml.nvmlDeviceGetComputeRunningProcesses(busy)
+    assert process.pid > 4_194_303
+    assert pynvml.nvmlSystemGetProcessName(process.pid) == "train"
+    (page,) = [
+        float(line.rsplit(" ", 1)[1])
+        for line in app.get("/metrics").body.decode().splitlines()
+        if line.startswith("nvidia_smi_compute_app_used_memory_bytes{")
+        and pynvml.nvmlDeviceGetUUID(busy).removeprefix("GPU-") in line
+    ]
+    assert process.usedGpuMemory == page
+    (sample,) = pynvml.nvmlDeviceGetProcessUtilization(busy, 0)
+    assert sample.smUtil == pynvml.nvmlDeviceGetUtilizationRates(busy).gpu
+    assert error_of(pynvml, "nvmlDeviceGetProcessUtilization", busy, sample.timeStamp) == 6
+    for number in range(70):
+        app.connect().say(f"run w{number} devices=dgx-0/2 profile=1:0:0 detach")
+    app.tick(2)
+    assert len(pynvml.nvmlDeviceGetComputeRunningProcesses(idle)) == 64
 
 
-def test_what_cannot_be(tmp_path: Path) -> None:
+def test_what_cannot_be(pynvml: Any) -> None:
     """Versions of structures, handles and arguments are checked; setters say no permission."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)), bindings(file) as pynvml:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        assert error_of(pynvml, "nvmlDeviceGetMemoryInfo", handle, 0x01000028) == 25
-        assert error_of(pynvml, "nvmlDeviceGetHandleByIndex", 8) == 2
-        for wrong in (0, 1, 0x46440000, 0x4644000000000000, 2**64 - 1):
-            made_up = pynvml.c_nvmlDevice_t.from_buffer_copy(wrong.to_bytes(8, "little"))
-            assert error_of(pynvml, "nvmlDeviceGetName", made_up) == 2
-        assert error_of(pynvml, "nvmlDeviceGetTemperature", handle, 1) == 2
-        assert error_of(pynvml, "nvmlDeviceGetFanSpeed", handle) == 3
-        assert error_of(pynvml, "nvmlDeviceSetPowerManagementLimit", handle, 300_000) == 4
-        assert error_of(pynvml, "nvmlDeviceGetTopologyNearestGpus", handle, 50) == 3
-        assert number_of(pynvml.nvmlDeviceGetHandleByPciBusId("0000:1b:00.0")) == number_of(handle)
-        assert error_of(pynvml, "nvmlDeviceGetHandleByUUID", "GPU-0") == 6
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    assert error_of(pynvml, "nvmlDeviceGetMemoryInfo", handle, 0x01000028) == 25
+    assert error_of(pynvml, "nvmlDeviceGetHandleByIndex", 8) == 2
+    for wrong in (0, 1, 0x46440000, 0x4644000000000000, 2**64 - 1):
+        made_up = pynvml.c_nvmlDevice_t.from_buffer_copy(wrong.to_bytes(8, "little"))
+        assert error_of(pynvml, "nvmlDeviceGetName", made_up) == 2
+    assert error_of(pynvml, "nvmlDeviceGetTemperature", handle, 1) == 2
+    assert error_of(pynvml, "nvmlDeviceGetFanSpeed", handle) == 3
+    assert error_of(pynvml, "nvmlDeviceSetPowerManagementLimit", handle, 300_000) == 4
+    assert error_of(pynvml, "nvmlDeviceGetTopologyNearestGpus", handle, 50) == 3
+    assert number_of(pynvml.nvmlDeviceGetHandleByPciBusId("0000:1b:00.0")) == number_of(handle)
+    assert error_of(pynvml, "nvmlDeviceGetHandleByUUID", "GPU-0") == 6
 
 
-def test_a_reload_keeps_handles(tmp_path: Path) -> None:
+def test_a_reload_keeps_handles(file: Path) -> None:
     """More boards need another file, which readers open by themselves."""
-    file = tmp_path / "nvml.map"
     text = boards(file)
     with application(text) as app, bindings(file) as pynvml:
         pynvml.nvmlInit()
@@ -278,14 +265,11 @@ def test_a_reload_keeps_handles(tmp_path: Path) -> None:
         assert pynvml.nvmlDeviceGetCount() == 4
 
 
-def test_settings(tmp_path: Path) -> None:
+def test_settings(pynvml: Any) -> None:
     """Without setters in the configuration there is no permission; a wrong limit is an invalid argument."""
-    file = tmp_path / "nvml.map"
-    with application(boards(file)), bindings(file) as pynvml:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        assert error_of(pynvml, "nvmlDeviceSetPowerManagementLimit", handle, 100_000) == 2
-        assert error_of(pynvml, "nvmlDeviceSetGpuLockedClocks", handle, 900, 300) == 2
-        assert error_of(pynvml, "nvmlDeviceSetGpuLockedClocks", handle, 300, 900) == 4
-        assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 1) == 0
-        assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 0) == 4
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    assert error_of(pynvml, "nvmlDeviceSetPowerManagementLimit", handle, 100_000) == 2
+    assert error_of(pynvml, "nvmlDeviceSetGpuLockedClocks", handle, 900, 300) == 2
+    assert error_of(pynvml, "nvmlDeviceSetGpuLockedClocks", handle, 300, 900) == 4
+    assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 1) == 0
+    assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 0) == 4

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fakedev.base.errors import CannotWrite
 from fakedev.commands.nvml import nvml
-from fakedev.nvml.override_writer import OverrideWriter
-from fakedev.nvml.overrides import overrides_text
-from fakedev.nvml.smi.snapshot import read_snapshot
-from fakedev.spec.os_errors import CannotWrite
+from fakedev.nvml.nvml_mock import OverrideWriter, overrides_text
+from fakedev.nvml.smi.boards import read_snapshot
 from tests.support.application import MemoryApplication, application
 from tests.support.nvml import boards
 
@@ -39,17 +37,16 @@ class Mock:
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[MemoryApplication]:
-    """A node of eight boards, of which the first two work."""
-    with application(boards(tmp_path / "nvml.map")) as made:
-        made.tick(30)
-        yield made
+def app(app: MemoryApplication) -> MemoryApplication:
+    """A node of eight boards, of which the first two have worked."""
+    app.tick(30)
+    return app
 
 
 @pytest.fixture
-def mock(tmp_path: Path) -> Mock:
+def mock(tmp_path: Path, file: Path) -> Mock:
     """What follows it."""
-    return Mock(tmp_path / "config", tmp_path / "nvml.map")
+    return Mock(tmp_path / "config", file)
 
 
 def test_values(app: MemoryApplication, mock: Mock) -> None:
@@ -99,11 +96,10 @@ def test_each_tick_once(app: MemoryApplication, mock: Mock) -> None:
     assert json.loads(overrides_text(read_snapshot(mock.environ)))["version"] == 1
 
 
-def test_without_the_service(tmp_path: Path) -> None:
+def test_without_the_service(file: Path, mock: Mock) -> None:
     """The file is removed, it is said once, and the next service is followed."""
-    mock = Mock(tmp_path / "config", tmp_path / "nvml.map")
     for _ in range(2):
-        with application(boards(tmp_path / "nvml.map")):
+        with application(boards(file)):
             mock.writer.look()
             assert mock.file.exists()
         mock.writer.look()
@@ -115,7 +111,6 @@ def test_without_the_service(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_of_nvml_mock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is written into it."""
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(CannotWrite, match=r"there is no config\.yaml: name the folder"):
             OverrideWriter(folder, {}, print)

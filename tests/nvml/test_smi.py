@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.nvml.smi.columns_of_errors import BY_NAME, COLUMNS
-from fakedev.nvml.smi.csv_queries import Format, gpu_query
+from fakedev.nvml.smi.fields import BY_NAME, COLUMNS
+from fakedev.nvml.smi.queries import query
 from tests.support.application import MemoryApplication
 from tests.support.nvidia_smi import Command, command
 from tests.support.paths import GOLDEN as GOLDEN_FOLDER
@@ -61,15 +61,14 @@ def _check_same(app: MemoryApplication, smi: Command) -> int:
     return count
 
 
-def test_values_of_the_page(tmp_path: Path) -> None:
+def test_values_of_the_page(app: MemoryApplication, smi: Command) -> None:
     """Every number of the exporter that runs the command is what the command prints in the same tick; with faults."""
-    with command(tmp_path) as (app, smi):
-        for line in ("power-cap devices=dgx-0/0 watts=300", "fan devices=dgx-0/0", "ecc-double devices=dgx-0/1"):
-            app.tick(5)
-            assert _check_same(app, smi) > 8 * 90
-            assert app.connect().say(f"fault {line}")[0].startswith("ok"), line
-            app.tick(20)
-            assert _check_same(app, smi) > 8 * 90
+    for line in ("power-cap devices=dgx-0/0 watts=300", "fan devices=dgx-0/0", "ecc-double devices=dgx-0/1"):
+        app.tick(5)
+        assert _check_same(app, smi) > 8 * 90
+        assert app.connect().say(f"fault {line}")[0].startswith("ok"), line
+        app.tick(20)
+        assert _check_same(app, smi) > 8 * 90
 
 
 def test_all_fields_of_the_driver() -> None:
@@ -83,35 +82,32 @@ def test_all_fields_of_the_driver() -> None:
         assert {title for title in titles if " " not in title.replace(" [", "[")} - own == set()
 
 
-def test_forms_of_values(tmp_path: Path) -> None:
+def test_forms_of_values(app: MemoryApplication, smi: Command) -> None:
     """Titles with units, separators, units of values, and none of both with nounits and noheader."""
-    with command(tmp_path) as (app, smi):
-        app.tick(20)
-        fields = (
-            "index,gpu_name,power.draw,memory.total,utilization.gpu,clocks.sm,fan.speed,pstate,"
-            "clocks_throttle_reasons.active"
-        )
-        first, second, *_ = smi(f"--query-gpu={fields}", "--format=csv").splitlines()
-        assert first == (
-            "index, name, power.draw [W], memory.total [MiB], utilization.gpu [%], clocks.current.sm [MHz], "
-            "fan.speed [%], pstate, clocks_event_reasons.active"
-        )
-        assert re.fullmatch(
-            r"0, NVIDIA H100 80GB HBM3, \d+\.\d\d W, 81559 MiB, \d+ %, \d+ MHz, \[N/A\], P0, 0x[0-9A-F]{16}", second
-        )
-        bare = smi("--id", "0", f"--query-gpu={fields}", "--format", "csv, noheader,nounits")
-        assert re.fullmatch(
-            r"0, NVIDIA H100 80GB HBM3, \d+\.\d\d, 81559, \d+, \d+, \[N/A\], P0, 0x[0-9A-F]{16}\n", bare
-        )
-        time = smi.rows("timestamp")[0][0]
-        assert re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}", time)
-        fields = ("driver_model.current", "edpp_multiplier", "pci.bus", "pci.device_id")
-        assert smi.rows(*fields, form="csv,noheader")[0] == ["[N/A]", "100.00 %", "0x1B", "0x233010DE"]
-        deprecated = smi("--query-gpu=clocks.applications.gr", "--format=csv", "-i", "0").splitlines()
-        assert deprecated == [
-            "clocks.applications.graphics [MHz]", "[Requested functionality has been deprecated]",
-        ]  # fmt: skip
-    assert list(gpu_query("clocks.gr", Format(True, True))([], True)) == ["clocks.current.graphics [MHz]"]
+    app.tick(20)
+    fields = (
+        "index,gpu_name,power.draw,memory.total,utilization.gpu,clocks.sm,fan.speed,pstate,"
+        "clocks_throttle_reasons.active"
+    )
+    first, second, *_ = smi(f"--query-gpu={fields}", "--format=csv").splitlines()
+    assert first == (
+        "index, name, power.draw [W], memory.total [MiB], utilization.gpu [%], clocks.current.sm [MHz], "
+        "fan.speed [%], pstate, clocks_event_reasons.active"
+    )
+    assert re.fullmatch(
+        r"0, NVIDIA H100 80GB HBM3, \d+\.\d\d W, 81559 MiB, \d+ %, \d+ MHz, \[N/A\], P0, 0x[0-9A-F]{16}", second
+    )
+    bare = smi("--id", "0", f"--query-gpu={fields}", "--format", "csv, noheader,nounits")
+    assert re.fullmatch(r"0, NVIDIA H100 80GB HBM3, \d+\.\d\d, 81559, \d+, \d+, \[N/A\], P0, 0x[0-9A-F]{16}\n", bare)
+    time = smi.rows("timestamp")[0][0]
+    assert re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}", time)
+    fields = ("driver_model.current", "edpp_multiplier", "pci.bus", "pci.device_id")
+    assert smi.rows(*fields, form="csv,noheader")[0] == ["[N/A]", "100.00 %", "0x1B", "0x233010DE"]
+    deprecated = smi("--query-gpu=clocks.applications.gr", "--format=csv", "-i", "0").splitlines()
+    assert deprecated == [
+        "clocks.applications.graphics [MHz]", "[Requested functionality has been deprecated]",
+    ]  # fmt: skip
+    assert query("query-gpu", {"query-gpu": "clocks.gr", "format": "csv"})[0] == ("clocks.current.graphics [MHz]",)
 
 
 def test_help_lists_all_fields(tmp_path: Path) -> None:
@@ -123,50 +119,47 @@ def test_help_lists_all_fields(tmp_path: Path) -> None:
     assert "simulated" in text
 
 
-def test_processes(tmp_path: Path) -> None:
+def test_processes(app: MemoryApplication, smi: Command) -> None:
     """Each workload is a process; those of graphics are none of compute."""
-    with command(tmp_path) as (app, smi):
-        app.tick(30)
-        first, *rows = smi("--query-compute-apps=gpu_uuid,pid,name,used_memory", "--format=csv").splitlines()
-        assert first == "gpu_uuid, pid, process_name, used_gpu_memory [MiB]"
-        cells = [row.split(", ") for row in rows]
-        assert [(row[2], row[3].endswith(" MiB")) for row in cells] == [("train", True)] * 2
-        assert all(int(row[1]) > 4194303 for row in cells)
-        assert app.connect().say("run draw devices=dgx-0/2 kind=render profile=50:5:0 repeat=0")[0].startswith("ok")
-        app.tick(2)
-        assert len(smi("--query-compute-apps=pid", "--format=csv,noheader").splitlines()) == 2
-        assert "draw" in smi()
+    app.tick(30)
+    first, *rows = smi("--query-compute-apps=gpu_uuid,pid,name,used_memory", "--format=csv").splitlines()
+    assert first == "gpu_uuid, pid, process_name, used_gpu_memory [MiB]"
+    cells = [row.split(", ") for row in rows]
+    assert [(row[2], row[3].endswith(" MiB")) for row in cells] == [("train", True)] * 2
+    assert all(int(row[1]) > 4194303 for row in cells)
+    assert app.connect().say("run draw devices=dgx-0/2 kind=render profile=50:5:0 repeat=0")[0].startswith("ok")
+    app.tick(2)
+    assert len(smi("--query-compute-apps=pid", "--format=csv,noheader").splitlines()) == 2
+    assert "draw" in smi()
 
 
-def test_list_and_choice(tmp_path: Path) -> None:
+def test_list_and_choice(smi: Command) -> None:
     """-L, and -i with a number, a UUID, an address, a serial number, and several."""
-    with command(tmp_path) as (_, smi):
-        listed = smi("-L").splitlines()
-        assert len(listed) == 8
-        assert re.fullmatch(r"GPU 0: NVIDIA H100 80GB HBM3 \(UUID: GPU-[0-9a-f-]{36}\)", listed[0])
-        uuid, address, serial = smi.rows("uuid", "pci.bus_id", "serial")[3]
-        for name in ("3", uuid, address, address.removeprefix("0000").lower(), serial):
-            assert smi("-L", "-i", name).splitlines() == [listed[3]]
-        assert smi("--id=3,1", "-L").splitlines() == [listed[1], listed[3]]
-        for name in ("8", "x", "", "0,9", "-1"):
-            assert (smi("-L", f"--id={name}"), smi.code) == ("No devices were found\n", 6)
+    listed = smi("-L").splitlines()
+    assert len(listed) == 8
+    assert re.fullmatch(r"GPU 0: NVIDIA H100 80GB HBM3 \(UUID: GPU-[0-9a-f-]{36}\)", listed[0])
+    uuid, address, serial = smi.rows("uuid", "pci.bus_id", "serial")[3]
+    for name in ("3", uuid, address, address.removeprefix("0000").lower(), serial):
+        assert smi("-L", "-i", name).splitlines() == [listed[3]]
+    assert smi("--id=3,1", "-L").splitlines() == [listed[1], listed[3]]
+    for name in ("8", "x", "", "0,9", "-1"):
+        assert (smi("-L", f"--id={name}"), smi.code) == ("No devices were found\n", 6)
 
 
-def test_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_again_and_again(app: MemoryApplication, smi: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """-lms prints the titles once, and each tick anew; -f writes to a file."""
     delays = []
-    with command(tmp_path) as (app, smi):
 
-        def wait(seconds: float) -> None:
-            delays.append(seconds)
-            if len(delays) == 3:
-                raise KeyboardInterrupt
-            app.tick(1)
+    def wait(seconds: float) -> None:
+        delays.append(seconds)
+        if len(delays) == 3:
+            raise KeyboardInterrupt
+        app.tick(1)
 
-        monkeypatch.setattr("fakedev.nvml.smi.main.time.sleep", wait)
-        target = tmp_path / "written"
-        with pytest.raises(KeyboardInterrupt):
-            smi("--query-gpu=timestamp", "--format=csv", "-i", "0", "-lms", "250", "-f", str(target))
+    monkeypatch.setattr("fakedev.nvml.smi.main.time.sleep", wait)
+    target = tmp_path / "written"
+    with pytest.raises(KeyboardInterrupt):
+        smi("--query-gpu=timestamp", "--format=csv", "-i", "0", "-lms", "250", "-f", str(target))
     first, *times = target.read_text().splitlines()
     assert (first, len(times), len(set(times)), delays) == ("timestamp", 3, 3, [0.25] * 3)
 
@@ -199,15 +192,13 @@ def _nines(match: re.Match[str]) -> str:
     return "9" * len(match[0])
 
 
-def test_table(tmp_path: Path) -> None:
-    """To the column."""
-    with command(tmp_path) as (app, smi):
-        app.tick(30)
-        date, *lines = smi("-i", "0").splitlines()
-        assert re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4} {7}", date)
-        changing = r"\d+(?=C )|\d+(?=W /)|\d+(?=MiB /)|\d+(?=%)|\d{7}(?= )|\d+(?=MiB \|\n\+)"
-        assert re.sub(changing, _nines, "\n".join(lines) + "\n") == TABLE
-        assert "No running processes found" in smi("-i", "7")
+def test_table(app: MemoryApplication, smi: Command) -> None:
+    app.tick(30)
+    date, *lines = smi("-i", "0").splitlines()
+    assert re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4} {7}", date)
+    changing = r"\d+(?=C )|\d+(?=W /)|\d+(?=MiB /)|\d+(?=%)|\d{7}(?= )|\d+(?=MiB \|\n\+)"
+    assert re.sub(changing, _nines, "\n".join(lines) + "\n") == TABLE
+    assert "No running processes found" in smi("-i", "7")
 
 
 def test_instances_of_a_divided_board(tmp_path: Path) -> None:
@@ -264,10 +255,9 @@ def test_mig_instances(tmp_path: Path) -> None:
         assert smi.code == 6
 
 
-def test_it_says_that_it_is_simulated(tmp_path: Path) -> None:
+def test_it_says_that_it_is_simulated(smi: Command) -> None:
     """In --version and in the help."""
-    with command(tmp_path) as (_, smi):
-        assert "simulated by fakedev" in smi("--version")
-        assert re.search(r"^NVML version        : 550\.163$", smi("--version"), re.MULTILINE)
-        assert "simulated by fakedev" in smi("-h")
+    assert "simulated by fakedev" in smi("--version")
+    assert re.search(r"^NVML version        : 550\.163$", smi("--version"), re.MULTILINE)
+    assert "simulated by fakedev" in smi("-h")
     assert BY_NAME["gpu_uuid"].name == "uuid"

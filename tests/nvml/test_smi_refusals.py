@@ -7,50 +7,48 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.nvml.smi.options import OTHERS
-from fakedev.nvml.smi.subcommands import NOT_SIMULATED
-from fakedev.spec.nvml_layout import BOARD, DEAD_SECONDS, HEAD, NODE
-from tests.support.application import application
-from tests.support.nvidia_smi import Command, command
+from fakedev.nvml.records import BOARD, DEAD_SECONDS, HEAD, NODE, VERSION
+from fakedev.nvml.smi.options import NOT_SIMULATED
+from tests.support.application import MemoryApplication, application
+from tests.support.nvidia_smi import Command
 from tests.support.nvml import boards
 
 
-def test_wrong_arguments(tmp_path: Path) -> None:
+def test_wrong_arguments(smi: Command, tmp_path: Path) -> None:
     """Words and exit codes; what the simulation does not have ends with 3."""
-    with command(tmp_path) as (_, smi):
-        for given, words in (
-            (("--query-gpu=index,wrong", "--format=csv"), 'Field "wrong" is not a valid field to query.'),
-            (("--query-compute-apps=index", "--format=csv"), 'Field "index" is not a valid field to query.'),
-            (("--query-gpu=index",), "csv is missing"),
-            (("--query-gpu=index", "--format=noheader"), "csv is missing"),
-            (("--query-gpu=index", "--format=csv,wrong"), "unknown: wrong"),
-            (("--wrong",), "Option --wrong is not recognized"),
-            (("wrong",), "Option wrong is not recognized"),
-            (("-L=3",), "Option -L=3 is not recognized"),
-            (("-i",), "Option -i needs a value"),
-            (("-L", "--query-gpu=index", "--format=csv"), "Invalid combination of input arguments"),
-            (("-x",), "Invalid combination of input arguments"),
-            (("-q", "-x", "-d", "ECC"), "Invalid combination of input arguments"),
-            (("-q", "-d", "ECC,WRONG"), "Unknown section WRONG; there are ACCOUNTING, "),
-            (("dmon", "-s", "x"), "-s takes letters of"),
-            (("pmon", "-c", "0"), "--count needs a positive whole number"),
-            (("dmon", "--query"), "Option --query is not recognized"),
-            (("-lms", "0"), "positive whole number"),
-            (("-l", "9" * 20), "positive whole number"),
-            (("--loop=1.5",), "positive whole number"),
-            (("-L", "-f", str(tmp_path / "no" / "file")), "no such file or folder"),
-        ):
-            assert words in smi(*given), given
-            assert smi.code == 2, given
-        others = [word for option, short in OTHERS for word in (f"--{option}", short) if word]
-        for word in (*others, *NOT_SIMULATED):
-            assert smi(word, "0") == f"{word}: not supported by the simulation\n"
-            assert smi.code == 3
+    for given, words in (
+        (("--query-gpu=index,wrong", "--format=csv"), 'Field "wrong" is not a valid field to query.'),
+        (("--query-compute-apps=index", "--format=csv"), 'Field "index" is not a valid field to query.'),
+        (("--query-gpu=index",), "csv is missing"),
+        (("--query-gpu=index", "--format=noheader"), "csv is missing"),
+        (("--query-gpu=index", "--format=csv,wrong"), "unknown: wrong"),
+        (("--wrong",), "Option --wrong is not recognized"),
+        (("wrong",), "Option wrong is not recognized"),
+        (("-L", "drain"), "Option drain is not recognized"),
+        (("-L=3",), "Option -L=3 is not recognized"),
+        (("-i",), "Option -i needs a value"),
+        (("-L", "--query-gpu=index", "--format=csv"), "Invalid combination of input arguments"),
+        (("-x",), "Invalid combination of input arguments"),
+        (("-q", "-x", "-d", "ECC"), "Invalid combination of input arguments"),
+        (("-q", "-d", "ECC,WRONG"), "Unknown section WRONG; there are ACCOUNTING, "),
+        (("dmon", "-s", "x"), "-s takes letters of"),
+        (("pmon", "-c", "0"), "--count needs a positive whole number"),
+        (("dmon", "--query"), "Option --query is not recognized"),
+        (("-lms", "0"), "positive whole number"),
+        (("-l", "9" * 20), "positive whole number"),
+        (("--loop=1.5",), "positive whole number"),
+        (("-L", "-f", str(tmp_path / "no" / "file")), "no such file or folder"),
+    ):
+        assert words in smi(*given), given
+        assert smi.code == 2, given
+    assert {"drain", "-r", "--gpu-reset"} < NOT_SIMULATED
+    for word in NOT_SIMULATED:
+        assert smi(word, "0") == f"{word}: not supported by the simulation\n"
+        assert smi.code == 3
 
 
-def test_no_driver(tmp_path: Path) -> None:
+def test_no_driver(file: Path, tmp_path: Path) -> None:
     """9 without a file, with another one, from another version, of a dead or ended service, for an unknown node."""
-    file = tmp_path / "nvml.map"
     smi = Command(file)
 
     def why() -> str:
@@ -71,8 +69,8 @@ def test_no_driver(tmp_path: Path) -> None:
         assert len(smi("-L").splitlines()) == 8
         whole = file.read_bytes()
         smi.environ["FAKEDEV_NVML_FILE"] = str(tmp_path / "copy")
-        wrong = (("layout_version", 2), ("board_count", -1), ("state", 2), ("heartbeat", 0), ("file_bytes", 1))
-        for field, number in wrong:
+        wrong = {"layout_version": VERSION + 1, "board_count": -1, "state": 2, "heartbeat": 0, "file_bytes": 1}
+        for field, number in wrong.items():
             changed = bytearray(whole)
             struct.pack_into("=q", changed, HEAD.offsets[field], number)
             (tmp_path / "copy").write_bytes(changed)
@@ -94,22 +92,21 @@ def test_no_driver(tmp_path: Path) -> None:
         assert DEAD_SECONDS == 10
 
 
-def test_lost_board(tmp_path: Path) -> None:
+def test_lost_board(app: MemoryApplication, smi: Command) -> None:
     """The others are shown, one line says which is lost, and the exit code is 15 until it is back."""
-    with command(tmp_path) as (app, smi):
-        app.tick(2)
-        fault = app.connect().say("fault lost devices=dgx-0/3")[0].split()[1]
-        app.tick(1)
-        assert [row[0] for row in smi.rows("index")] == ["0", "1", "2", "4", "5", "6", "7"]
-        assert smi.code == 15
-        assert smi.errors.startswith("Unable to determine the device handle for GPU3: 00000000:61:00.0: GPU is lost.")
-        assert smi("-i", "3") == ""
-        assert smi.code == 15
-        assert len(smi("-L", "-i", "4").splitlines()) == 1
-        assert (smi.code, smi.errors) == (0, "")
-        app.connect().say(f"clear {fault}")
-        app.tick(1)
-        assert (len(smi("-L").splitlines()), smi.code) == (8, 0)
+    app.tick(2)
+    fault = app.connect().say("fault lost devices=dgx-0/3")[0].split()[1]
+    app.tick(1)
+    assert [row[0] for row in smi.rows("index")] == ["0", "1", "2", "4", "5", "6", "7"]
+    assert smi.code == 15
+    assert smi.errors.startswith("Unable to determine the device handle for GPU3: 00000000:61:00.0: GPU is lost.")
+    assert smi("-i", "3") == ""
+    assert smi.code == 15
+    assert len(smi("-L", "-i", "4").splitlines()) == 1
+    assert (smi.code, smi.errors) == (0, "")
+    app.connect().say(f"clear {fault}")
+    app.tick(1)
+    assert (len(smi("-L").splitlines()), smi.code) == (8, 0)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +125,10 @@ def test_lost_board(tmp_path: Path) -> None:
         (["-pl", "300", "-rgc"], 2, "Invalid combination"), (["-pl", "300", "-L"], 2, "Invalid combination"),
     ],
 )  # fmt: skip
-def test_settings_that_are_refused(tmp_path: Path, arguments: list[str], code: int, text: str) -> None:
+def test_settings_that_are_refused(smi: Command, arguments: list[str], code: int, text: str) -> None:
     """Wrong values, and all that only users of the configuration may set; a mode that is so already is no change."""
-    with command(tmp_path) as (_, smi):
-        printed = smi(*arguments)
-        assert text in printed
-        assert smi.code == code
-        if code == 4 and "-pm" not in arguments:
-            assert "nvml.setters" in smi.errors
+    printed = smi(*arguments)
+    assert text in printed
+    assert smi.code == code
+    if code == 4 and "-pm" not in arguments:
+        assert "nvml.setters" in smi.errors

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from fakedev.config.rates import parse_expectation
-from fakedev.exposition.captured import read_page
-from fakedev.sim.entities import selectors
-from fakedev.spec.shards import parse_shard
-from fakedev.spec.units import parse_duration, parse_seconds, parse_size
-from fakedev.wire.errors import ProtocolError
-from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
-from fakedev.wire.words import parse_words
+from fakedev.base.units import parse_duration, parse_seconds, parse_size
+from fakedev.exporters.samples import read_page
+from fakedev.fleet.entities import selectors
+from fakedev.fleet.spec.limits import parse_shard
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
+from fakedev.lines.grammar import ProtocolError
+from fakedev.lines.words import parse_words
+from fakedev.tester.rates import parse_expectation
 from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.regex_steps import StepCounter, TooManySteps, hostile_texts
@@ -33,16 +33,17 @@ _METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "subn"
 _AT_ONE_PLACE = ("fullmatch", "match")
 #: Expressions whose text is cut or refused before they see it, with the most characters that they see.
 BOUNDED = {
-    ("fakedev.spec.units", "_PART"): 64,
+    ("fakedev.base.units", "_PART"): 64,
 }
 #: The most steps on a bounded text: about a millisecond of Python's own matcher.
 _MAX_STEPS = 20_000
 #: Functions that make an expression from something else than constants, and what bounds it.
 MADE_ELSEWHERE = {
     ("fakedev.commands.dropins.dcgm_exporter", "_pod_labels"): "finds expressions in two short names of fakedev's own",
-    ("fakedev.sim.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
-    ("fakedev.commands.workload.devices", "matched_names"): "the user's own -devregex, with a limit of CPU time",
-    ("fakedev.config.catalog", "family"): "a text without wildcards, in our own files",
+    ("fakedev.fleet.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
+    ("fakedev.commands.workload.options", "matched_names"): "the user's own -devregex, with a limit of CPU time",
+    ("fakedev.scenario.alert_rules", "matches"): "the user's own rules, on the labels of sixteen boards",
+    ("fakedev.exporters.settings.catalog", "family"): "a text without wildcards, in our own files",
 }
 _SHORT = 32
 _GROWTH = 4
@@ -225,7 +226,7 @@ def test_steps_are_counted_as_python_matches() -> None:
 
 
 def test_globs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Patterns of device words make no expression: tests/sim/entities has the steps of their own matcher."""
+    """Patterns of device words make no expression: tests/fleet/entities has the steps of their own matcher."""
     made: list[object] = []
     monkeypatch.setattr(re, "compile", lambda *given: made.append(given))
     assert selectors._matcher("a*[0-9]*b?")("a12b1")

@@ -124,7 +124,8 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = {path.relative_to(ROOT).as_posix() for path in (ROOT / "fakedev").rglob("*") if path.is_file()}
-    expected = {name for name in source if name.endswith((".py", ".yaml", ".json", ".html", ".js", ".css", ".svg"))}
+    data = (".txt", ".yaml", ".json", ".html", ".js", ".css", ".svg")
+    expected = {name for name in source if name.endswith((".py", *data))}
     assert expected <= names, expected - names
     assert "fakedev/config/demo.yaml" in names
     assert any(name.startswith("fakedev/catalog/devices/") for name in names)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.scenario.alerts import AlertState, AlertStates, Firing
+from fakedev.scenario.alert_rules import AlertState, AlertStates, Firing
 
 A, B = (("x", "a"),), (("x", "b"),)
 

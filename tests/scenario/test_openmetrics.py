@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from fakedev.scenario.openmetrics import EOF, OpenMetricsText, file_name, window_of, window_seconds
-from fakedev.scenario.samples import Scraped, Stored, TargetSamples
+from fakedev.scenario.series import Scraped, Stored, TargetSamples
 
 HOUR = 3_600_000
 
@@ -44,7 +44,6 @@ def test_types() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    """A strict reader reads what the page had."""
     (family,) = text_string_to_metric_families(
         (OpenMetricsText().lines(stored(b'a{x="\\"q\\\\ \\n}{"} 1\n')) + EOF).decode()
     )

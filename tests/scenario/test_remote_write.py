@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fakedev.scenario.remote_write import Message, Messages, SnappyMissing, snappy
-from fakedev.scenario.samples import Scraped, Stored, TargetSamples
+from fakedev.scenario.series import Scraped, Stored, TargetSamples
 
 STALE = 0x7FF0000000000002
 #: A sample: series, the bits of its value, milliseconds.
@@ -63,7 +63,6 @@ def read(body: bytes) -> list[Sample]:
 
 
 def bits(value: float) -> int:
-    """The bits of a number."""
     found: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     return found
 
@@ -79,7 +78,6 @@ def history(count: int, targets: int = 2) -> list[Stored]:
 
 
 def sent(instants: list[Stored], most: int) -> list[Message]:
-    """The messages of instants, not compressed."""
     messages = Messages(lambda data: data, most)
     found = [message for stored in instants for message in messages.add(stored)]
     return [*found, *messages.end()]
@@ -135,7 +133,6 @@ def test_sent_again(most: int) -> None:
 
 
 def test_snappy() -> None:
-    """Its block format, as remote write wants it."""
     cramjam = pytest.importorskip("cramjam")
     data = b"hello " * 1000
     packed = snappy()(data)
@@ -144,12 +141,10 @@ def test_snappy() -> None:
 
 
 def test_without_snappy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra to install."""
     monkeypatch.setitem(sys.modules, "cramjam", None)
-    with pytest.raises(SnappyMissing, match=r"pip install 'fakedev\[scenario\]'"):
+    with pytest.raises(SnappyMissing, match=r"pip install '.\[scenario\]'"):
         snappy()
 
 
 def test_nothing() -> None:
-    """An instant without targets has no message."""
     assert sent([Stored(0, [], {}), Stored(1, [Scraped((), ())], {})], 10) == []

@@ -8,17 +8,26 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fakedev.commands.scenario.score_html import score_html
-from fakedev.config.alert_rules import read_rules
-from fakedev.scenario.alerts import Pending
+from fakedev.scenario.alert_rules import Pending
 from fakedev.scenario.coverage import Coverage
 from fakedev.scenario.promtool_tests import InputSeries, promtool_tests
-from fakedev.scenario.report_score import junit, notes, rule_rows, score_values, span_text
-from fakedev.scenario.requirements import Finding, judge, parse_requirement
-from fakedev.scenario.samples import Scraped, Series
+from fakedev.scenario.rule_files import read_rules
 from fakedev.scenario.score import RuleRun, Score, score
+from fakedev.scenario.score_report import (
+    Finding,
+    judge,
+    junit,
+    notes,
+    parse_requirement,
+    rule_rows,
+    score_html,
+    score_values,
+    span_text,
+)
+from fakedev.scenario.series import Scraped, Series
 from fakedev.scenario.truth import Cause, Truth
 from tests.scenario.test_score import TRUTH, firing, labels_of_nodes, rule, words
+from tests.support.configurations import loaded
 from tests.support.fleets import make_fleet
 
 HOSTILE = '<b>&"\'\x1b[31m\n]]>'
@@ -59,7 +68,6 @@ def test_text() -> None:
     [(0, None, "0s to the end"), (3040, 90061.5, "50m40s to 1d1h1m1.5s"), (86400, 86400, "1d to 1d")],
 )
 def test_times(begin: float, end: float | None, text: str) -> None:
-    """With all their units."""
     assert span_text(begin, end) == text
 
 
@@ -95,17 +103,14 @@ class Tags(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Note a tag that begins."""
         self.seen.add(tag)
         if tag not in ("meta",):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: object) -> None:
-        """Note a tag without content."""
         self.seen.add(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Note the end of a tag."""
         assert self.open.pop() == tag
 
 
@@ -131,7 +136,6 @@ def test_html_of_many() -> None:
 
 
 def test_html_of_nothing() -> None:
-    """Neither rules nor faults."""
     text = score_html(score([], Truth(), labels_of_nodes(), 60, 15), [], "none")
     assert "<svg" in text
 
@@ -166,12 +170,10 @@ def test_promtool_file() -> None:
 
 def test_coverage() -> None:
     """Metrics and labels that were seen, that a fault can bring, or that rules make; others are lacking."""
-    from fakedev.config.load import load  # noqa: PLC0415 - only here
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
 
     pool = {"name": "p", "device": "h100", "identity": "dcgm"}
     text = json.dumps({"fleet": {"epoch": "0", "pools": [pool]}, "web": [], "workloads": {"listen": []}})
-    configuration = load(None, Files(environ={}), text=text)
+    configuration = loaded(text)
     coverage = Coverage()
     coverage.see(0, [Series("up", {"job": "fakedev", "instance": "a"})])
     coverage.add(configuration.identities.values(), make_fleet(*configuration.fleet.pools).state)

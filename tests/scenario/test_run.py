@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.fleet.record import Replay, event_line, head_line, read_record
 from fakedev.scenario.expected import read_word
-from fakedev.scenario.player import Played
 from fakedev.scenario.run import Run
+from fakedev.scenario.timeline import Played
 from fakedev.scenario.truth import Cause
-from fakedev.sim.record import Replay, event_line, head_line, read_record
 from tests.support.application import BEGIN, application
 from tests.support.http_wire import answers
 from tests.support.scenarios import finished, loaded, started, written
@@ -202,7 +202,7 @@ def test_a_reload_in_virtual_time(tmp_path: Path) -> None:
 def test_its_record_as_a_record(tmp_path: Path) -> None:
     """The head of the record and its events are those of a service, which other programs read."""
     events: list[bytes] = []
-    from fakedev.app.scenario import make_run  # noqa: PLC0415 - the tuple with the head is of interest here alone
+    from fakedev.scenario.start import make_run  # noqa: PLC0415 - the tuple with the head is of interest here alone
 
     run, head = make_run(loaded(tmp_path, STORM), BEGIN, lambda stamped: events.append(event_line(stamped)))
     for _ in run.instants():
@@ -219,3 +219,15 @@ def test_the_end_of_one_run(tmp_path: Path) -> None:
   - {at: 0s, every: 4m, run: {name: c, devices: dgx-0/2, profile: 50:0:0}, for: 3m}
 """))  # fmt: skip
     assert sorted(each.spec.name for each in run.fleet.workloads.by_id.values()) == ["a", "c"]
+
+
+def test_what_follows_from_a_fan_is_its_effect(tmp_path: Path) -> None:
+    """Also the loss of the board by heat, its error code and the end of the work on it: one incident, not four."""
+    hot = """
+  - {at: 0s, run: {name: job, devices: "dgx-0/0", profile: "100:0:0", kind: tensor}}
+  - {at: 1m, as: hot, fault: {kind: fan, resistance: 30, devices: dgx-0/0}}
+"""
+    truth = finished(loaded(tmp_path, hot)).truth
+    found = {effect.kind: effect.causes for effect in truth.effects if effect.kind in ("lost", "xid", "ended")}
+    fan = (truth.causes[0].fault_id,)
+    assert found == {"lost": fan, "xid": fan, "ended": fan}

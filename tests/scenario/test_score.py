@@ -15,16 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.scenario.alerts import Firing
-from fakedev.scenario.device_labels import DeviceLabels
+from fakedev.fleet.entities.roster import Roster
+from fakedev.scenario.alert_rules import AlertRule, Firing
 from fakedev.scenario.expected import Word, read_word
-from fakedev.scenario.requirements import judge, parse_requirement
-from fakedev.scenario.rules import AlertRule
-from fakedev.scenario.score import RuleRun, RuleScore, Score, Verdict, score
+from fakedev.scenario.score import DeviceLabels, RuleRun, RuleScore, Score, Verdict, score
+from fakedev.scenario.score_report import judge, parse_requirement
 from fakedev.scenario.scrapes import Target
 from fakedev.scenario.truth import Cause, Effect, Truth
-from fakedev.sim.entities.roster import Roster
+from fakedev.schema.files import Files
 
 FAN = Cause("f1", "fan", "hot", ("n-0/0",), 600, 1320, {})
 XID = Cause("f2", "xid", "", ("n-0/1",), 1800, 2400, {"code": 79})
@@ -45,7 +43,6 @@ def labels_of_nodes() -> DeviceLabels:
 
 
 def rule(name: str = "Rule", wait: float = 60, window: float = 0, keep: float = 0) -> AlertRule:
-    """An alert rule."""
     return AlertRule(0, name, "x > 1", wait, keep, window, frozenset("x"), frozenset())
 
 
@@ -64,7 +61,6 @@ def firing(begin: float, end: float | None, gpu: int | None = None, wait: float 
 def scored(
     firings: Sequence[Firing], expects: tuple[Word, ...] | None, truth: Truth = TRUTH, **of_rule: float
 ) -> RuleScore:
-    """The score of one rule."""
     run = RuleRun(rule(**of_rule), "r.yml", "g", 15, tuple(firings), expects)  # type: ignore[arg-type]
     return score([run], truth, labels_of_nodes(), 3600, 15).rules[0]
 
@@ -111,7 +107,6 @@ def test_words(texts: list[str], incidents: list[str]) -> None:
     ],
 )
 def test_unknown_words(text: str, problem: str) -> None:
-    """With what is near."""
     with pytest.raises(ValueError, match=problem):
         read_word(text, ["hot"])
 
@@ -231,7 +226,6 @@ devices = st.sampled_from(["n-0/0", "n-0/1", "n-1/0", "n-1/1"])
 
 @st.composite
 def truths(draw: st.DrawFn) -> Truth:
-    """Some faults, with effects."""
     causes = [
         Cause(f"f{number}", draw(st.sampled_from(["fan", "inlet", "xid"])), "", (draw(devices),), begin,
               draw(st.none() | st.just(begin + draw(times))), {"code": 79.0})
@@ -353,7 +347,6 @@ def test_requirements_without_rules() -> None:
     ],
 )
 def test_bad_requirements(text: str, problem: str) -> None:
-    """With the correct form."""
     with pytest.raises(ValueError, match=problem):
         parse_requirement(text)
 

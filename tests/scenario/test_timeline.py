@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakedev.fleet.entities.roster import Roster
+from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.scenario.entries import Entry, Inject, Occurrence, Run, Span, Speed, When
 from fakedev.scenario.timeline import Impossible, occurrences_of, planned_ends
-from fakedev.sim.entities.roster import Roster
-from fakedev.spec.fault import FaultSpec
 from tests.support.configurations import loaded as loaded_configuration
 from tests.support.scenarios import loaded
 
@@ -26,12 +26,10 @@ def roster() -> Roster:
 
 
 def entry(name: str = "", device: str = "a/0", **when: object) -> Entry:
-    """A fault, once or more often."""
     return Entry(name, When(**when), Inject(FaultSpec("fan", (device,), duration_seconds=1.0)))  # type: ignore[arg-type]
 
 
 def times(found: tuple[Occurrence, ...]) -> list[float]:
-    """When occurrences are."""
     return [each.seconds for each in found]
 
 
@@ -75,7 +73,6 @@ def test_draws(seed: int, more: int) -> None:
 
 
 def test_draws_differ(roster: Roster) -> None:
-    """Seeds and occurrences have draws of their own."""
     drawn = entry("drawn", "any", at=Span(0, 3600))
     assert len({occurrences_of([drawn], 3600, seed, roster)[0].seconds for seed in range(20)}) == 20
     again = occurrences_of([entry("drawn", "any", at=Span(0, 0), every=Span(10, 10))], 3600, 1, roster)
@@ -94,7 +91,6 @@ def test_draws_differ(roster: Roster) -> None:
     ],
 )
 def test_impossible(entries: list[Entry], reason: str, roster: Roster) -> None:
-    """What cannot occur is told with its reason."""
     with pytest.raises(Impossible) as told:
         occurrences_of(entries, 3600, 1, roster)
     assert reason in str(told.value)

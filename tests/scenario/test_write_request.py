@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fakedev.scenario.samples import Scraped, Series
-from fakedev.scenario.write_request import WriteRequest
+from fakedev.scenario.remote_write import WriteRequest
+from fakedev.scenario.series import Scraped, Series
 
 STALE = 0x7FF0000000000002
 
@@ -96,7 +96,6 @@ def test_scrapes() -> None:
 
 @pytest.mark.parametrize("ms", [0, 1, 127, 128, 2**40])
 def test_times(ms: int) -> None:
-    """Of any length."""
     request = WriteRequest()
     request.add({Series("a", {}): [(ms, "2")]})
     assert read(request.message()) == {"__name__=a": [(ms, 2.0)]}

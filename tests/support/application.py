@@ -15,23 +15,24 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.app.exporter import make_exporter
-from fakedev.app.options import Options
-from fakedev.app.run import Run, record_head
-from fakedev.app.runner import Application
-from fakedev.app.service import make_application
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.config.scenarios import load_scenario
-from fakedev.config.schema.files import Files
-from fakedev.net.fleet.workload_port import WorkloadPortFactory
-from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.server import LineServerFactory
-from fakedev.net.queues.backend_port import QueueBackendFactory
-from fakedev.net.queues.client_port import QueueClientFactory
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.workloads.workload import Verdict
-from fakedev.spec.record_head import RecordHead
+from fakedev.config.start import record_head
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.port import WorkloadPortFactory
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.fleet.workloads.workload import Verdict
+from fakedev.lines.server import LineServerFactory
+from fakedev.queues.backend_port import QueueBackendFactory
+from fakedev.queues.client_port import QueueClientFactory
+from fakedev.runtime.application import Application
+from fakedev.scenario.settings import load_scenario
+from fakedev.schema.files import Files
+from fakedev.service.exporter_program import make_exporter
+from fakedev.service.options import Options
+from fakedev.service.program_run import Run
+from fakedev.service.service import make_application
+from fakedev.web.site import Site
 from tests.support.http_wire import Answer, Peer, SocketLike
 
 #: When the reactors of these tests begin, in seconds since 1970.
@@ -297,7 +298,7 @@ class MemoryApplication:
 
     def http(self, place: int = 0) -> Peer:
         """A new connection to its HTTP address of that place."""
-        return Peer(self.factories(GuardedSite)[place])
+        return Peer(self.factories(Site)[place])
 
     def ask(
         self, method: str, path: str, body: object = None, place: int = 0, headers: str = "Host: localhost\r\n"

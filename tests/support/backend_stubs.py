@@ -12,8 +12,8 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.net.backend.sources import TakenJob
-from fakedev.workqueue.outcome import Report
+from fakedev.queues.backend import TakenJob
+from fakedev.queues.job import Report
 
 
 @dataclass

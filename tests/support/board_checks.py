@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.boards.clocks import PEAK_SHARE
-from fakedev.sim.boards.conditions import Conditions, unless_changed
-from fakedev.sim.devices.relations import INTEGRALS
-from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Mask
-from fakedev.spec.device_types import DeviceType, Dynamics, Range
-from fakedev.spec.quantities import ERROR_COUNTERS, THROTTLED_SECONDS
+from fakedev.fleet.boards.clocks import PEAK_SHARE
+from fakedev.fleet.boards.conditions import Conditions, unless_changed
+from fakedev.fleet.devices.relations import INTEGRALS
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.state import Level, Mask
+from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
+from fakedev.fleet.spec.quantities import ERROR_COUNTERS, THROTTLED_SECONDS
 from tests.support.rules import NEAR, Broken, assert_none, broken, near, of_numbers
 
 #: Reason to its bits of NVIDIA's mask, whatever more of them tell about it.
@@ -37,6 +37,8 @@ FALLEN_OFF: Final = 79
 _REGULATED: Final = 0.2
 #: How far a board may pass its shutdown temperature, in kelvins.
 _OVER_SHUTDOWN: Final = 1.0
+#: The part of the memory's rise that goes with its own traffic (doc/simulation.md).
+_OF_MEMORY: Final = 0.14
 #: How near heat holds a board to a temperature, in kelvins.
 _HELD_WITHIN: Final = 1.5
 _CLOCK: Final = "core_frequency_mhz"
@@ -345,16 +347,19 @@ class BoardRules:
         band = self.end("memory_bandwidth_ratio", "high") - self.end("memory_bandwidth_ratio", "low")
         used = now.get("memory_bandwidth_ratio", np.zeros(len(low))) - self.end("memory_bandwidth_ratio", "low")
         traffic = np.maximum(used, 0.0) / np.where(band > 0, band, 1.0)
-        for name in ("temperature_celsius", "memory_temperature_celsius"):
+        core, memory = "temperature_celsius", "memory_temperature_celsius"
+        rise = self.end(core, "low") - self._inlets + (self.end(core, "high") - self.end(core, "low")) * share
+        for name in (core, memory):
             if name not in now:
                 continue
             least = self.end(name, "low")
-            shares = [share]
-            if name.startswith("memory"):
-                # In part by the power of the board, in part by the traffic; both differ between boards.
-                shares = [0.5 * share + 0.5 * traffic * (1 + sign * spread) + sign * spread for sign in (-1, 1)]
-            rises = [(least - self._inlets + (self.end(name, "high") - least) * each) * factor for each in shares]
-            ends = np.array([was[name], *(inlet + rise * (1 + sign * spread) for rise in rises for sign in (-1, 1))])
+            rises = [rise * factor * (1 + sign * spread) for sign in (-1, 1)]
+            if name == memory:
+                # It shares the heat sink: its rise over the core is what it is with the fan.
+                wide = self.end(name, "high") - least
+                over = least - self._inlets + wide * (_OF_MEMORY * traffic + (1 - _OF_MEMORY) * share) - rise
+                rises = [each + over for each in rises]
+            ends = np.array([was[name], *(inlet + each for each in rises)])
             if name == "temperature_celsius" and conditions.overheated_celsius is not None:
                 forced = conditions.overheated_celsius
                 limit = np.maximum(self.dynamic("hardware_slowdown_celsius"), self.dynamic("slowdown_celsius"))
@@ -379,4 +384,8 @@ class BoardRules:
         yield from broken("throttled_hardware has a cause", boards & without)
         # Heat holds the temperature at the slowdown temperature or above it.
         warm = np.maximum(temperature, now["temperature_celsius"]) >= self.dynamic("slowdown_celsius") - _HELD_WITHIN
+        memory = "memory_temperature_celsius"
+        if memory in now:
+            limit = self.of_types(lambda each: each.memory_slowdown_celsius)
+            warm = warm | (np.maximum(was[memory], now[memory]) >= limit - _HELD_WITHIN)
         yield from broken("throttled_thermal has a cause", boards & (now["throttled_thermal"] > 0) & ~warm)

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.sources import Entity
-from fakedev.sim.entities.state import Level, State
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import Entity
+from fakedev.fleet.entities.state import Level, State
 
 PARTS = 2
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from fakedev.spec.errors import Refused
-from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.job import Job
-from fakedev.workqueue.log_records import Replayed, replay
-from fakedev.workqueue.outcome import Answer, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec
+from fakedev.base.errors import Refused
+from fakedev.queues.broker import Broker
+from fakedev.queues.job import Answer, Job, Report
+from fakedev.queues.log import Replayed, replay
+from fakedev.queues.settings import BrokerSpec, QueueSpec
 
 DONE = Report(0)
 

@@ -11,8 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.spec.device_types import DeviceType
+from fakedev.fleet.spec.device_types import DeviceType
+from fakedev.schema.files import Files
 from tests.support.fleets import advance, make_fleet, pool_of, start
 from tests.support.paths import DOCUMENTS
 
@@ -77,9 +77,9 @@ POINTS = (
     Point("a100", "idle, another board", (), "dcgm-exporter", 46, 29, 28, 210),
     Point("a100", "one busy MIG slice of seven", (("compute", 100 / 7),), "that board", 116, 37, 39, 1410),
     Point("a100", "dense bf16 GEMM, 268 TFLOP/s", TENSOR, "MAMF finder", 400, None, None, 1300),
-    Point("l40s", "idle", (), "nvidia-smi", 24, None, None, 210),
-    Point("l40s", "idle, another board", (), "nvidia-smi", 34, 32, None, 210, is_wanted=False),
-    Point("l40s", "context, 0 % usage", CONTEXT, "arXiv 2605.23918: 66 W more", 90),
+    Point("l40s", "idle", (), "nvidia-smi; scrapes have 30 to 42 W", 34, 32, None, 210),
+    Point("l40s", "idle, another board", (), "nvidia-smi", 24, None, None, 210, is_wanted=False),
+    Point("l40s", "context, 0 % usage", CONTEXT, "arXiv 2605.23918: 66 W more", 100),
     Point("l40s", "100 % usage, 9 % memory", COMPUTE, CAPTURE, 183, 64, None, 2520, inlet_celsius=38.9),
     Point(
         "l40s", "9 % usage, PCIe at 2 GB/s", (("compute", 8), ("transfer", 8)), CAPTURE, 110, 54, None, 2520,

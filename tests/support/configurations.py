@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.schema.files import Files, Unreadable
+from fakedev.schema.places import ConfigurationError
 
 
 class MemoryFiles(Files):

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from fakedev.sim.entities.state import Level, State
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.parts.layout import Parts
-from fakedev.sim.parts.mig import Mig, instances
-from fakedev.spec.device_types import PartSpec
-from fakedev.spec.fleet import DeviceSpec, PoolSpec
-from fakedev.spec.mig import MigProfile
+from fakedev.fleet.entities.state import Level, State
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.parts.mig import Mig, instances
+from fakedev.fleet.parts.part_layout import Parts
+from fakedev.fleet.spec.device_types import MigProfile, PartSpec
+from fakedev.fleet.spec.fleet_spec import DeviceSpec, PoolSpec
 from tests.support.fleets import BOARD, MIB, make_fleet, pool_of
 from tests.support.rules import Broken, assert_none, broken, near, of_numbers
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fakedev.sim.door import fault_id_of
-from fakedev.sim.events import ClearFault, InjectFault
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.device_types import DeviceType, Layout
-from fakedev.spec.fault_fields import fault_from_fields
-from fakedev.spec.fleet import PoolSpec
+from fakedev.fleet.door import fault_id_of
+from fakedev.fleet.events import ClearFault, InjectFault
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.device_types import DeviceType, Layout
+from fakedev.fleet.spec.fault_kinds import fault_from_fields
+from fakedev.fleet.spec.fleet_spec import PoolSpec
 from tests.support.calibration import catalog_type, steady_type
 from tests.support.fleets import advance, make_fleet, pool_of, start
 

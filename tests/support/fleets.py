@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fakedev.exposition.workload_pages import workload_pages
-from fakedev.sim.door import workload_id_of
-from fakedev.sim.events import Stamped, StartWorkload, StopWorkload
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.device_types import DeviceType, Range
-from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.exporters.workload_page import workload_pages
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.door import workload_id_of
+from fakedev.fleet.events import Reload, Stamped, StartWorkload, StopWorkload
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.device_types import DeviceType, Range
+from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.fleet.spec.workload_fields import workload_from_fields
 
 MIB = 2**20
 
@@ -69,6 +72,12 @@ def stop_any(fleet: Fleet, place: int) -> None:
     ids = [each for each in fleet.workloads.by_id if not fleet.intake.is_ending(each)]
     if ids:
         stop(fleet, ids[place % len(ids)])
+
+
+def reload(fleet: Fleet, *pools: PoolSpec, **more: Any) -> None:
+    """Use these pools, or those that are there, and other values of the specification from the next tick on."""
+    changed = {"pools": pools, **more} if pools else more
+    fleet.apply(Reload(CompiledFleet(replace(fleet.spec, **changed)), RecordHead("1", 0.0)))
 
 
 def advance(fleet: Fleet, ticks: int) -> None:

@@ -9,15 +9,14 @@ from typing import Any, Final
 import numpy as np
 from hypothesis import strategies as st
 
-from fakedev.sim.entities.roster import RosterNode
-from fakedev.sim.events import Event, InjectFault, StartWorkload
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.errors import Refused
-from fakedev.spec.fault import FaultSpec
-from fakedev.spec.fault_fields import fault_from_fields
-from fakedev.spec.fault_kinds import KINDS
-from fakedev.spec.fleet import ChurnKind, ChurnSpec, FleetSpec, PoolSpec, WorkloadSpec
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.base.errors import Refused
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.events import Event, InjectFault, StartWorkload
+from fakedev.fleet.faults.page_faults import FROZEN_TIMES
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.fault_kinds import KINDS, fault_from_fields
+from fakedev.fleet.spec.fleet_spec import ChurnKind, ChurnSpec, FaultSpec, FleetSpec, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.workload_fields import workload_from_fields
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import ROUND_PARTS, parts_of
 from tests.support.fleets import BOARD, pool_of, workload
@@ -182,10 +181,13 @@ def node_states(fleet: Fleet, node: RosterNode) -> dict[str, bytes]:
             level = state.levels[name]
             for quantity in level.arrays if here else ():
                 has = level.mask(quantity)[here]
+                is_of_faults = quantity == "lost" or quantity in FROZEN_TIMES
                 values = np.where(has, level.arrays[quantity][here], 0.0)
-                # Where no board of the fleet is lost there is no such array.
-                if values.any() or (has.any() and quantity != "lost"):
-                    is_there = b"" if quantity == "lost" else has.tobytes()
+                # These arrays are only there while a board of the fleet is lost or frozen; times are NaN where none is.
+                if is_of_faults:
+                    values = np.nan_to_num(values)
+                if values.any() or (has.any() and not is_of_faults):
+                    is_there = b"" if is_of_faults else has.tobytes()
                     found[f"{which} {name} {quantity}"] = is_there + (values + 0.0).tobytes()
     return found
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
-from fakedev.net.http.body import PIECE, Body
-from fakedev.net.http.limits import HttpLimits
-from fakedev.net.http.response import Response
-from fakedev.net.http.site import GuardedSite
+from fakedev.web.encoding import PIECE, Body
+from fakedev.web.http_limits import HttpLimits
+from fakedev.web.response import Response
+from fakedev.web.site import Site
 from tests.support.http_wire import Echo, Page, make_site, no_threads
 
 GET = b"GET /page HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
@@ -18,12 +18,12 @@ CHUNKED = POST.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked")[:-5]
 BIG = Body(*[bytes([number]) * PIECE for number in range(40)])
 
 
-def site(clock: Clock | None = None, **more: Any) -> GuardedSite:
+def site(clock: Clock | None = None, **more: Any) -> Site:
     """A site with a page, a big page, and a resource that can be changed."""
     children = {"page": Page(lambda _: Response(200, b"content")), "big": Page(lambda _: Response(200, BIG))}
     return make_site(clock, **{**children, "echo": Echo(), **more})
 
 
-def limited(clock: Clock, **limits: Any) -> GuardedSite:
+def limited(clock: Clock, **limits: Any) -> Site:
     """This site with other limits."""
-    return GuardedSite(site().resource, clock, limits=HttpLimits(**limits), defer_to_thread=no_threads)
+    return Site(site().resource, clock, limits=HttpLimits(**limits), defer_to_thread=no_threads)

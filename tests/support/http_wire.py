@@ -14,9 +14,9 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.net.http.resource import Folder, GuardedResource
-from fakedev.net.http.response import Response
-from fakedev.net.http.site import GuardedSite
+from fakedev.web.resource import Folder, Resource
+from fakedev.web.response import Response
+from fakedev.web.site import Site
 
 
 class SocketLike(StringTransport):
@@ -50,6 +50,9 @@ class SocketLike(StringTransport):
         if not streaming:
             producer.resumeProducing()
 
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """As sockets of TCP have it."""
+
     def loseWriteConnection(self) -> None:
         """Close our side for writing."""
         self.half_closed = True
@@ -81,7 +84,7 @@ class Answer:
 class Peer:
     """A client of a site, in memory."""
 
-    def __init__(self, site: GuardedSite, unix: bool = False) -> None:
+    def __init__(self, site: Site, unix: bool = False) -> None:
         self.transport = SocketLike(unix)
         channel = site.buildProtocol(self.transport.peerAddr)
         assert channel is not None
@@ -138,7 +141,7 @@ def answers(data: bytes, heads: bool = False) -> list[Answer]:
     return found
 
 
-class Page(GuardedResource):
+class Page(Resource):
     """A resource that answers with what it is given."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
@@ -152,7 +155,7 @@ class Page(GuardedResource):
         return self.make(request)
 
 
-class Echo(GuardedResource):
+class Echo(Resource):
     """A resource that takes POST and DELETE, and remembers them."""
 
     errors_as_json = True
@@ -176,9 +179,9 @@ class Echo(GuardedResource):
         return Response(204)
 
 
-def make_site(clock: Clock | None = None, **children: GuardedResource) -> GuardedSite:
+def make_site(clock: Clock | None = None, **children: Resource) -> Site:
     """A site of ``children``, with threads that must not be needed."""
-    return GuardedSite(Folder(**children), clock or Clock(), defer_to_thread=no_threads)
+    return Site(Folder(**children), clock or Clock(), defer_to_thread=no_threads)
 
 
 def no_threads(work: Callable[[], list[bytes]]) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from fakedev.config.catalog import Catalog
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.exposition.identity import Identity, LabelSpec
+from fakedev.exporters.identity import Identity, LabelSpec
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.schema.files import Files
+from fakedev.schema.places import Place, Report
 
 #: All identities, and all releases of exporters with several, by their names with versions.
 TITLES = tuple(name for name in Catalog(Files(environ={}), Report()).identity_names() if "@" in name)

@@ -14,21 +14,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from fakedev.base.errors import Refused
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.sim.boards.conditions import Conditions, unless_changed
-from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.state import Level
-from fakedev.sim.events import ClearFault, InjectFault, Reload, StartWorkload, StopWorkload
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.device_types import WORK_KINDS
-from fakedev.spec.errors import Refused
-from fakedev.spec.fault_fields import fault_from_fields
-from fakedev.spec.fault_kinds import KINDS
-from fakedev.spec.fleet import FleetSpec
-from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, WITHOUT_SHARES, metric_word
-from fakedev.spec.record_head import RecordHead
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.fleet.boards.conditions import Conditions, unless_changed
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.entities.state import Level
+from fakedev.fleet.events import ClearFault, InjectFault, Reload, StartWorkload, StopWorkload
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.device_types import WORK_KINDS
+from fakedev.fleet.spec.fault_kinds import KINDS, fault_from_fields
+from fakedev.fleet.spec.fleet_spec import FleetSpec
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.fleet.spec.quantities import ASKABLE, COUNTED, WITHOUT_SHARES, metric_word
+from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.schema.files import Files
 from tests.support.board_checks import REASONS, BoardRules
 from tests.support.divided_devices import of_parts_and_devices
 from tests.support.link_checks import of_link_steps, of_links
@@ -71,6 +70,8 @@ _MOST_FAULTS: Final = 60
 #: How many violations are described; all are counted.
 _DESCRIBED: Final = 5
 
+#: Below the limit of its memory a board may still be held: its memory stays there.
+_NEAR_KELVINS: Final = 3.0
 #: Reason to the seconds within which it ends without its cause: doc/simulation.md, "What lowers the clock".
 _ENDS_WITHIN: Final = {"throttled_power": 2.0, "throttled_thermal": 0.0, "throttled_hardware": 0.0}
 #: A board that its power limit holds draws this share of it, or more.
@@ -92,9 +93,11 @@ class ReasonEnds:
         rules, was, now = self._rules, before.arrays, after.arrays
         temperature = was["temperature_celsius"]
         braked = unless_changed(conditions.braked, np.zeros(after.count)) > 0
+        limit = rules.of_types(lambda each: each.memory_slowdown_celsius)
+        memory_is_hot = was.get("memory_temperature_celsius", np.zeros(after.count)) >= limit - _NEAR_KELVINS
         causes = {
             "throttled_power": now["power_watts"] >= _HELD * now["power_limit_watts"],
-            "throttled_thermal": temperature >= rules.dynamic("resume_celsius"),
+            "throttled_thermal": (temperature >= rules.dynamic("resume_celsius")) | memory_is_hot,
             "throttled_hardware": (temperature >= rules.dynamic("resume_celsius")) | braked,
         }
         for reason, cause in causes.items():

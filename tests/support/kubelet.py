@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,15 +14,8 @@ from typing import Any
 
 import grpc
 
-from fakedev.node.kubelet_apis import (
-    DEVICE_PLUGIN,
-    DRA,
-    PLUGIN_REGISTRATION,
-    POD_RESOURCES,
-    REGISTRATION,
-    open_channel,
-)
-from fakedev.node.socket_server import socket_file
+from fakedev.node.device_plugin import socket_file
+from fakedev.node.kubelet import DEVICE_PLUGIN, DRA, PLUGIN_REGISTRATION, POD_RESOURCES, REGISTRATION, open_channel
 
 _SECONDS = 10.0
 #: What a kubelet allows: calls in a second, and at once.
@@ -73,6 +67,7 @@ class Kubelet:
         self.cdi_devices: list[list[str]] = []
         self.listings: list[float] = []
         self._servers: list[grpc.Server] = []
+        self._random = random.Random(1)
         self._tokens, self._tokens_seconds = float(BURST), time.monotonic()
 
     def start(self) -> None:
@@ -119,7 +114,7 @@ class Kubelet:
         return empty
 
     def list(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Who has what."""
+        """Who has what. Like the real one: an entry for each device, in another order each time, some of them twice."""
         self.listings.append(time.monotonic())
         now = time.monotonic()
         self._tokens = min(float(BURST), self._tokens + (now - self._tokens_seconds) * RATE) - 1
@@ -128,16 +123,17 @@ class Kubelet:
         if self.is_limited or self._tokens < 0:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         answer = POD_RESOURCES.messages["ListPodResourcesResponse"]()
-        for place in {**self.pods, **self.claims}:
+        places = list({**self.pods, **self.claims})
+        for place in self._shuffled(places):
             namespace, pod, name = place
             container = answer.pod_resources.add(name=pod, namespace=namespace).containers.add(name=name)
-            for resource, ids in self.pods.get(place, {}).items():
-                for each in ids:  # a device an entry, as the real one does
-                    container.devices.add(resource_name=resource, device_ids=[each])
+            found = [(resource, each) for resource, ids in self.pods.get(place, {}).items() for each in ids]
+            for resource, each in self._shuffled([*found, *found[:1]]):
+                container.devices.add(resource_name=resource, device_ids=[each])
             if place in self.claims:
                 claim, driver, pool, devices = self.claims[place]
                 dynamic = container.dynamic_resources.add(claim_name=claim, claim_namespace=namespace)
-                for each in devices:
+                for each in self._shuffled(devices):
                     dynamic.claim_resources.add(driver_name=driver, pool_name=pool, device_name=each)
         return answer
 
@@ -148,13 +144,19 @@ class Kubelet:
 
         :raises grpc.RpcError: when the plugin refuses.
         """
-        return [dict(each.envs) for each in self._allocate(resource, *containers)]
+        # As the real one, in any order.
+        shuffled = [self._shuffled(ids) for ids in containers]
+        return [dict(each.envs) for each in self._allocate(resource, *shuffled)]
 
     def mounts(self, resource: str, ids: Sequence[str]) -> dict[str, str]:
         """What a container that gets these ids sees: its paths, and those of the node."""
         ((container,),) = [self._allocate(resource, ids)]
         assert all(each.read_only for each in container.mounts)
         return {each.container_path: each.host_path for each in container.mounts}
+
+    def _shuffled(self, items: Sequence[Any]) -> Sequence[Any]:
+        """In any order."""
+        return self._random.sample(items, len(items))
 
     def _allocate(self, resource: str, *containers: Sequence[str]) -> Sequence[Any]:
         request = DEVICE_PLUGIN.messages["AllocateRequest"]()

@@ -8,40 +8,40 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.net.lines.connection import LineConnection
-from fakedev.net.lines.peer import Peer
-from fakedev.net.lines.server import LineServerFactory
-from fakedev.wire.bare_workload import parse_bare_workload
-from fakedev.wire.errors import ProtocolError
-from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
-from fakedev.wire.grammar import Request
-from fakedev.wire.replies import Reply
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, parse_bare_workload
+from fakedev.lines.grammar import SHARED_VERBS, ProtocolError, Request
+from fakedev.lines.json_lines import Reply
+from fakedev.lines.protocol import PortProtocol
+from fakedev.lines.server import LineServerFactory
+from fakedev.lines.tokens import TokenGate
+
+SHARED = {verb.name for verb in SHARED_VERBS}
 
 #: A bare object, as the original's client sends it.
 BARE = b'{\n\t"Name": "a",\n\t"Profile": [{"Load": 10}],\n\t"Devices": ["card0"]\n}'
 
 
-class RecordingSession:
-    """A port that notes its requests; methods of its peer and its connection can be called on it as well.
+class RecordingProtocol(PortProtocol):
+    """A port that notes its requests.
 
     ``stop`` is refused, ``advance`` waits until the test answers, ``show crash`` fails, ``show big`` is answered
     with 100 KB, ``list`` with two lines, everything else with its verb.
     """
 
-    connection: LineConnection
+    grammar = WORKLOAD_GRAMMAR
 
-    def __init__(self, peer: Peer):
-        self.peer = peer
+    def __init__(self, factory: LineServerFactory, gate: TokenGate):
+        super().__init__(factory, gate)
         self.asked = []
         self.waiting = []
         self.bare = []
         self.left = 0
         self.working = False
-
-    def __getattr__(self, name):
-        return getattr(self.peer if hasattr(self.peer, name) else self.connection, name)
+        factory.last_peer = self
 
     def request_received(self, request: Request) -> Reply | None:
+        if request.verb in SHARED:
+            return super().request_received(request)
         self.asked.append((request.verb, dict(request.arguments), request.id))
         match request.verb:
             case "stop":
@@ -67,9 +67,6 @@ class RecordingSession:
 
     def is_working(self) -> bool:
         return self.working
-
-    def quit_received(self) -> None:
-        pass
 
     def peer_left(self) -> None:
         self.left += 1
@@ -158,29 +155,24 @@ class Descriptor(abstract.FileDescriptor):
 
 
 class RecordingFactory(LineServerFactory):
-    """A port of recording sessions.
+    """A port of recording protocols.
 
-    :ivar last_session: that of the last connection.
+    :ivar last_peer: the protocol of the last connection.
     """
 
-    def __init__(self, clock: Clock, **options):
-        super().__init__(WORKLOAD_GRAMMAR, self._make_session, clock, **options)
-
-    def _make_session(self, peer: Peer) -> RecordingSession:
-        self.last_session = RecordingSession(peer)
-        return self.last_session
+    protocol = RecordingProtocol
 
 
 def make_factory(clock: Clock | None = None, **options) -> RecordingFactory:
-    """A port of recording sessions."""
+    """A port of recording protocols."""
     return RecordingFactory(clock or Clock(), **options)
 
 
 def connect(factory: LineServerFactory):
-    """A new connection in memory: its protocol, or the session of a recording port, and its transport."""
+    """A new connection in memory: its protocol and its transport."""
     protocol, transport = factory.buildProtocol(None), WritesTransport()
     protocol.makeConnection(transport)
-    return _session_of(factory, protocol), transport
+    return protocol, transport
 
 
 def connect_descriptor(factory: LineServerFactory, room: float):
@@ -188,11 +180,4 @@ def connect_descriptor(factory: LineServerFactory, room: float):
     protocol = factory.buildProtocol(None)
     transport = Descriptor(factory.clock, protocol, room)
     protocol.makeConnection(transport)
-    return _session_of(factory, protocol), transport
-
-
-def _session_of(factory, protocol):
-    if not isinstance(factory, RecordingFactory) or not isinstance(protocol, LineConnection):
-        return protocol
-    factory.last_session.connection = protocol
-    return factory.last_session
+    return protocol, transport

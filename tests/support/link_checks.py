@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.links.layout import LinkLayout
-from fakedev.sim.links.levels import CARRIED, COUNTED, RATES
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.state import Level, Mask
+from fakedev.fleet.links.link_layout import LinkLayout
+from fakedev.fleet.links.link_levels import CARRIED, COUNTED, RATES
 from tests.support.rules import Broken, broken
 
 #: Rounding of sums of rates and of bytes: as a share, and in bytes.

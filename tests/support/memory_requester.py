@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fakedev.client.connection import Reply
+from fakedev.client.http import Reply
 from tests.support.application import MemoryApplication
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fakedev.kube.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
-from fakedev.net.kube.node_slots import NodeSlot
-from fakedev.spec.errors import Refused
+from fakedev.base.errors import Refused
+from fakedev.kubernetes.node_port import NodeSlot
+from fakedev.kubernetes.node_view import Allocation, NodeView, PreparedDevice, ViewedSlot
 
 GPU = "nvidia.com/gpu"
 SLOTS = tuple(ViewedSlot(f"GPU-{number}", numa_node=number // 2) for number in range(4))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fakedev.nvml.smi.failures import Failure
+from fakedev.nvml.smi.boards import Failure
 from fakedev.nvml.smi.main import run
 from tests.support.application import MemoryApplication, application
 from tests.support.nvml import boards

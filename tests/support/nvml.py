@@ -8,12 +8,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from fakedev.nvml.build import OPTIONS, SONAME, compile_library, library_folder, sources
+from fakedev.nvml.library import OPTIONS, SONAME, compile_library, library_folder, sources
 from tests.support.paths import ROOT
 
 #: Eight H100s, of which the first two work; the file is that of ``{file}``.
@@ -103,3 +104,9 @@ def error_of(pynvml: Any, function: str, *arguments: Any) -> int:
 def number_of(handle: Any) -> int | None:
     """The number that a handle is."""
     return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+def skip_without(package: str) -> None:
+    """Skip a test of a program whose package is missing. It is not imported: some change pynvml for all tests here."""
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")

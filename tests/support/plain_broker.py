@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from fakedev.workqueue.outcome import Report
-from fakedev.workqueue.spec import QueueSpec
+from fakedev.queues.job import Report
+from fakedev.queues.settings import QueueSpec
 
 NEVER = float("inf")
 

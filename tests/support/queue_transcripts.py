@@ -16,20 +16,20 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from fakedev.net.lines.connection import LineConnection
-from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.backend_port import QueueBackendFactory
-from fakedev.net.queues.client_port import QueueClientFactory
-from fakedev.net.queues.hub import QueueHub
-from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec
+from fakedev.lines.protocol import PortProtocol
+from fakedev.queues.backend_port import QueueBackendFactory
+from fakedev.queues.broker import Broker
+from fakedev.queues.client_port import QueueClientFactory
+from fakedev.queues.port import QueueHub
+from fakedev.queues.settings import BrokerSpec, QueueSpec
+from fakedev.runtime.turns import FairShare
 from tests.support.line_peers import WritesTransport
 
 
 class QueueConnection:
     """A connection to one of the ports."""
 
-    def __init__(self, peer: LineConnection) -> None:
+    def __init__(self, peer: PortProtocol) -> None:
         self.peer = peer
         self.transport = WritesTransport()
         peer.makeConnection(self.transport)

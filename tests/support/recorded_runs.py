@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from fakedev.calibration.coefficients import EVERY, Coefficient
-from fakedev.calibration.plan import PHASES, Phase, locked_mhz
-from fakedev.calibration.runs import CLOCK
-from fakedev.config.catalog import Catalog
-from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Place, Report
-from fakedev.sim.boards.arrays import Air
-from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.boards.tick import Boards, Moment
-from fakedev.spec.device_types import DeviceType
+from fakedev.calibrate.model import EVERY, Coefficient
+from fakedev.calibrate.report import PHASES, Phase, locked_mhz
+from fakedev.calibrate.runs import CLOCK
+from fakedev.exporters.settings.catalog import Catalog
+from fakedev.fleet.boards.arrays import Air
+from fakedev.fleet.boards.conditions import Conditions
+from fakedev.fleet.boards.tick import Boards, Moment
+from fakedev.fleet.spec.device_types import DeviceType
+from fakedev.schema.files import Files
+from fakedev.schema.places import Place, Report
 
 _SHOWN = (
     "power_watts", "core_frequency_mhz", "temperature_celsius", "memory_temperature_celsius", "power_limit_watts",

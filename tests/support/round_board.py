@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.device_types import DeviceType, Dynamics, Range
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
 from tests.support.fleets import advance, make_fleet, pool_of, start
 
 #: A board with round numbers: 100 W idle, 500 W at plain full load; 0.1 K per watt; clock from 300 to 1300 MHz.
@@ -24,6 +24,7 @@ ROUND = DeviceType(
         "pcie_tx_bytes_per_second": Range(1e3, 1e6),
         "pcie_rx_bytes_per_second": Range(1e3, 1e6),
     },
+    facts={"memory_max_operating_celsius": "150"},  # its memory carries far more than at plain full load
     dynamics=DYNAMICS,
 )
 

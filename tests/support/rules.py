@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.state import Level, Mask
 
 #: A rule, and the entities that break it.
 Broken = tuple[str, Mask]

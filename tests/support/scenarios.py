@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fakedev.app.scenario import make_run
-from fakedev.config.scenarios import LoadedScenario, load_scenario
 from fakedev.scenario.run import Run
+from fakedev.scenario.settings import LoadedScenario, load_scenario
+from fakedev.scenario.start import make_run
 from tests.support.application import BEGIN
 
 #: One node of four boards.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fakedev.fleet.events import InjectFault
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.fault_kinds import fault_from_fields
 from fakedev.scenario.entries import Scraping
-from fakedev.scenario.samples import FleetSamples, Stored
 from fakedev.scenario.scrapes import Scrapes
-from fakedev.sim.events import InjectFault
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.scenario.series import FleetSamples, Stored
 from tests.support.configurations import loaded
 
 #: Half past four: ten minutes before the end of a window of two hours.

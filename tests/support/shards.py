@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fakedev.exposition.label_cache import LabelCache
-from fakedev.exposition.page import Page
-from fakedev.exposition.page_levels import PAGE
-from fakedev.exposition.sources import DeviceSource, by_identity
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.fleet import FleetSpec
-from fakedev.spec.shards import Shard
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.row_levels import PAGE
+from fakedev.exporters.sources import DeviceSource, by_identity
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.fleet_spec import FleetSpec
+from fakedev.fleet.spec.limits import Shard
 from tests.support.identities import loaded
 
 

@@ -9,8 +9,8 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from tests.support.certificates import Authority
 from tests.support.http_wire import SocketLike
-from tests.support.kube.certificates import Authority
 
 AUTHORITY = Authority(server_name="localhost")
 CERTIFICATE, KEY = AUTHORITY.sign("server", "localhost")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fakedev.traces.json_records import JsonRecords
-from fakedev.traces.problems import Lenience, TraceProblems
-from fakedev.traces.table import PLAIN, Column, TableForm, TableRows
-from fakedev.traces.trace import WHOLE_TRACE, Window
+from zope.interface import implementer
+
+from fakedev.replay.table_reader import PLAIN, Column, JsonRecords, Lenience, TableForm, TableRows, TraceProblems
+from fakedev.replay.trace import WHOLE_TRACE, IFolder, Window
 
 
+@implementer(IFolder)
 class MadeFolder:
     """A folder of texts, by the names of files."""
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from fakedev.sim.entities.randomness import sub_keys, uniform
-from fakedev.spec.fleet import Activity
-from fakedev.spec.value_functions import Function
+from fakedev.fleet.entities.randomness import sub_keys, uniform
+from fakedev.fleet.spec.fleet_spec import Activity
+from fakedev.fleet.spec.value_functions import Function
 
 #: u(run through the profile, place of the activity, number of the draw).
 Draws = Callable[[int, int, int], float]

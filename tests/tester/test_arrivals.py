@@ -9,8 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.tester.plan import OpenLoad, Spacing, even_arrivals, poisson_arrivals
-from fakedev.tester.rate_curve import Lines, RateCurve, Sine, constant, ramp, spike, steps
+from fakedev.tester.plan import (
+    Lines,
+    OpenLoad,
+    RateCurve,
+    Sine,
+    Spacing,
+    constant,
+    even_arrivals,
+    poisson_arrivals,
+    ramp,
+    spike,
+    steps,
+)
 
 CURVES = {
     "constant": constant(20.0),
@@ -90,13 +101,11 @@ def test_a_curve_that_ends_ends_the_arrivals() -> None:
 
 
 def test_listed_arrivals_are_taken_as_they_are() -> None:
-    """Those of a trace."""
     assert list(OpenLoad(listed_seconds=(0.0, 0.5, 0.5)).arrivals("a")) == [0.0, 0.5, 0.5]
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 1000)), min_size=1, max_size=8), st.floats(0, 1e4))
 def test_any_lines_have_an_inverse_that_rises(points: list[tuple[float, float]], count: float) -> None:
-    """No division by zero, no time before another's."""
     times = sorted(seconds for seconds, _ in points)
     times[0] = 0.0
     curve = Lines([(seconds, rate) for seconds, (_, rate) in zip(times, points, strict=True)])
@@ -114,6 +123,5 @@ def test_any_lines_have_an_inverse_that_rises(points: list[tuple[float, float]],
     ],
 )
 def test_what_is_no_curve_is_refused(make: object, reason: str) -> None:
-    """With a sentence."""
     with pytest.raises(ValueError, match=reason):
         make()  # type: ignore[operator]

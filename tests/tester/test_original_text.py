@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fakedev.tester.original_text import original_nodes_text, original_pods_text, original_statistics_text
+from fakedev.queues.job import Answer, Outcome
+from fakedev.tester.report import original_nodes_text, original_pods_text, original_statistics_text
 from fakedev.tester.statistics import Statistics
-from fakedev.workqueue.outcome import Answer, Outcome
 
 BAR = "#" * 60
 STATISTICS = """

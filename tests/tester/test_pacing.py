@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.tester.pacing import MAX_AT_ONCE, REFUSED_PAUSE_SECONDS, ClosedPacer, OpenPacer
-from fakedev.tester.plan import ClosedLoad, OpenLoad
-from fakedev.tester.rate_curve import constant
+from fakedev.tester.plan import ClosedLoad, OpenLoad, constant
 
 
 def test_closed_fills_its_places_and_fills_them_again() -> None:
@@ -105,7 +104,6 @@ def test_open_lets_arrivals_wait_and_drops_what_is_too_much() -> None:
 
 
 def test_open_goes_on_arriving_without_a_connection() -> None:
-    """Users come whether or not anybody serves them."""
     pacer = OpenPacer(OpenLoad(constant(10.0)), "a", 0.0)
     assert pacer.due(2.0, 0, False) == []
     assert pacer.waiting == 20

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.config.rates import parse_expectation
+from fakedev.base.histograms import QuantileSketch
+from fakedev.base.html import Series, distribution_plot, line_plot, nice_scale
+from fakedev.queues.job import Answer, Outcome
 from fakedev.tester.expectation import judge
-from fakedev.tester.quantiles import QuantileSketch
-from fakedev.tester.report import Report
-from fakedev.tester.report_text import MAX_BAR, progress_text
+from fakedev.tester.rates import parse_expectation
+from fakedev.tester.report import MAX_BAR, Report, progress_text
 from fakedev.tester.statistics import Statistics
-from fakedev.tester.svg_plots import Series, distribution_plot, line_plot, nice_scale
-from fakedev.workqueue.outcome import Answer, Outcome
 
 MARKUP = '<script>alert("1")</script>&<b>'
 
@@ -37,7 +36,6 @@ def filled(text: str = MARKUP) -> Statistics:
 
 
 def report(text: str = MARKUP, plans: int = 1) -> Report:
-    """The report of this run."""
     statistics = filled(text)
     findings = [judge(parse_expectation(each), statistics, 150.0) for each in ("p99<2s", "failures<1%", "rate>=1/s")]
     return Report(
@@ -54,11 +52,9 @@ class Elements(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note it."""
         self.tags.append(tag)
 
     def handle_data(self, data: str) -> None:
-        """Note it."""
         self.text += data
 
 
@@ -81,7 +77,6 @@ def test_a_page_loads_nothing() -> None:
 
 
 def test_the_plots_are_good_xml() -> None:
-    """Each separately; with and without something to show."""
     histogram = QuantileSketch()
     for plot in (
         line_plot("<&", [Series("<&", "red", [(0.0, 1.0), (1.0, None), (2.0, 3.0), (3.0, 4.0)])]),
@@ -125,7 +120,6 @@ def test_shares_of_the_histograms() -> None:
 
 
 def test_nothing_in_a_text_steers_a_terminal() -> None:
-    """Control characters are shown, not sent."""
     statistics = filled("\x1b[2J\r\n\x07")
     text = Report("t", 150.0, statistics, {"p": statistics}).text()
     assert all(char.isprintable() or char == "\n" for char in text)
@@ -165,7 +159,6 @@ def test_reports_of_nothing() -> None:
 
 
 def test_progress() -> None:
-    """A line with what matters."""
     assert progress_text(filled("x"), 150.0) == (
         "50 s: 90 good, 10 failed, 0 under way, 1.8/s now, 1.8/s, total p50 0.400 s, p99 0.400 s"
     )

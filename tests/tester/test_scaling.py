@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.tester.scaling import Law, ScaleStep, fit, scaling_of
-from fakedev.tester.scaling_text import limiting_cause, scaling_text, scaling_values, verdicts
+from fakedev.tester.scaling import (
+    Law,
+    ScaleStep,
+    fit,
+    limiting_cause,
+    scaling_of,
+    scaling_text,
+    scaling_values,
+    verdicts,
+)
 
 DOUBLED = (1, 2, 4, 8, 16)
 
@@ -23,7 +31,6 @@ def steps_of(law: Law, counts: tuple[int, ...] = DOUBLED, noise: float = 0.0) ->
 
 @given(st.floats(0.1, 1e4), st.floats(0, 0.5), st.floats(0, 0.05))
 def test_a_law_is_found_in_its_own_data(single: float, contention: float, coherency: float) -> None:
-    """Whatever its coefficients are."""
     law = Law(single, contention, coherency)
     backends = np.array([float(count) for count in DOUBLED])
     found = fit(backends, np.array([law.rate(count) for count in DOUBLED]))
@@ -105,7 +112,6 @@ def test_failures_and_nothing_at_all() -> None:
 
 
 def test_values_are_json() -> None:
-    """Also those that are infinite."""
     for law in (Law(2.0, 0.0, 0.0), Law(2.0, 0.1, 0.01)):
         values = json.loads(json.dumps(scaling_values(scaling_of(steps_of(law)), 1.5), allow_nan=False))
         assert len(values["steps"]) == 5

@@ -11,19 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakedev.queues.job import Answer, Outcome
 from fakedev.tester.pacing import ClosedPacer, OpenPacer
-from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing
-from fakedev.tester.rate_curve import constant
-from fakedev.tester.statistics import Statistics, Ticket
-from fakedev.tester.tallies import OTHERS, ByName, Count, kept_text
-from fakedev.tester.timeline import MAX_STEPS, Timeline
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing, constant
+from fakedev.tester.statistics import MAX_STEPS, OTHERS, ByName, Count, Statistics, Ticket, Timeline, kept_text
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, wait_seconds=0.25, node="n", pod="p", device="card0")
 
 
 def bad(outcome: Outcome = Outcome.FAILURE, error: str = "no such file") -> Answer:
-    """An answer that is no success."""
     return replace(GOOD, outcome=outcome, exit_code=1, error=error)
 
 

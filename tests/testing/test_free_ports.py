@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.testing.free_ports import on_free_ports
+from fakedev.testing.served_fleet import on_free_ports
+from tests.support.configurations import loaded
 
 EVERYTHING = """
 version: 1
@@ -24,7 +23,7 @@ nvml: {file: /run/nvml.map}
 
 def test_all_addresses_are_free_ports(tmp_path: Path) -> None:
     """Only the addresses of nodes stay; there is one more for the test; files are not written, but that for NVML."""
-    given = load(None, Files(environ={}), text=EVERYTHING.replace("*:9500", "127.0.0.1:9500"))
+    given = loaded(EVERYTHING.replace("*:9500", "127.0.0.1:9500"))
     moved = on_free_ports(given, tmp_path)
     assert [each.listen.display for each in moved.web] == [
         "127.0.0.1:0", "127.0.0.1:0", given.web[2].listen.display, "127.0.0.1:0",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.paths import ROOT
-
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("project")]
 
 ARGUMENTS = ("-p", "no:schemathesis", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin", "-W", "error")
 
@@ -33,13 +31,6 @@ STATE = """
     def test_after(twisted_greenlet):
         assert [state()] == before
 """
-
-
-@pytest.fixture(autouse=True)
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty project that finds this fakedev."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
 
 def written(pytester: pytest.Pytester, tests: str, state: str = STATE) -> None:

@@ -11,21 +11,14 @@ import pytest
 
 from fakedev.testing.order import DEFAULT, Order
 from fakedev.testing.simulation import Simulation
-from tests.support.paths import ROOT
+from tests.testing.projects import run
 
+pytestmark = pytest.mark.usefixtures("project")
 pytest_plugins = ["pytester"]
 #: Of these each has a service in a process of its own; xdist runs two of them at once.
 _TESTS = 500
 #: What an hour of eight boards in ticks of a second may take of the processor.
 _HOUR_SECONDS = 5.0
-
-
-@pytest.fixture(autouse=True)
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty project that finds this fakedev."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
 
 def processes_of(folder: Path) -> Iterator[str]:
@@ -56,9 +49,7 @@ def test_five_hundred_tests(pytester: pytest.Pytester) -> None:
             assert fakedev_fleet.advance("10s").tick == 10
             assert fakedev_fleet.scrape("dgx-0").value("DCGM_FI_DEV_GPU_UTIL", gpu=0) == 95
     """)
-    arguments = ["-p", "no:twisted", "-p", "no:schemathesis", "-p", "no:fakedev", "-p", "fakedev.pytest_plugin"]
-    result = pytester.runpytest_subprocess(*arguments, "--numprocesses=2", "--basetemp=kept")
-    result.assert_outcomes(passed=_TESTS)
+    run(pytester, "--numprocesses=2", "--basetemp=kept").assert_outcomes(passed=_TESTS)
     assert list(processes_of(Path(pytester.path))) == []
     assert [path for path in Path(pytester.path, "kept").rglob("*") if path.is_file()] == []
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.testing.order import DEFAULT, Order, clean_environment, journal_lines, run_again
-from fakedev.testing.replay import with_scenario
+from fakedev.testing.order import DEFAULT, Order, clean_environment, journal_lines, run_again, with_scenario
 from fakedev.testing.simulation import Simulation
+from tests.support.configurations import loaded
 from tests.support.paths import ROOT
 
 
@@ -52,7 +50,7 @@ def test_wrong_orders(given: dict[str, Any], text: str) -> None:
 
 def test_the_default() -> None:
     """One node of eight boards, with a clock that stands."""
-    configuration = load(None, Files(environ={}), text=DEFAULT)
+    configuration = loaded(DEFAULT)
     (pool,) = configuration.fleet.pools
     assert ([node.name for node in pool.nodes], pool.devices_per_node, configuration.speed) == (["dgx-0"], 8, 0.0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from fakedev.client import Fleet, NeverTrue, NoAnswer, RequestRefused
 from fakedev.commands.render import render
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.schema.places import ConfigurationError
 from fakedev.testing.order import DEFAULT, Order
 from fakedev.testing.simulation import Simulation
 from tests.support.application import STANDING, application
@@ -21,12 +21,10 @@ TEXT = STANDING.replace("seed: 7", "seed: 7\n  epoch: 2027-01-15T08:00:00Z")
 
 @pytest.fixture
 def sim(tmp_path: Path) -> Simulation:
-    """Two nodes of two devices."""
     return Simulation(Order(text=TEXT), tmp_path)
 
 
 def used(fleet: Fleet | Simulation) -> list[object]:
-    """Uses a fleet; all that it answers."""
     said: list[object] = [fleet.run("train", devices="a/0", profile="95:2:0", run_time_limit="1h"), fleet.workloads()]
     fault = fleet.fault("power-cap", devices="a/*", watts=200)
     other = fleet.run("other", "b/1", profile="50:0:0")

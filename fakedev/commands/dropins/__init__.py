@@ -1,1 +1,1 @@
-"""Programs that take the place of the originals: their flags, addresses and defaults."""
+"""Programs that replace the originals: exporter, dcgm-exporter, frontend, backend, client."""

@@ -7,12 +7,12 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls
 from fakedev.commands.workload.options import find_files
-from fakedev.workqueue.backend_run import PLACEHOLDER, SLEEP, BackendCommand
+from fakedev.queues.run_reports import PLACEHOLDER, SLEEP, BackendCommand
+from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls
 
 if TYPE_CHECKING:
-    from fakedev.app.backend import BackendSettings
+    from fakedev.queues.backend_start import BackendSettings
 
 _MAX_WORKERS: Final = 1000
 #: The longest name of a host, pod or node in characters, as in DNS.
@@ -86,7 +86,7 @@ class BackendOptions:
             raise FlagError("-token-file needs -protocol json: bare JSON cannot give a token")
         if not plain["queue"]:
             raise FlagError("-name must name a queue")
-        from fakedev.app.backend import BackendSettings  # noqa: PLC0415 - usage errors and -help do not need Twisted
+        from fakedev.queues.backend_start import BackendSettings  # noqa: PLC0415
 
         return BackendSettings(
             command=BackendCommand(words, values[self._ignore], values[self._limit]),
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = BackendOptions(os.environ, socket.gethostname() or "localhost")
     with options.flags.usage_errors_exit():
         settings = options.settings(options.flags.parse(arguments))
-    from fakedev.app.backend import run_backend  # noqa: PLC0415
+    from fakedev.queues.backend_start import run_backend  # noqa: PLC0415
 
     return run_backend(settings)
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from fakedev.commands.console import ProgressLine, write_text
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls, all_interfaces
-from fakedev.spec.client_tls import NO_FILES
-from fakedev.spec.listen_address import ListenAddress
+from fakedev.base.console import ProgressLine, write_text
+from fakedev.commands.dropins.addresses import CONTROL_ADDRESS
+from fakedev.schema.addresses import ListenAddress
+from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls, all_interfaces
+from fakedev.schema.peer_addresses import NO_FILES
 from fakedev.tester.plan import REPORT_SUFFIXES, ClosedLoad, OpenLoad, Plan, Spacing
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class ClientOptions:
         flags = FlagSet("fakedev-client", "puts load on a queue and measures the results", "[ARGUMENT...]")
         self.flags = flags
         ours, duration = " (not in the original)", "DURATION"
-        self._caddr = flags.text("caddr", "localhost:9996", "address of statistics and control", "HOST:PORT")
+        self._caddr = flags.text("caddr", CONTROL_ADDRESS, "address of statistics and control", "HOST:PORT")
         self._faddr = flags.address("faddr", "localhost:9997", "where the frontend listens")
         self._name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
         self._limit = flags.seconds("limit", 0.0, "run-time limit of each request; 0: none")
@@ -123,9 +124,9 @@ class ClientOptions:
         if values.operands:
             raise FlagError(f"arguments ({values.operands[0]!r}) belong in the file of plans, in each plan")
         # -help and a single plan of the closed model need none of these.
-        from fakedev.config.schema.files import Files  # noqa: PLC0415
-        from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
-        from fakedev.config.tester import load_plans  # noqa: PLC0415
+        from fakedev.schema.files import Files  # noqa: PLC0415
+        from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
+        from fakedev.tester.settings import load_plans  # noqa: PLC0415
 
         try:
             return load_plans(values[self._plans], Files(environ=os.environ))
@@ -157,8 +158,8 @@ class ClientOptions:
     def _open(self, values: Values) -> OpenLoad:
         closed_flags = (self._req_now, self._req_max, self._delay)
         _refuse(values, closed_flags, "cannot be used with -rate: requests arrive when they are due")
-        from fakedev.config.rates import parse_open_load  # noqa: PLC0415
-        from fakedev.config.schema.files import Files  # noqa: PLC0415
+        from fakedev.schema.files import Files  # noqa: PLC0415
+        from fakedev.tester.rates import parse_open_load  # noqa: PLC0415
 
         try:
             load = parse_open_load(values[self._rate], lambda path: Files().read(os.path.abspath(path)))
@@ -174,7 +175,7 @@ class ClientOptions:
         )
 
     def _control(self, values: Values) -> ListenAddress:
-        from fakedev.config.listen import parse_listen  # noqa: PLC0415 - not for -help
+        from fakedev.schema.addresses import parse_listen  # noqa: PLC0415 - not for -help
 
         try:
             return parse_listen(all_interfaces(values[self._caddr]))
@@ -190,7 +191,7 @@ def _refuse(values: Values, flags: Sequence[Flag[object]], reason: str) -> None:
 
 
 def _expectation(text: str) -> Expectation:
-    from fakedev.config.rates import parse_expectation  # noqa: PLC0415 - most runs have none
+    from fakedev.tester.rates import parse_expectation  # noqa: PLC0415 - most runs have none
 
     return parse_expectation(text)
 
@@ -212,8 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(order: Order) -> int:
     """Run the load, report and judge; returns the exit code."""
-    from fakedev.app.tester import run_client, save_report  # noqa: PLC0415 - a usage error does not need Twisted
     from fakedev.tester.expectation import judge  # noqa: PLC0415
+    from fakedev.tester.load_run import save_report  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.tester.part import run_client  # noqa: PLC0415 - likewise
 
     progress = ProgressLine(sys.stderr)
     tester = run_client(
@@ -232,7 +234,17 @@ def run(order: Order) -> int:
     problems = [problem for path in order.reports if (problem := save_report(report, path))]
     for problem in problems:
         write_text(sys.stderr, f"{_PROGRAM}: the report cannot be written: {problem}\n")
-    if problems:
+    drivers = tester.drivers.values()
+    # A run that a signal ends before it begins has looked for none.
+    away = dict.fromkeys(str(each.plan.frontend) for each in drivers if each.was_refused and not each.was_reached)
+    for frontend in away:
+        write_text(sys.stderr, f"{_PROGRAM}: no frontend was reached at {frontend}: start it, or give its address\n")
+    if problems or away:
+        return 1
+    if order.headless and not findings and not tester.total.successes:
+        # A test without expectations must not pass because nobody answered.
+        remedy = "start a frontend and backends, or name the frontend with -faddr"
+        write_text(sys.stderr, f"{_PROGRAM}: no request succeeded: {remedy}\n")
         return 1
     return 0 if all(finding.is_met for finding in report.findings) else NOT_MET
 

@@ -1,7 +1,8 @@
 """fakedev-dcgm-exporter: a replacement of the images of dcgm-exporter and of dcgm-fake-gpu-exporter.
 
 It takes the flags and variables of their manifests, needs no file, and listens on port 9400. With a variable of
-dcgm-fake-gpu-exporter it shows the names of that program.
+dcgm-fake-gpu-exporter it shows the names of that program. The options of dcgm-exporter are long and short flags, and
+environment variables.
 """
 
 from __future__ import annotations
@@ -10,24 +11,163 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from fakedev import __version__
-from fakedev.commands.console import write_text
-from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags
-from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_boolean
-from fakedev.config.names import is_path
+from fakedev.base.console import write_text
+from fakedev.base.names import is_path
+from fakedev.commands.dropins.addresses import DCGM_ADDRESS, DCGM_SOCKET
+from fakedev.commands.dropins.container import FAKE_VARIABLES
+from fakedev.fleet.spec.workload_fields import label_fact
+from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces, parse_boolean, parse_integer
+
+#: The files of counters in the image: when they are missing, the identity's counters are shown.
+OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
+_PREFIX: Final = "DCGM_EXPORTER_"
+_UNUSED: Final = "accepted, and not used"
+_FIVE_MINUTES: Final = 300_000
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the exporter.
+
+    :param default: its type is that of the value: a text, a whole number, or a boolean.
+    :param variable: its environment variable; empty for none.
+    :param text: what it does here; empty: it is not used.
+    """
+
+    name: str
+    default: str | int | bool
+    variable: str
+    text: str = ""
+    short: str = ""
+    kind: str = "TEXT"
+
+
+OPTIONS: Final = (
+    Option("address", DCGM_ADDRESS, f"{_PREFIX}LISTEN", "where metrics are served", "a", "HOST:PORT"),
+    Option("collectors", OF_THE_IMAGE[0], f"{_PREFIX}COLLECTORS", "which fields are shown", "f", "FILE"),
+    Option("collect-interval", 30000, f"{_PREFIX}INTERVAL", "milliseconds for which the numbers stay as they are", "c"),
+    Option("kubernetes", False, f"{_PREFIX}KUBERNETES", "show the pods of GPUs", "k"),
+    Option("kubernetes-virtual-gpus", False, "KUBERNETES_VIRTUAL_GPUS", "rows for each pod of a GPU that several have"),
+    Option("no-hostname", False, f"{_PREFIX}NO_HOSTNAME", "show no host", "n"),
+    Option("use-old-namespace", False, f"{_PREFIX}USE_OLD_NAMESPACE", "labels as 1.x named them", "o"),
+    Option(
+        "replace-blanks-in-model-name", False, f"{_PREFIX}REPLACE_BLANKS_IN_MODEL_NAME", "dashes in names of models",
+        "rbmn",
+    ),
+    Option(
+        "xid-count-window-size", _FIVE_MINUTES, f"{_PREFIX}XID_COUNT_WINDOW_SIZE",
+        "milliseconds over which DCGM_EXP_XID_ERRORS_COUNT counts", "x",
+    ),
+    Option(
+        "clock-events-count-window-size", _FIVE_MINUTES, f"{_PREFIX}CLOCK_EVENTS_COUNT_WINDOW_SIZE",
+        "milliseconds over which DCGM_EXP_CLOCK_EVENTS_COUNT counts",
+    ),
+    Option("kubernetes-enable-pod-uid", False, f"{_PREFIX}KUBERNETES_ENABLE_POD_UID", "show the uids of pods"),
+    Option("kubernetes-enable-pod-labels", False, f"{_PREFIX}KUBERNETES_ENABLE_POD_LABELS", "show the labels of pods"),
+    Option(
+        "kubernetes-pod-label-allowlist-regex", "", f"{_PREFIX}KUBERNETES_POD_LABEL_ALLOWLIST_REGEX",
+        "which labels of pods are shown: expressions with commas", kind="REGEX,...",
+    ),
+    Option(
+        "hpc-job-mapping-dir", "", "DCGM_HPC_JOB_MAPPING_DIR",
+        "folder with a file for each GPU, named by its index, with a job on each line", kind="FOLDER",
+    ),
+    Option("log-format", "text", f"{_PREFIX}LOG_FORMAT", "text or json"),
+    Option("debug", False, f"{_PREFIX}DEBUG", "log more"),
+    Option("configmap-data", "none", f"{_PREFIX}CONFIGMAP_DATA", short="m"),
+    Option("config-file", "", f"{_PREFIX}CONFIG_FILE"),
+    Option("container-labels", False, f"{_PREFIX}CONTAINER_LABELS"),
+    Option("container-runtime-socket", "", "DCGM_CONTAINER_RUNTIME_SOCKET"),
+    Option("cpu-devices", "f", f"{_PREFIX}CPU_DEVICES_STR", short="p"),
+    Option("dcgm-log-level", "NONE", f"{_PREFIX}DCGM_LOG_LEVEL"),
+    Option("devices", "f", f"{_PREFIX}DEVICES_STR", short="d"),
+    Option("disable-startup-validate", False, f"{_PREFIX}DISABLE_STARTUP_VALIDATE"),
+    Option("dump-compression", True, f"{_PREFIX}DUMP_COMPRESSION"),
+    Option("dump-directory", "/tmp/dcgm-exporter-debug", f"{_PREFIX}DUMP_DIRECTORY"),
+    Option("dump-enabled", False, f"{_PREFIX}DUMP_ENABLED"),
+    Option("dump-retention", 24, f"{_PREFIX}DUMP_RETENTION"),
+    Option("enable-dcgm-log", False, f"{_PREFIX}ENABLE_DCGM_LOG"),
+    Option("enable-gpu-bind-unbind-watch", False, f"{_PREFIX}ENABLE_GPU_BIND_UNBIND_WATCH"),
+    Option("enable-pprof", False, f"{_PREFIX}ENABLE_PPROF"),
+    Option("fake-gpus", False, f"{_PREFIX}USE_FAKE_GPUS"),
+    Option("gpu-bind-unbind-poll-interval", "", f"{_PREFIX}GPU_BIND_UNBIND_POLL_INTERVAL"),
+    Option("kubernetes-enable-dra", False, "KUBERNETES_ENABLE_DRA"),
+    Option("kubernetes-gpu-id-type", "uid", f"{_PREFIX}KUBERNETES_GPU_ID_TYPE"),
+    Option("nvidia-resource-names", "", "NVIDIA_RESOURCE_NAMES"),
+    Option("pod-resources-kubelet-socket", "/var/lib/kubelet/pod-resources/kubelet.sock",
+           "DCGM_POD_RESOURCES_KUBELET_SOCKET"),
+    Option("remote-hostengine-info", "localhost:5555", "DCGM_REMOTE_HOSTENGINE_INFO", short="r"),
+    Option("switch-devices", "f", f"{_PREFIX}OTHER_DEVICES_STR", short="s"),
+    Option("web-config-file", "", f"{_PREFIX}WEB_CONFIG_FILE", "TLS and passwords, as in the original", kind="FILE"),
+    Option("web-read-timeout", "10s", f"{_PREFIX}WEB_READ_TIMEOUT"),
+    Option("web-systemd-socket", False, f"{_PREFIX}WEB_SYSTEMD_SOCKET"),
+    Option("web-write-timeout", "10s", f"{_PREFIX}WEB_WRITE_TIMEOUT"),
+)  # fmt: skip
+
+
+class DcgmFlags:
+    """The values of the options, from flags and variables.
+
+    :param environ: the environment variables.
+    """
+
+    def __init__(self, flags: FlagSet, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._options = {option.name: option for option in OPTIONS}
+        self._flags = {option.name: _declared(flags, option) for option in OPTIONS}
+
+    def value(self, name: str, values: Values) -> Any:
+        """The value of an option, of the type of its default: from a flag, short or long; else from the variable."""
+        for flag in self._flags[name]:
+            if values.given(flag):
+                return values[flag]
+        option = self._options[name]
+        text = self._environ.get(option.variable, "")
+        try:
+            return _parser(option)(text) if text else option.default
+        except ValueError as error:
+            raise FlagError(f"{option.variable}: {error}") from None
+
+    def is_given(self, name: str, values: Values) -> bool:
+        """Whether a flag of the option is given."""
+        return any(values.given(flag) for flag in self._flags[name])
+
+    def notes(self, values: Values) -> list[str]:
+        """A line for each flag and variable that is given, and not used."""
+        unused = [option for option in OPTIONS if not option.text]
+        found = [f"--{option.name} is not used" for option in unused if self.is_given(option.name, values)]
+        used = {option.variable for option in OPTIONS if option.text}
+        of_others = {option.variable for option in unused}
+        names = {name for name in self._environ if name.startswith(_PREFIX) or name in of_others} - used
+        return found + [f"{name} is not used" for name in sorted(names)]
+
+
+def _declared(flags: FlagSet, option: Option) -> tuple[Flag[str | int | bool], ...]:
+    """The long flag of an option, and the short one."""
+    kind = "" if isinstance(option.default, bool) else "N" if isinstance(option.default, int) else option.kind
+    names = [option.name, *filter(None, [option.short])]
+    texts = [option.text or _UNUSED, f"the same as --{option.name}"]
+    default: str | int | bool = option.default
+    return tuple(
+        flags.value(name, default, text, kind, _parser(option)) for name, text in zip(names, texts, strict=False)
+    )
+
+
+def _parser(option: Option) -> Callable[[str], str | int | bool]:
+    if isinstance(option.default, bool):
+        return parse_boolean
+    return parse_integer if isinstance(option.default, int) else str
+
 
 #: The name of the configuration's text in messages, and the path of the identity in it.
 _OPTIONS: Final = "options"
 _IDENTITY: Final = "/fakedev-dcgm-exporter/identity.yaml"
-#: Variables of dcgm-fake-gpu-exporter: with one of them the program behaves as that one.
-_FAKE: Final = (
-    "NUM_FAKE_GPUS", "METRIC_PROFILE", "GPU_PROFILES", "METRIC_UPDATE_INTERVAL", "GPU_START_INDEX", "EXPORTER_PORT",
-    "ENABLE_UDS", "UDS_SOCKET_PATH",
-)  # fmt: skip
 _MAX_GPUS: Final = 1024
 #: The devices do not change more often.
 _TICK_MILLISECONDS: Final = 1000
@@ -53,7 +193,7 @@ def profiles_of(count: int, one: str, several: str) -> list[str]:
     :param several: GPU_PROFILES: names with commas, repeated when there are fewer than GPUs.
     :raises ValueError: for an unknown name.
     """
-    names = [name.strip() for name in several.split(",") if name.strip()] or [one]
+    names = [name.strip().lower() for name in several.split(",") if name.strip()] or [one.lower()]
     for name in names:
         if name not in PROFILES:
             raise ValueError(f"no profile {name!r}; there are {', '.join(PROFILES)}")
@@ -113,7 +253,7 @@ class DcgmOptions:
     @property
     def is_fake(self) -> bool:
         """Whether a variable of dcgm-fake-gpu-exporter is set."""
-        return any(name in self._environ for name in _FAKE)
+        return not self._environ.keys().isdisjoint(FAKE_VARIABLES)
 
     def has_web_config(self, values: Values) -> bool:
         """Whether a web configuration file is given."""
@@ -133,7 +273,9 @@ class DcgmOptions:
         pool: dict[str, object] = {
             "name": "gpus",
             "nodes": [self._environ.get("NODE_NAME") or os.uname().nodename],
-            "device": values[self._device] or ("v100" if self.is_fake else "h100"),
+            "device": values[self._device]
+            or self._environ.get("FAKEDEV_DEVICE")
+            or ("v100" if self.is_fake else "h100"),
             "devices-per-node": count,
             "identity": _IDENTITY,
         }
@@ -166,8 +308,8 @@ class DcgmOptions:
             {"listen": all_interfaces(address), "serve": "exporter"}
         ]
         if self._is_on("ENABLE_UDS"):
-            path = self._environ.get("UDS_SOCKET_PATH") or "/var/run/dcgm/metrics.sock"
-            web.append({"listen": os.path.abspath(path), "mode": "660", "serve": "exporter"})
+            path = self._environ.get("UDS_SOCKET_PATH") or DCGM_SOCKET
+            web.append({"listen": os.path.abspath(path), "mode": "666", "serve": "exporter"})
         return web
 
     def _base(self, count: int) -> list[dict[str, object]]:
@@ -189,7 +331,7 @@ class DcgmOptions:
         interval = self._milliseconds("collect-interval", values, least=0)
         identity: dict[str, object] = {
             "name": "dcgm",
-            "based-on": _named(values[self._identity]) or "dcgm",
+            "based-on": self._named_identity(values) or "dcgm",
             "hold": f"{interval}ms",
             "sample-every": f"{max(interval, _TICK_MILLISECONDS)}ms",
             "windows": {
@@ -225,7 +367,7 @@ class DcgmOptions:
         shown = [name for name in _POD_LABELS if not expressions or any(each.search(name) for each in expressions)]
         labels = [
             {"name": name, "value": f"{{{name}}}", "optional": True, "leading": True}
-            for name in sorted(map(sanitized, shown))
+            for name in sorted(map(label_fact, shown))
         ]
         return [_quirk("pod-labels", "--kubernetes-enable-pod-labels", add_labels=labels)]
 
@@ -238,11 +380,16 @@ class DcgmOptions:
     def _fake_identity(self, values: Values) -> dict[str, object]:
         return {
             "name": "dcgm-fake",
-            "based-on": _named(values[self._identity]) or "dcgm-fake",
+            "based-on": self._named_identity(values) or "dcgm-fake",
             "hold": f"{self._number('METRIC_UPDATE_INTERVAL', 30, 0, 86400)}s",
             "known-quirks": _QUIRKS,
             "quirks": ["numbers"],
         }
+
+    def _named_identity(self, values: Values) -> str:
+        """The name of the identity, or the absolute path of its file; empty for the default."""
+        identity = values[self._identity] or self._environ.get("FAKEDEV_IDENTITY", "")
+        return os.path.abspath(identity) if is_path(identity) else identity
 
     def _is_on(self, variable: str) -> bool:
         try:
@@ -260,19 +407,9 @@ class DcgmOptions:
 def _pod(index: int) -> dict[str, object]:
     """The simulated pod of a GPU, in the form of the configuration; its labels have the names of pages."""
     name = f"train-{index}"
-    labels = {sanitized(key): text.format(index) for key, text in _POD_LABELS.items()}
+    labels = {label_fact(key): text.format(index) for key, text in _POD_LABELS.items()}
     uid = str(uuid5(NAMESPACE_DNS, f"{name}.ml"))
     return {"pod": name, "namespace": "ml", "container": "main", "labels": {"pod_uid": uid, **labels}}
-
-
-def sanitized(label: str) -> str:
-    """The name of a label of Kubernetes as the exporter shows it: what Prometheus does not allow becomes _."""
-    return re.sub("[^a-zA-Z0-9_]", "_", label)
-
-
-def _named(identity: str) -> str:
-    """The name of an identity, or the absolute path of its file."""
-    return os.path.abspath(identity) if is_path(identity) else identity
 
 
 def _text(tree: object) -> str:
@@ -285,7 +422,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     :returns: 0 after a signal; 2 when a flag, variable or file cannot be used.
     """
-    options = DcgmOptions(os.environ)
+    # By this name the image starts the program that its variables configure, as the image of dcgm-fake-gpu-exporter.
+    is_fake = os.path.basename(sys.argv[0]) == "docker-entrypoint.sh"
+    options = DcgmOptions({"METRIC_PROFILE": "static", **os.environ} if is_fake else os.environ)
     with options.flags.usage_errors_exit():
         values = options.flags.parse(arguments)
         if any(values[flag] for flag in options.version):
@@ -294,16 +433,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text, identity = options.texts(values)
     # A usage error, -help and -version need none of these.
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.schema.files import Files  # noqa: PLC0415
+    from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
 
     files = Files(environ=os.environ, made={_IDENTITY: identity})
     try:
         configuration = load(_OPTIONS, files, text=text)
         if options.has_web_config(values):
-            from fakedev.app.web_config import read_web_configs, sources_of  # noqa: PLC0415 - few have one
+            from fakedev.web.web_configs import read_web_configs  # noqa: PLC0415
 
-            read_web_configs(sources_of(configuration))
+            read_web_configs(configuration.web_config_sources())
     except ConfigurationError as error:
         for problem in error.problems:
             text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)
@@ -311,9 +450,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
-    from fakedev.app.run import Run, record_head  # noqa: PLC0415
-    from fakedev.app.service import run_program  # noqa: PLC0415
+    from fakedev.config.start import record_head  # noqa: PLC0415
+    from fakedev.service.program_run import Run  # noqa: PLC0415
+    from fakedev.service.service import run_program  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_program(configuration, Run(head, option_of={"web.0.listen": "--address"}))
+    run_program(configuration, Run(head, option_of={"web.0.listen": "--address", "web.1.listen": "UDS_SOCKET_PATH"}))
     return 0

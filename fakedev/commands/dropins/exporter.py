@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces
+from fakedev.commands.dropins.addresses import EXPORTER_ADDRESS, EXPORTER_SOCKET
+from fakedev.schema.go_flags import FlagError, FlagSet, Values, all_interfaces
 
 if TYPE_CHECKING:
-    from fakedev.config.schema.nodes import Problem
+    from fakedev.schema.places import Problem
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"
@@ -29,12 +30,12 @@ class ExporterOptions:
     def __init__(self) -> None:
         flags = FlagSet("fakedev-exporter", "simulates devices and shows their metrics")
         self.flags = flags
-        self.address = flags.text("address", ":9999", "address of the metrics", "HOST:PORT")
+        self.address = flags.text("address", EXPORTER_ADDRESS, "address of the metrics", "HOST:PORT")
         self.count = flags.integer("count", 1, "how many devices of the list to simulate")
         self.devtype = flags.text("devtype", "devtype.json", "device type: labels, metric ranges", "FILE")
         self.devlist = flags.text("devlist", "devlist.json", "labels of each device", "FILE")
         self.identity = flags.text("identity", "identity.json", "labels and metrics that are shown", "FILE")
-        self.socket = flags.text("socket", "/tmp/fakedev-exporter", "UNIX socket for workloads", "PATH")
+        self.socket = flags.text("socket", EXPORTER_SOCKET, "UNIX socket for workloads", "PATH")
         self.base = {
             group: flags.text(f"wl-{group}", "", f"base workload of {what}", "FILE")
             for group, what in (("all", "all devices"), ("even", "even devices"), ("odd", "odd devices"))
@@ -114,12 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         values = options.flags.parse(arguments)
         text = options.configuration_text(values)
     # A usage error and -help need none of these.
-    from fakedev.app.early_listening import listen_early  # noqa: PLC0415
-
-    web_socket = listen_early(all_interfaces(values[options.address]))  # the rest takes most of the start
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
+    from fakedev.schema.files import Files  # noqa: PLC0415
+    from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
 
     files = Files(environ=os.environ)
     base = {os.path.normpath(path): path for flag in options.base.values() if (path := values[flag])}
@@ -128,9 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             configuration = load(_OPTIONS, files, text=text)
             if values[options.web_config]:
-                from fakedev.app.web_config import read_web_configs, sources_of  # noqa: PLC0415 - few have one
+                from fakedev.web.web_configs import read_web_configs  # noqa: PLC0415
 
-                read_web_configs(sources_of(configuration))
+                read_web_configs(configuration.web_config_sources())
             break
         except ConfigurationError as error:
             # As the original does: a base workload of unknown devices is left out, and the program runs without it.
@@ -143,9 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         left_out |= {base[problem.file] for problem in unknown}
         print("fakedev-exporter: without the base workload of", ", ".join(sorted(left_out)), file=sys.stderr)
         text = options.configuration_text(values, left_out)
-    from fakedev.app.exporter import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted
-    from fakedev.app.run import record_head  # noqa: PLC0415
+    from fakedev.config.start import record_head  # noqa: PLC0415
+    from fakedev.service.exporter_program import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_exporter(configuration, head, values[options.record], OPTION_OF, web_socket)
+    run_exporter(configuration, head, values[options.record], OPTION_OF)
     return 0

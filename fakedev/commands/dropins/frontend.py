@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces, parse_unsigned
+from fakedev.commands.dropins.addresses import BACKENDS_ADDRESS, CLIENTS_ADDRESS, METRICS_ADDRESS
+from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces, parse_unsigned
 
 if TYPE_CHECKING:
-    from fakedev.config.configuration import Queues
-    from fakedev.config.web_config import WebConfigSource
-    from fakedev.spec.listen_address import ListenAddress
-    from fakedev.workqueue.spec import Maxima
+    from fakedev.queues.settings import Maxima, Queues
+    from fakedev.schema.addresses import ListenAddress
+    from fakedev.web.settings import WebConfigSource
 
 _PROGRAM: Final = "fakedev-frontend"
 #: The limits of the configuration.
@@ -26,9 +26,9 @@ class FrontendOptions:
     def __init__(self) -> None:
         flags = FlagSet(_PROGRAM, "runs queues of requests between clients and backends", "QUEUE...")
         self.flags = flags
-        self.clients = flags.text("caddr", "localhost:9997", "where clients connect", "HOST:PORT")
-        self.backends = flags.text("waddr", "localhost:9999", "where backends (workers) connect", "HOST:PORT")
-        self.metrics = flags.text("maddr", "localhost:9998", "address of the metrics", "HOST:PORT")
+        self.clients = flags.text("caddr", CLIENTS_ADDRESS, "where clients connect", "HOST:PORT")
+        self.backends = flags.text("waddr", BACKENDS_ADDRESS, "where backends (workers) connect", "HOST:PORT")
+        self.metrics = flags.text("maddr", METRICS_ADDRESS, "address of the metrics", "HOST:PORT")
         self.interval = flags.value(
             "interval", 0, "seconds between statistics in the log, and the time of the maxima; 0: none", "SECONDS",
             _up_to(_LONGEST_INTERVAL_SECONDS),
@@ -54,10 +54,14 @@ class FrontendOptions:
         if not values.operands:
             raise FlagError("give the names of the queues, at least one")
         # Usage errors that can be found without them, and -help, need none of these.
-        from fakedev.config.configuration import QueueListen, Queues  # noqa: PLC0415
-        from fakedev.config.listen import parse_listen, same_address  # noqa: PLC0415
-        from fakedev.config.names import MAX_QUEUES, queue_name  # noqa: PLC0415
-        from fakedev.workqueue.spec import BrokerSpec, QueueSpec  # noqa: PLC0415
+        from fakedev.base.names import MAX_QUEUES, queue_name  # noqa: PLC0415
+        from fakedev.queues.settings import (  # noqa: PLC0415
+            BrokerSpec,
+            Queues,
+            QueueSpec,
+        )
+        from fakedev.schema.addresses import parse_listen, same_address  # noqa: PLC0415
+        from fakedev.web.settings import LineListen  # noqa: PLC0415
 
         names = values.operands
         if len(names) > MAX_QUEUES:
@@ -84,7 +88,7 @@ class FrontendOptions:
         broker = BrokerSpec(specs, maxima=maxima, interval_seconds=interval)
         metrics, clients, backends = taken.values()
         tls = self.source(values, self.tls_config)
-        ports = (QueueListen(clients, open=True, tls=tls),), (QueueListen(backends, open=True, tls=tls),)
+        ports = (LineListen(clients, open=True, tls=tls),), (LineListen(backends, open=True, tls=tls),)
         return Queues(broker, *ports, log_interval_seconds=interval), metrics
 
 
@@ -95,9 +99,9 @@ class FrontendOptions:
         """
         if not values[flag]:
             return None
-        from fakedev.app.web_config import read_web_configs  # noqa: PLC0415 - few have one
-        from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415
-        from fakedev.config.web_config import WebConfigSource  # noqa: PLC0415
+        from fakedev.schema.places import ConfigurationError  # noqa: PLC0415
+        from fakedev.web.settings import WebConfigSource  # noqa: PLC0415
+        from fakedev.web.web_configs import read_web_configs  # noqa: PLC0415 - few have one
 
         source = WebConfigSource(os.path.abspath(values[flag]))
         try:
@@ -131,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         values = options.flags.parse(arguments)
         queues, metrics = options.settings(values)
         web_config = options.source(values, options.web_config)
-    from fakedev.app.queues import run_frontend  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.queues.part import run_frontend  # noqa: PLC0415 - a usage error does not need Twisted
 
     run_frontend(queues, metrics, values[options.verbose], web_config)
     return 0

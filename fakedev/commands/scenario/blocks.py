@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from time import time
 from typing import Final
 
-from fakedev.app.promtool import BlockMaker, PromtoolError
-from fakedev.commands.console import Progress, restored_after_interrupt
-from fakedev.commands.parser import Parser
+from fakedev.base.console import Progress, restored_after_interrupt
+from fakedev.base.errors import plain_reason
 from fakedev.scenario.openmetrics import SUFFIX, window_seconds
-from fakedev.spec.os_errors import plain_reason
+from fakedev.scenario.promtool import BlockMaker, PromtoolError
+from fakedev.schema.options import Failed, Operand, command
 
 _PROGRAM: Final = "fakedev scenario blocks"
 _DAY_SECONDS: Final = 86_400
@@ -21,32 +22,25 @@ _DAY_SECONDS: Final = 86_400
 _USUAL_RETENTION_DAYS: Final = 15
 
 
-def blocks(arguments: Sequence[str]) -> int:
-    """Make the blocks.
-
-    :returns: 0; 1 when promtool is missing or refuses a file, or something cannot be read or written; 2 for a DATA
-        that is no folder, or a HISTORY without files; 130.
-    """
-    parser = Parser(_PROGRAM, description=__doc__)
-    parser.add_argument("history", metavar="HISTORY", help=f"a folder with files of a history (*{SUFFIX}), or one file")
-    parser.add_argument("data", metavar="DATA", help="the data folder of a Prometheus; it is created")
-    options = parser.parse_args(list(arguments))
+@command(
+    _PROGRAM,
+    __doc__,
+    Operand("history", "HISTORY", f"a folder with files of a history (*{SUFFIX}), or one file"),
+    Operand("data", "DATA", "the data folder of a Prometheus; it is created"),
+    failures={PromtoolError: 1},
+)
+def blocks(options: Namespace) -> None:
+    """Make the blocks; promtool is needed."""
     history, data = Path(options.history), Path(options.data)
     try:
         problem = _problem(history, data)
         files = sorted(history.glob(f"*{SUFFIX}")) if history.is_dir() else [history]
         if problem or not files:
-            print(f"{_PROGRAM}: {problem or f'{history}: has no files *{SUFFIX}'}", file=sys.stderr)
-            return 2
+            raise Failed(problem or f"{history}: has no files *{SUFFIX}", 2)
         _make(files, data)
-    except PromtoolError as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
-        return 1
     except OSError as error:
-        print(f"{_PROGRAM}: {error.filename or data}: {plain_reason(error)}", file=sys.stderr)
-        return 1
+        raise Failed(f"{error.filename or data}: {plain_reason(error)}") from None
     print(advice(data, [window_seconds(file.name) for file in files], time()))
-    return 0
 
 
 def _problem(history: Path, data: Path) -> str:

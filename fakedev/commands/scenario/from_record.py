@@ -5,35 +5,36 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fakedev.app.run import compiled_source
-from fakedev.commands.parser import Parser
+from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.units import format_duration
 from fakedev.config.load import load
-from fakedev.config.schema.files import DEMO_FILE, Files
+from fakedev.config.start import compiled_source
+from fakedev.fleet.events import Reload, Stamped
+from fakedev.fleet.record import read_record, without_incomplete_line
+from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.from_record import timeline_of
-from fakedev.sim.events import Reload, Stamped
-from fakedev.sim.record import read_record, without_incomplete_line
-from fakedev.spec.errors import Refused
-from fakedev.spec.os_errors import plain_reason
-from fakedev.spec.record_head import RecordHead
-from fakedev.spec.units import format_duration
+from fakedev.schema.files import DEMO_FILE, Files
+from fakedev.schema.options import Failed, Operand, Option, command, write_file
 
 _PROGRAM: Final = "fakedev scenario from"
 
 
-def from_record(arguments: Sequence[str]) -> int:
+@command(
+    _PROGRAM,
+    __doc__,
+    Operand("record", "RECORD", "a record (serve --record)"),
+    Option("output", "FILE", "write this file, and one beside it for each reload"),
+)
+def from_record(options: Namespace) -> None:
     """Print the scenario.
 
-    :returns: 0; 1 when a file cannot be written; 2 when the record cannot be used.
     :raises ConfigurationError: when the configuration of the record cannot be used.
     """
-    parser = Parser(_PROGRAM, description=__doc__)
-    parser.add_argument("record", metavar="RECORD", help="a record (serve --record)")
-    parser.add_argument("--output", metavar="FILE", help="write this file, and one beside it for each reload")
-    options = parser.parse_args(list(arguments))
     try:
         head, events = _events(options.record)
         configuration = load(head.config, Files(head.files, head.environment), head.overrides, head.text)
@@ -42,18 +43,12 @@ def from_record(arguments: Sequence[str]) -> int:
         files = {sequence: os.path.basename(path) for sequence, (path, _) in reloads.items()}
         text = "".join(_scenario(head, events, list(timeline_of(events, tick_seconds, files)), tick_seconds))
     except (Refused, ValueError) as error:
-        print(f"{_PROGRAM}: {options.record}: {error}", file=sys.stderr)
-        return 2
+        raise Failed(f"{options.record}: {error}", 2) from None
     if not options.output:
         sys.stdout.write(text)
-        return 0
+        return
     for path, content in [(options.output, text), *reloads.values()]:
-        try:
-            Path(path).write_text(content, encoding="utf-8")
-        except OSError as error:
-            print(f"{_PROGRAM}: {path}: {plain_reason(error)}", file=sys.stderr)
-            return 1
-    return 0
+        write_file(path, content)
 
 
 def _events(path: str) -> tuple[RecordHead, list[Stamped]]:

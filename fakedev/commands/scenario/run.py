@@ -2,52 +2,100 @@
 
 from __future__ import annotations
 
-import argparse
+import hashlib
 import os
 import sys
+from argparse import Namespace
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import time
-from typing import Final
+from typing import Any, Final
 
-from fakedev.app.configuration_options import add_configuration_options, argument_type
-from fakedev.app.history import HistoryBlocks, HistoryFiles
-from fakedev.app.promtool import PromtoolError
-from fakedev.app.scenario import begin_of, make_run
-from fakedev.commands.console import Progress, restored_after_interrupt, table, tell_notes, write_text
-from fakedev.commands.lines_file import LinesFile
-from fakedev.commands.parser import Parser
-from fakedev.commands.scenario.remote_write import add_remote_write_options, remote_progress, send
-from fakedev.config.scenarios import LoadedScenario, load_scenario
-from fakedev.scenario.player import Played
+import orjson
+
+from fakedev import __version__
+from fakedev.base.console import Progress, restored_after_interrupt, table, tell_notes, write_text
+from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.lines_file import LinesFile
+from fakedev.base.units import format_duration
+from fakedev.config.options import configuration_options
+from fakedev.fleet.events import event_to_fields
+from fakedev.fleet.journal import JournalEntry
+from fakedev.fleet.record import head_fields
+from fakedev.scenario.history import HistoryBlocks, HistoryFiles
+from fakedev.scenario.promtool import PromtoolError
 from fakedev.scenario.run import Run
-from fakedev.scenario.samples import FleetSamples, Stored
+from fakedev.scenario.series import FleetSamples, Stored
+from fakedev.scenario.settings import LoadedScenario, load_scenario
+from fakedev.scenario.start import begin_of, make_run
+from fakedev.scenario.timeline import Played
 from fakedev.scenario.truth import Cause
-from fakedev.sim.events import event_to_fields
-from fakedev.sim.journal_entries import JournalEntry
-from fakedev.sim.record import head_fields
-from fakedev.spec.errors import Refused
-from fakedev.spec.os_errors import plain_reason
-from fakedev.spec.units import format_duration
+from fakedev.schema.options import Failed, Operand, Option, command
 
 _PROGRAM: Final = "fakedev scenario run"
+#: The waits that are told: shorter ones are over before they are read.
+_TOLD_SECONDS: Final = 1.0
 #: How many devices a row of the table names.
 _SHOWN: Final = 4
 #: The options that ask for something; without any of them a table of the faults is printed.
 _OUTPUTS: Final = ("openmetrics", "blocks", "remote_write", "truth", "journal", "record")
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the scenario.
+def end_seconds(text: str) -> float:
+    """The time of an option, in seconds since 1970.
 
-    :returns: 0; 1 when something cannot be written; 2 when the options or the scenario cannot be used; 130.
+    :raises ValueError: for what is no time.
+    """
+    if text == "now":
+        return time()
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is no time: give now, or one such as 2026-11-22T06:00:00Z") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+#: The options of all subcommands that run a scenario.
+SCENARIO: Final = (
+    Operand("file", "FILE", "the scenario"),
+    *configuration_options("in place of the scenario's"),
+    Option(
+        "end", "TIME", "when the history ends, as 2026-11-22T06:00:00Z, or now, the default; not with fleet.epoch",
+        "now", end_seconds,
+    ),
+)  # fmt: skip
+
+
+@command(
+    _PROGRAM,
+    __doc__,
+    *SCENARIO,
+    Option("check", "", "only check the scenario: exit 0 or 2"),
+    Option("openmetrics", "FOLDER", "the history, as OpenMetrics, a file for two hours"),
+    Option("blocks", "FOLDER", "the history, as blocks of Prometheus; needs promtool"),
+    Option(
+        "remote-write", "URL", "send the history to a server, as http://127.0.0.1:9090/api/v1/write; needs "
+        "fakedev[scenario]", "",
+    ),
+    Option("token-file", "FILE", "its Bearer token for --remote-write", ""),
+    Option(
+        "resume", "FILE", "note in FILE how far --remote-write has got; a run that was interrupted goes on from there",
+        "",
+    ),
+    Option("truth", "FILE", "what happened: causes and effects, in JSON Lines"),
+    Option("journal", "FILE", "the journal, in JSON Lines"),
+    Option("record", "FILE", "the events, to be run again by fakedev render --events"),
+    failures={Refused: 2, ValueError: 1, PromtoolError: 1},
+)  # fmt: skip
+def run(options: Namespace) -> int:
+    """Run the scenario; the exit code is 130 after a signal.
+
     :raises ConfigurationError: when the scenario cannot be used.
     """
-    options = _parser().parse_args(list(arguments))
     loaded = load_scenario(options.file, os.environ, options.config, options.set)
     tell_notes(loaded.notes)
     if options.check:
@@ -57,32 +105,12 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     try:
         return _run(options, loaded)
-    except Refused as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
-        return 2
-    except (ValueError, PromtoolError) as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
-        return 1
     except OSError as error:
         # The end of a history cannot be written.
-        print(f"{_PROGRAM}: {error.filename or 'the history'}: {plain_reason(error)}", file=sys.stderr)
-        return 1
+        raise Failed(f"{error.filename or 'the history'}: {plain_reason(error)}") from None
 
 
-def _parser() -> Parser:
-    parser = Parser(_PROGRAM, description=__doc__)
-    add_scenario_options(parser)
-    parser.add_argument("--check", action="store_true", help="only check the scenario: exit 0 or 2")
-    parser.add_argument("--openmetrics", metavar="FOLDER", help="the history, as OpenMetrics, a file for two hours")
-    parser.add_argument("--blocks", metavar="FOLDER", help="the history, as blocks of Prometheus; needs promtool")
-    add_remote_write_options(parser)
-    parser.add_argument("--truth", metavar="FILE", help="what happened: causes and effects, in JSON Lines")
-    parser.add_argument("--journal", metavar="FILE", help="the journal, in JSON Lines")
-    parser.add_argument("--record", metavar="FILE", help="the events, to be run again by fakedev render --events")
-    return parser
-
-
-def _run(options: argparse.Namespace, loaded: LoadedScenario) -> int:
+def _run(options: Namespace, loaded: LoadedScenario) -> int:
     """Run it, and write what is asked for.
 
     :raises ValueError, OSError, PromtoolError: when something cannot be written.
@@ -96,7 +124,7 @@ def _run(options: argparse.Namespace, loaded: LoadedScenario) -> int:
             journal.write(entry.fields() for entry in entries)
 
         begin_seconds = begin_of(loaded, options.end)
-        remote = remote_progress(options, loaded, begin_seconds)
+        remote = _remote_progress(options, loaded, begin_seconds)
         if remote is not None:
             begin_seconds = remote.begin_seconds
         run, head = make_run(
@@ -110,7 +138,7 @@ def _run(options: argparse.Namespace, loaded: LoadedScenario) -> int:
             with ExitStack() as histories:
                 history = _written(run, _histories(options, histories), progress, reads=remote is not None)
                 if remote is not None:
-                    code = send(options, history, remote, progress, _PROGRAM)
+                    code = _send(options, history, remote, progress)
                 else:
                     deque(history, maxlen=0)
         finally:
@@ -123,7 +151,7 @@ def _run(options: argparse.Namespace, loaded: LoadedScenario) -> int:
     return code
 
 
-def _histories(options: argparse.Namespace, stack: ExitStack) -> list[HistoryFiles | HistoryBlocks]:
+def _histories(options: Namespace, stack: ExitStack) -> list[HistoryFiles | HistoryBlocks]:
     """What the history is written to.
 
     :raises OSError: when that cannot be written.
@@ -180,25 +208,63 @@ def tell_refused(progress: Progress, played: Played) -> None:
         write_text(sys.stderr, f"note: {entry.place}: {entry.words}: not possible at {at}: {played.problem}\n")
 
 
-def add_scenario_options(parser: argparse.ArgumentParser) -> None:
-    """The options of all subcommands that run a scenario."""
-    parser.add_argument("file", metavar="FILE", help="the scenario")
-    add_configuration_options(parser, "in place of the scenario's")
-    parser.add_argument(
-        "--end", metavar="TIME", type=argument_type(end_seconds), default="now",
-        help="when the history ends, as 2026-11-22T06:00:00Z, or now, the default; not with fleet.epoch",
-    )  # fmt: skip
+def _remote_progress(options: Namespace, loaded: LoadedScenario, begin_seconds: float) -> Any:
+    """How far the history has been sent; None without remote write. A run that goes on has the beginning of the first.
 
-
-def end_seconds(text: str) -> float:
-    """The time of an option, in seconds since 1970.
-
-    :raises ValueError: for what is no time.
+    :param begin_seconds: of a run that begins, since 1970.
+    :raises ValueError: when the options cannot be used.
     """
-    if text == "now":
-        return time()
+    if not options.remote_write:
+        for name in ("token_file", "resume"):
+            if getattr(options, name):
+                raise ValueError(f"--{name.replace('_', '-')} goes with --remote-write URL")
+        return None
+    from fakedev.scenario.sender import send_progress  # noqa: PLC0415 - virtual time alone needs no Twisted
+
+    return send_progress(options.resume, _digest(options, loaded), options.remote_write, begin_seconds)
+
+
+def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, progress: Progress) -> int:
+    """Send the history.
+
+    :param remote: what _remote_progress has returned.
+    :returns: the exit code: 0, or 130 after a signal.
+    :raises ValueError: when it cannot be sent.
+    """
+    from fakedev.scenario.sender import send_history  # noqa: PLC0415 - virtual time alone needs no Twisted
+
+    def tell(problem: str, seconds: float) -> None:
+        if seconds >= _TOLD_SECONDS:
+            progress.clear()
+            write_text(sys.stderr, f"{_PROGRAM}: {problem}: again in {format_duration(round(seconds))}\n")
+
+    end = send_history(history, remote, options.remote_write, token=_token(options.token_file), on_wait=tell)
+    progress.clear()
+    if end.signal_name:
+        if options.resume:
+            write_text(sys.stderr, f"{_PROGRAM}: interrupted: the same command goes on from {options.resume}\n")
+        return 130
+    if end.problem:
+        raise ValueError(end.problem)
+    write_text(sys.stderr, f"{_PROGRAM}: {end.samples} samples sent\n")
+    return 0
+
+
+def _token(path: str) -> str:
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text[:40]!r} is no time: give now, or one such as 2026-11-22T06:00:00Z") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        token = Path(path).read_text(encoding="ascii").strip() if path else ""
+    except OSError as error:
+        raise ValueError(f"{path}: {plain_reason(error)}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: has no token in ASCII") from None
+    if path and (not token or not token.isprintable() or " " in token):
+        raise ValueError(f"{path}: must have one token, on one line")
+    return token
+
+
+def _digest(options: Namespace, loaded: LoadedScenario) -> str:
+    """A word that differs for histories of other files, options or versions."""
+    texts = [sorted(each.files.texts.items()) for each in loaded.configurations]
+    own = Path(options.file).read_text(encoding="utf-8")
+    values = [__version__, own, texts, [list(each.overrides) for each in loaded.configurations]]
+    return hashlib.sha256(orjson.dumps(values)).hexdigest()

@@ -1,1 +1,1 @@
-"""fakedev-workload, for crowds: without Twisted and NumPy."""
+"""fakedev-workload: asks a server to simulate a workload, for crowds of processes; without Twisted and NumPy."""

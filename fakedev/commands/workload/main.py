@@ -9,15 +9,24 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 
-from fakedev.commands.console import log
-from fakedev.commands.workload.exchange import AnswerReader, Verdict, beyond_the_original, unknown_to_the_original
+from fakedev.base.console import log
+from fakedev.base.errors import plain_reason
+from fakedev.commands.workload.exchange import (
+    AnswerReader,
+    Stopped,
+    StopSignals,
+    Verdict,
+    beyond_the_original,
+    connect,
+    receive,
+    send_all,
+    unknown_to_the_original,
+)
 from fakedev.commands.workload.options import Order, WorkloadOptions
-from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
-from fakedev.config.peer_address import WORKLOAD_SOCKET, Address, runtime_folder
-from fakedev.spec.fleet import WorkloadSpec
-from fakedev.spec.os_errors import plain_reason
-from fakedev.spec.profiles import format_profile
-from fakedev.wire.auth import encode_auth
+from fakedev.fleet.spec.fleet_spec import WorkloadSpec
+from fakedev.fleet.spec.profiles import format_profile
+from fakedev.lines.auth import encode_auth
+from fakedev.schema.peer_addresses import WORKLOAD_SOCKET, Address, runtime_folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +75,7 @@ def run(order: Order, stop: StopSignals) -> int:
 def _reason(address: Address, error: OSError) -> str:
     if address.tls is None:
         return plain_reason(error)
-    from fakedev.client.tls import connection_reason  # noqa: PLC0415 - without TLS the program must start fast
+    from fakedev.runtime.client_tls import connection_reason  # noqa: PLC0415 - without TLS the program must start fast
 
     return connection_reason(error)
 

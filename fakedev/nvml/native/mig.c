@@ -69,6 +69,12 @@ NVML_API nvmlDeviceGetComputeInstanceId(nvmlDevice_t instance, unsigned *id)
     return result ? result : give(0, id);
 }
 
+/* The structure has no way to say that a number is not known. */
+static unsigned known(int64_t number)
+{
+    return number == ABSENT ? 0 : (unsigned)number;
+}
+
 NVML_API nvmlDeviceGetAttributes_v2(nvmlDevice_t instance, attributes_t *attributes)
 {
     struct device found;
@@ -77,10 +83,13 @@ NVML_API nvmlDeviceGetAttributes_v2(nvmlDevice_t instance, attributes_t *attribu
         return result;
     if (!attributes)
         return INVALID_ARGUMENT;
-    unsigned slices = found.part.slices == ABSENT ? 0 : (unsigned)found.part.slices;
-    *attributes = (attributes_t){.gpu_slices = slices, .compute_slices = slices};
-    if (found.part.memory_total != ABSENT)
-        attributes->memory_mb = (unsigned long long)found.part.memory_total >> 20;
+    const struct part *part = &found.part;
+    *attributes = (attributes_t){
+        .multiprocessors = known(part->multiprocessors), .copy_engines = known(part->copy_engines),
+        .decoders = known(part->decoders), .encoders = known(part->encoders), .jpeg = known(part->jpeg_engines),
+        .ofa = known(part->ofa_engines), .gpu_slices = known(part->slices), .compute_slices = known(part->slices),
+        .memory_mb = part->memory_total == ABSENT ? 0 : (unsigned long long)part->memory_total >> 20,
+    };
     return SUCCESS;
 }
 

@@ -163,6 +163,16 @@ NVML_API nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, process_deta
     return processes_of(device, (int)details->mode, write_detail, details->entries, &details->count, &time);
 }
 
+/* As the driver does, no usage of processes on boards in MIG mode, nor on their instances. */
+static nvmlReturn_t usages_of(nvmlDevice_t handle, writer_t write, void *entries, unsigned *count, int64_t *time)
+{
+    struct device device;
+    nvmlReturn_t result = read_device(handle, &device);
+    if (result)
+        return result;
+    return device.board.mig_mode == 1 ? NOT_SUPPORTED : processes_of(handle, ANY, write, entries, count, time);
+}
+
 NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t device, process_sample_t *samples, unsigned *count,
                                          unsigned long long last_seen)
 {
@@ -170,7 +180,7 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t device, process_sample_t *
     unsigned none = 0;
     if (!count)
         return INVALID_ARGUMENT;
-    nvmlReturn_t result = processes_of(device, ANY, write_sample, samples, samples ? count : &none, &time);
+    nvmlReturn_t result = usages_of(device, write_sample, samples, samples ? count : &none, &time);
     if (!samples)
         *count = none;
     if (!result && (!*count || (unsigned long long)time <= last_seen))
@@ -189,7 +199,7 @@ NVML_API nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, process_usag
     if (usages->version != VERSION_OF(process_usages_t, 1))
         return VERSION_MISMATCH;
     unsigned *count = usages->entries ? &usages->count : &none;
-    nvmlReturn_t result = processes_of(device, ANY, write_usage, usages->entries, count, &time);
+    nvmlReturn_t result = usages_of(device, write_usage, usages->entries, count, &time);
     usages->count = *count;
     if (!result && (!usages->count || (unsigned long long)time <= usages->last_seen))
         result = NOT_FOUND;

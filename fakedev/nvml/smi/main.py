@@ -1,4 +1,4 @@
-"""The command: what its arguments ask for, once or again and again."""
+"""The command nvidia-smi: runs what its arguments ask for, once or again and again."""
 
 from __future__ import annotations
 
@@ -6,33 +6,60 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Final, NamedTuple, TextIO
 
-from fakedev.nvml.smi import subcommands
-from fakedev.nvml.smi.csv_queries import app_query, format_of, gpu_query
-from fakedev.nvml.smi.failures import INTERRUPTED, LOST, NOT_FOUND, Failure, bad_argument
-from fakedev.nvml.smi.help_texts import fields_text, help_text, subcommand_help
-from fakedev.nvml.smi.listing import listed, versions
-from fakedev.nvml.smi.options import COMMON, LISTS, QUERIES, delay_seconds, number_of, parse
-from fakedev.nvml.smi.report import sections_of, text_report, xml_report
-from fakedev.nvml.smi.settings import SETTINGS, changed
-from fakedev.nvml.smi.snapshot import Board, Snapshot, read_snapshot
-from fakedev.nvml.smi.subcommands import Lines
-from fakedev.nvml.smi.table import table
-from fakedev.spec.os_errors import plain_reason
-
-#: What the command does; one of these at a time.
-_ACTIONS: Final = (
-    *("query", "query-gpu", "query-compute-apps", "list-gpus"),
-    *(option.name for option in SETTINGS),
+from fakedev.base.errors import plain_reason
+from fakedev.nvml.smi.boards import (
+    INTERRUPTED,
+    LOST,
+    NOT_FOUND,
+    Board,
+    Failure,
+    Lines,
+    Rows,
+    bad_argument,
+    not_supported,
+    read_snapshot,
 )
+from fakedev.nvml.smi.options import HELP, NOT_SIMULATED, SETTINGS, changed, delay_seconds, number_of, parse
+from fakedev.nvml.smi.queries import fields_text, query
+from fakedev.nvml.smi.report import sections_of, text_report, xml_report
+from fakedev.nvml.smi.tables import (
+    SIMULATED,
+    board_monitor,
+    compute_instances,
+    gpu_instance_profiles,
+    gpu_instances,
+    link_states,
+    listed,
+    matrix,
+    process_monitor,
+    table,
+    versions,
+)
+
+#: Subcommands that print again and again by themselves, with their usual groups of columns.
+_MONITORS: Final = {"dmon": (board_monitor, "puc"), "pmon": (process_monitor, "u")}
+#: Options of the other subcommands, of which one is needed; and what is not supported without it.
+_LISTS: Final[Mapping[str, tuple[Mapping[str, Rows], str]]] = {
+    "topo": ({"matrix": matrix}, "topo without -m"),
+    "nvlink": ({"status": link_states}, "nvlink without -s"),
+    "mig": ({
+        "list-gpu-instance-profiles": gpu_instance_profiles, "list-gpu-instances": gpu_instances,
+        "list-compute-instances": compute_instances,
+    }, "mig without one of -lgip, -lgi and -lci"),
+}  # fmt: skip
+SUBCOMMANDS: Final = (*_MONITORS, *_LISTS)
+#: What the command itself does; one of these at a time.
+_ACTIONS: Final = ("query", "query-gpu", "query-compute-apps", "list-gpus", *SETTINGS)
 
 
 class _Task(NamedTuple):
     """What to print.
 
     :ivar delay: seconds from one tick that is printed to the next; None: one tick alone.
-    :ivar times: so often; None: until Ctrl+C.
+    :ivar times: number of ticks; None: until Ctrl+C.
     """
 
     lines: Lines
@@ -62,21 +89,16 @@ def run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO, er
 
     :raises Failure: when that is not possible.
     """
-    subcommand = subcommands.found(arguments)
-    if subcommand is None:
-        given = parse(arguments, (*LISTS, *QUERIES, *COMMON, *SETTINGS))
-        about_itself = _about_itself(given, environ)
-    else:
-        given = parse(arguments[1:], subcommand.options)
-        about_itself = subcommand_help(arguments[0]) if "help" in given else ""
+    first = arguments[0] if arguments else ""
+    if first in NOT_SIMULATED:
+        raise not_supported(first)
+    command, rest = (first, arguments[1:]) if first in SUBCOMMANDS else ("nvidia-smi", arguments)
+    given = parse(rest, command)
+    about_itself = _about_itself(command, given, environ)
     if about_itself:
         output.write(f"{about_itself}\n")
         return 0
-    if subcommand is None:
-        task = _Task(_lines_of(given), delay_seconds(given))
-    else:
-        delay = number_of(given, "delay", 1) if subcommand.repeats else None
-        task = _Task(subcommand.lines(given), delay, number_of(given, "count"))
+    task = _subcommand(command, given) if command in SUBCOMMANDS else _Task(_lines_of(given), delay_seconds(given))
     if "filename" not in given:
         return _repeat(task, given, environ, output, errors)
     try:
@@ -86,17 +108,29 @@ def run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO, er
         raise bad_argument(f"ERROR: {given['filename']}: {plain_reason(reason)}\n") from None
 
 
-def _about_itself(given: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """What needs no boards, if that is asked for."""
+def _about_itself(command: str, given: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """What needs no boards, if the options ask for that."""
     if "help" in given:
-        return help_text()
+        return "\n".join([SIMULATED, "", *HELP[command]])
     if "version" in given:
         return "\n".join(versions(read_snapshot(environ)))
-    return next((fields_text(name) for name in ("help-query-gpu", "help-query-compute-apps") if name in given), "")
+    return next((fields_text(name) for name in ("query-gpu", "query-compute-apps") if f"help-{name}" in given), "")
+
+
+def _subcommand(name: str, given: Mapping[str, str]) -> _Task:
+    if name in _MONITORS:
+        monitor, groups = _MONITORS[name]
+        delay = number_of(given, "delay", 1)
+        return _Task(monitor(given.get("select", groups)), delay, number_of(given, "count"))
+    lists, missing = _LISTS[name]
+    chosen = [rows for option, rows in lists.items() if option in given]
+    if len(chosen) != 1:
+        raise not_supported(missing)
+    return _Task(((), chosen[0]))
 
 
 def _lines_of(given: Mapping[str, str]) -> Lines:
-    """What prints a tick.
+    """What the command itself prints of a tick.
 
     :raises Failure: for options that exclude each other, and for what they name.
     """
@@ -105,28 +139,24 @@ def _lines_of(given: Mapping[str, str]) -> Lines:
     if len(actions) > 1 or len(of_query) > ("query" in given):  # only one of both, and only with -q
         raise bad_argument("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n")
     action = actions[0] if actions else ""
-    if action in ("query-gpu", "query-compute-apps"):
-        query = (gpu_query if action == "query-gpu" else app_query)(given[action], format_of(given))
-        return lambda snapshot, boards, is_first: query(boards, is_first)
-    if action == "query":
-        if "xml-format" in given:
-            return lambda snapshot, boards, is_first: xml_report(snapshot, boards)
-        sections = sections_of(given["display"]) if "display" in given else None
-        return lambda snapshot, boards, is_first: text_report(snapshot, boards, sections)
-    if any(action == option.name for option in SETTINGS):
-        return lambda snapshot, boards, is_first: changed(given, snapshot, boards)
+    if action.startswith("query-"):
+        return query(action, given)
+    if action in SETTINGS:
+        return (), lambda boards: changed(given, boards)
     if action == "list-gpus":
-        return lambda snapshot, boards, is_first: listed(boards)
-    return lambda snapshot, boards, is_first: table(snapshot, boards)
+        return (), listed
+    if not action:
+        return (), table
+    sections = sections_of(given["display"]) if "display" in given else None
+    return (), xml_report if "xml-format" in given else lambda boards: text_report(boards, sections)
 
 
 def _repeat(
     task: _Task, given: Mapping[str, str], environ: Mapping[str, str], output: TextIO, errors: TextIO
 ) -> int:
-    done = 0
-    while True:
-        snapshot = read_snapshot(environ)
-        chosen = chosen_boards(snapshot, given.get("id"))
+    titles, rows = task.lines
+    for done in count():
+        chosen = chosen_boards(read_snapshot(environ).boards, given.get("id"))
         lost = [board for board in chosen if board.is_lost]
         for board in lost:
             errors.write(
@@ -135,30 +165,23 @@ def _repeat(
             )
         rest = [board for board in chosen if not board.is_lost]
         if rest:
-            output.writelines(f"{line}\n" for line in task.lines(snapshot, rest, done == 0))
+            output.writelines(f"{line}\n" for line in chain(titles if done == 0 else (), rows(rest)))
         output.flush()
-        done += 1
-        if task.delay is None or done == task.times:
-            return LOST if lost else 0
+        if task.delay is None or done + 1 == task.times:
+            break
         time.sleep(task.delay)
+    return LOST if lost else 0
 
 
-def chosen_boards(snapshot: Snapshot, given: str | None) -> list[Board]:
-    """The boards that ``-i`` names, in their order; all without it.
+def chosen_boards(boards: list[Board], given: str | None) -> list[Board]:
+    """The boards of a node that ``-i`` names, in their order; all without it.
 
     :raises Failure: for a name that no board has, and when the node has no boards.
     """
-    if given is None:
-        if not snapshot.boards:
-            raise Failure(NOT_FOUND, "No devices were found")
-        return snapshot.boards
-    found = set()
-    for word in given.split(","):
-        own = [board.number for board in snapshot.boards if _is_named(board, word.strip().casefold())]
-        if not own:
-            raise Failure(NOT_FOUND, "No devices were found")
-        found.update(own)
-    return [board for board in snapshot.boards if board.number in found]
+    words = [] if given is None else [word.strip().casefold() for word in given.split(",")]
+    if not boards or not all(any(_is_named(board, word) for board in boards) for word in words):
+        raise Failure(NOT_FOUND, "No devices were found")
+    return boards if given is None else [board for board in boards if any(_is_named(board, word) for word in words)]
 
 
 def _is_named(board: Board, word: str) -> bool:

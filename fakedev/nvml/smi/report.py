@@ -1,30 +1,95 @@
-"""``-q``: all about boards, as text or as XML."""
+"""``-q``: all about boards, as text or as XML, from the tree of entries in ``catalog/nvidia-smi/report.txt``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from fakedev.nvml.smi.failures import bad_argument
-from fakedev.nvml.smi.listing import SIMULATED
-from fakedev.nvml.smi.report_entries import ENTRIES, NOT_AVAILABLE, Entry, Group
-from fakedev.nvml.smi.snapshot import Board, Snapshot
-from fakedev.nvml.smi.values import cuda_version, date
+from fakedev.nvml.smi.boards import Board, bad_argument
+from fakedev.nvml.smi.fields import BY_NAME, blocks, cells, has_kmd_version, reader
+from fakedev.nvml.smi.tables import SIMULATED
 
+#: Clocks above are those of a damaged file.
+_MAX_MHZ: Final = 100_000
+
+
+class Entry(NamedTuple):
+    """A value, a group of entries, or both.
+
+    :ivar label: in the text; empty: it is in the XML only.
+    :ivar tag: in the XML; empty: it is in the text only.
+    :ivar value: as tables write it; empty: it has none.
+    :ivar repeats: what it is repeated for; empty: it is there once.
+    :ivar section: the section of ``-d`` that it belongs to; empty: of none.
+    """
+
+    label: str
+    tag: str
+    value: str
+    repeats: str
+    section: str
+    entries: list[Entry]
+
+
+def _entries(lines: Sequence[str]) -> list[Entry]:
+    """The tree of the lines, by their indentation."""
+    levels: list[list[Entry]] = [[]]
+    for line in lines:
+        label, tag, value, section = (*cells(line), "", "", "")[:4]
+        depth = (len(line) - len(line.lstrip())) // 4
+        value, _, repeats = value.rpartition("for ") if "for " in value else (value, "", "")
+        entry = Entry(label, tag, value.strip(), repeats, section, [])
+        levels[depth].append(entry)
+        levels[depth + 1 :] = [entry.entries]
+    return levels[0]
+
+
+_BLOCKS: Final = blocks("report.txt")
+_HEAD: Final = _entries(_BLOCKS["head"])
+_ENTRIES: Final = _entries(_BLOCKS["board"])
 #: Where the values of the text begin.
 _COLUMN: Final = 55
 _INDENT: Final = "    "
 #: The text has this section only when it is asked for: it is long.
 _ON_REQUEST: Final = "SUPPORTED_CLOCKS"
-#: The groups whose name the text does not show, but that of their entries, and in the XML ``None`` when they are empty.
+#: The group that has ``None`` in the XML when it is empty.
 _UNNAMED: Final = "mig_devices"
-#: Groups of the XML whose entries the text shows without a name.
-_TRANSPARENT: Final = frozenset(("process_info", "supported_mem_clock"))
-#: Numbers that the XML has without 0x.
-_PLAIN: Final = frozenset(("pci_bus", "pci_device", "pci_domain", "pci_base_class", "pci_sub_class", "pci_device_id",
-                           "pci_sub_system_id"))  # fmt: skip
-SECTIONS: Final = frozenset(entry.display for entry in ENTRIES if entry.display)
+SECTIONS: Final = frozenset(entry.section for entry in _ENTRIES if entry.section)
 _ESCAPES: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"))
+
+
+def _has_margin(board: Board) -> bool:
+    """Whether the board shows how far it is below its limit: then thresholds are degrees below the limit, too."""
+    return None not in (board.view.number("temperature_margin"), board.view.number("temperature"))
+
+
+def _core_clocks(board: Board) -> range | None:
+    """The core clocks that a board can be set to, in MHz from the highest; None for a board without any."""
+    view = board.view
+    top, low, step = view.number("core_clock_max"), view.number("core_clock_min"), view.count("clock_step") // 1000
+    if top is None or low is None or step < 1 or top > _MAX_MHZ or low < 0:
+        return None
+    return range(top, low - 1, -step)
+
+
+def _memory_clocks(board: Board) -> list[Board]:
+    """The board for each memory clock; none without core clocks."""
+    clocks = {board.view.count("memory_clock_max"), board.view.count("memory_clock_min")} - {0}
+    return [board._replace(clock=clock) for clock in sorted(clocks, reverse=True) if _core_clocks(board) is not None]
+
+
+#: What entries are repeated for.
+_REPEATS: Final[Mapping[str, Callable[[Board], list[Board]]]] = {
+    "": lambda board: [board],
+    "parts": Board.of_parts,
+    "processes": Board.of_processes,
+    "margins": lambda board: [board] if _has_margin(board) else [],
+    "limits": lambda board: [] if _has_margin(board) else [board],
+    "memory_clocks": _memory_clocks,
+    "core_clocks": lambda board: [board._replace(clock=clock) for clock in _core_clocks(board) or ()],
+    "kmd_drivers": lambda board: [board] if has_kmd_version(board.node) else [],
+    "usual_drivers": lambda board: [] if has_kmd_version(board.node) else [board],
+}
 
 
 def sections_of(given: str) -> frozenset[str]:
@@ -40,96 +105,69 @@ def sections_of(given: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def text_report(snapshot: Snapshot, boards: Sequence[Board], sections: frozenset[str] | None) -> Iterator[str]:
+def text_report(boards: Sequence[Board], sections: frozenset[str] | None) -> Iterator[str]:
     """The lines of the text.
 
     :param sections: only these; None: all.
     """
-    yield from ("", "==============NVSMI LOG==============", "")
-    for label, value in _head(snapshot):
-        if label == "Attached GPUs":
-            yield ""
-        yield f"{label:<{_COLUMN}}: {value}"
+    *versions, count = (line for entry in _HEAD for line in _text(entry, boards[0], ""))
+    yield from ("", "==============NVSMI LOG==============", "", *versions, "", count)
     for board in boards:
         yield f"GPU {board.view.text('pci_bus_id')}"
-        for entry in ENTRIES:
-            if entry.display in sections if sections is not None else entry.display != _ON_REQUEST:
-                yield from _text(entry, board, 1)
+        for entry in _ENTRIES:
+            if entry.section in sections if sections is not None else entry.section != _ON_REQUEST:
+                yield from _text(entry, board, _INDENT)
         yield ""
 
 
-def _head(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    yield "Timestamp", date(snapshot.slot)
-    yield "Driver Version", snapshot.node.text("driver_version") or NOT_AVAILABLE
-    yield "CUDA Version", cuda_version(snapshot.node)
-    yield "Attached GPUs", str(snapshot.node.count("board_count"))
-
-
-def _entries(entry: Entry, board: Board) -> tuple[Entry, ...] | None:
-    """The entries of a group; None for a value."""
-    if isinstance(entry.content, Group):
-        return entry.content.make(board)
-    return entry.content if isinstance(entry.content, tuple) else None
-
-
 def _value(entry: Entry, board: Board) -> str:
-    if isinstance(entry.content, str):
-        return entry.content
-    assert callable(entry.content)
-    found = entry.content(board)
-    return NOT_AVAILABLE if found is None else found
+    """A field with its unit, or another value."""
+    if entry.value in BY_NAME:
+        found = BY_NAME[entry.value].with_unit(board)
+        return "N/A" if found is None else found.strip("[]")
+    found = reader(entry.value)(board)
+    return "N/A" if found is None else found
 
 
-def _text(entry: Entry, board: Board, depth: int) -> Iterator[str]:
-    indent, entries = _INDENT * depth, _entries(entry, board)
-    if entries is None:
-        if entry.label:
-            yield f"{indent + entry.label:<{_COLUMN}}: {_value(entry, board)}"
-        return
-    if not entry.label and not isinstance(entry.content, Group) and entry.tag not in _TRANSPARENT:
-        return
-    if entry.label and not entries:
-        yield f"{indent + entry.label:<{_COLUMN}}: None"
-        return
-    if entry.label:
-        yield indent + entry.label
-    for each in entries:
-        yield from _text(each, board, depth + bool(entry.label))
+def _text(entry: Entry, board: Board, indent: str) -> Iterator[str]:
+    inner = indent + _INDENT if entry.label else indent
+    for row in _REPEATS[entry.repeats](board):
+        lines = [line for each in entry.entries for line in _text(each, row, inner)]
+        if entry.label and (entry.value or not lines):
+            yield f"{indent + entry.label:<{_COLUMN}}: {_value(entry, row) if entry.value else None}"
+        elif entry.label:
+            yield indent + entry.label
+        yield from lines
 
 
-def xml_report(snapshot: Snapshot, boards: Sequence[Board]) -> Iterator[str]:
+def xml_report(boards: Sequence[Board]) -> Iterator[str]:
     """The lines of the XML."""
     yield '<?xml version="1.0" ?>'
     yield '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">'
     yield f"<!-- {SIMULATED} -->"
     yield "<nvidia_smi_log>"
-    for label, value in _head(snapshot):
-        yield _element(label.lower().replace(" ", "_"), value, 1)
+    for entry in _HEAD:
+        yield from _xml(entry, boards[0], "\t")
     for board in boards:
         yield f'\t<gpu id="{board.view.text("pci_bus_id")}">'
-        for entry in ENTRIES:
-            yield from _xml(entry, board, 2)
+        for entry in _ENTRIES:
+            yield from _xml(entry, board, "\t\t")
         yield "\t</gpu>"
     yield "</nvidia_smi_log>"
 
 
-def _xml(entry: Entry, board: Board, depth: int) -> Iterator[str]:
-    if not entry.tag:
-        return
-    entries, indent = _entries(entry, board), "\t" * depth
-    if entries is None:
-        value = _value(entry, board)
-        yield _element(entry.tag, value.removeprefix("0x") if entry.tag in _PLAIN else value, depth)
-        return
-    yield f"{indent}<{entry.tag}>"
-    for each in entries:
-        yield from _xml(each, board, depth + 1)
-    if not entries and entry.tag == _UNNAMED:
-        yield f"{indent}\tNone"
-    yield f"{indent}</{entry.tag}>"
-
-
-def _element(tag: str, value: str, depth: int) -> str:
-    for character, name in _ESCAPES:
-        value = value.replace(character, name)
-    return f"{chr(9) * depth}<{tag}>{value}</{tag}>"
+def _xml(entry: Entry, board: Board, indent: str) -> Iterator[str]:
+    for row in _REPEATS[entry.repeats](board):
+        inner = indent + "\t" if entry.tag and not entry.value else indent
+        lines = [line for each in entry.entries for line in _xml(each, row, inner)]
+        if entry.tag and entry.value:
+            value = _value(entry, row)
+            # Numbers of PCI are without 0x here.
+            value = value.removeprefix("0x") if entry.tag.startswith("pci_") else value
+            for character, name in _ESCAPES:
+                value = value.replace(character, name)
+            lines.insert(0, f"{indent}<{entry.tag}>{value}</{entry.tag}>")
+        elif entry.tag:
+            empty = [f"{inner}None"] if entry.tag == _UNNAMED else []
+            lines = [f"{indent}<{entry.tag}>", *(lines or empty), f"{indent}</{entry.tag}>"]
+        yield from lines

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fakedev.app.backend import BackendSettings
 from fakedev.commands.dropins.backend import BackendOptions
-from fakedev.commands.go_flags import FlagError
-from fakedev.config.peer_address import Address, parse_address
-from fakedev.workqueue.backend_run import BackendCommand
+from fakedev.queues.backend_start import BackendSettings
+from fakedev.queues.run_reports import BackendCommand
+from fakedev.schema.go_flags import FlagError
+from fakedev.schema.peer_addresses import Address, parse_address
 
 
 def settings(*arguments: str, **environ: str) -> BackendSettings:

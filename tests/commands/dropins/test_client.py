@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from twisted.internet.task import Clock
 
-from fakedev.commands.console import ProgressLine
+from fakedev.base.console import ProgressLine
 from fakedev.commands.dropins.client import ClientOptions, Order, main
-from fakedev.commands.go_flags import FlagError
-from fakedev.net.tester.pages import make_load_pages
-from fakedev.net.tester.service import LoadTester
+from fakedev.schema.go_flags import FlagError
+from fakedev.tester.load_run import LoadTester
+from fakedev.tester.pages import make_load_pages
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from tests.support.paths import ROOT
 
@@ -145,3 +148,31 @@ def test_the_pages_of_the_document() -> None:
     paths = {path for row in rows for path in re.findall(r"`/([a-z/-]+)", row)}
     tester = LoadTester([], lambda plan, asker: None, Clock())
     assert paths == {*make_load_pages(tester, changes=True), "-/metrics"}
+
+
+@pytest.mark.slow
+def test_no_frontend(tmp_path: Path) -> None:
+    """A run that has reached none has measured nothing: its report is there, and it does not end with 0."""
+    away = str(tmp_path / "none.sock")
+    program = [sys.executable, "-m", "fakedev.commands.dropins.client"]
+    command = [*program, "-headless", "-duration=200ms", f"-faddr={away}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"fakedev-client: no frontend was reached at {away}: start it, or give its address\n")
+    assert "started                 0" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("expected", "code"), [("", 1), ("failures<1%", 3), ("failures>0", 0)])
+def test_nobody_answers(short_folder: Path, expected: str, code: int) -> None:
+    """A test of only zeros does not pass, unless that is what it expects."""
+    address = str(short_folder / "silent.sock")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(address)
+        silent.listen()
+        command = [sys.executable, "-m", "fakedev.commands.dropins.client", "-faddr", address, "-headless"]
+        command += ["-duration", "500ms", "-grace", "1s", "-rate", "20/s"]
+        command += [*(["-expect", expected] if expected else []), "0.1"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stderr
+    assert ("fakedev-client: no request succeeded: start a frontend" in done.stderr) == (not expected)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.dropins.dcgm_exporter import PROFILES, DcgmOptions, main
-from fakedev.commands.dropins.dcgm_flags import OPTIONS, Option
-from fakedev.commands.go_flags import FlagError
-from fakedev.config.configuration import Configuration, Logging
+from fakedev.commands.dropins.dcgm_exporter import OPTIONS, PROFILES, DcgmOptions, Option, main
+from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.exposition.captured import read_page
-from fakedev.exposition.identity import SharedDevices
+from fakedev.exporters.identity import SharedDevices
+from fakedev.exporters.samples import read_page
+from fakedev.runtime.settings import Logging
+from fakedev.schema.files import Files
+from fakedev.schema.go_flags import FlagError
 from tests.support.application import application
 
 
@@ -41,7 +41,7 @@ def labels_of(configuration: Configuration) -> list[str]:
 
 def pod_labels(configuration: Configuration) -> list[str]:
     """The labels of pods, without those of resource claims."""
-    return [label for label in labels_of(configuration) if not label.startswith("dra_")][-3:]
+    return [label for label in labels_of(configuration) if not label.startswith(("dra_", "vgpu"))][-3:]
 
 
 def test_nothing_said() -> None:
@@ -112,7 +112,7 @@ def test_fake_exporter(tmp_path: Path) -> None:
     assert configuration.identities["gpus"].hold_seconds == 10
     text, made = meant(**environ)
     text = text.replace("*:9401", "127.0.0.1:9401").replace(json.dumps(socket), '"127.0.0.1:9402"')
-    text = text.replace('"mode": "660",\n', "")
+    text = text.replace('"mode": "666",\n', "")
     with application(text, files=Files(environ={}, made=made)) as app:
         app.tick(20)
         page = app.get("/metrics").body.decode()
@@ -125,10 +125,23 @@ def test_fake_exporter(tmp_path: Path) -> None:
         assert app.get("/metrics", place=1).body.decode() == page
 
 
+def test_the_socket_waits_for_a_request() -> None:
+    """The original answers a peer that sends nothing, and closes; this is HTTP, which closes when it is asked to."""
+    text, made = meant(NUM_FAKE_GPUS="1")
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)) as app:
+        peer = app.http()
+        assert peer.send(b"") == b""
+        assert b" 200 OK\r\n" in peer.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert not peer.closed
+        peer.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert peer.closed
+
+
 def test_every_profile_can_be() -> None:
     """All names of the original make a workload that is taken."""
     for name in PROFILES:
         assert configured(METRIC_PROFILE=name).fleet.base[0].name == f"{name}-0"
+        assert configured(GPU_PROFILES=name.title()).fleet.base[0].name == f"{name}-0"
 
 
 def test_profiles_with_faults() -> None:

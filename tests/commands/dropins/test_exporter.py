@@ -11,7 +11,7 @@ import pytest
 
 from fakedev.commands.dropins.exporter import ExporterOptions
 from fakedev.commands.dropins.exporter import main as exporter_main
-from fakedev.config.schema.files import Files
+from fakedev.schema.files import Files
 from tests.support.application import MemoryApplication, application
 from tests.support.http_wire import answers
 from tests.support.paths import DATA, ORIGINALS
@@ -214,7 +214,7 @@ def test_a_base_workload_of_unknown_devices_is_left_out(
     names = {"devtype": "device", "devlist": "devices", "identity": "identity"}
     files = [part for flag, name in names.items() for part in (f"-{flag}", str(DATA / f"original-{name}.json"))]
     started = []
-    monkeypatch.setattr("fakedev.app.exporter.run_exporter", lambda *arguments: started.append(arguments))
+    monkeypatch.setattr("fakedev.service.exporter_program.run_exporter", lambda *arguments: started.append(arguments))
     unknown, known = base_of(tmp_path, "card4", "card9"), base_of(tmp_path, "card6")
     assert exporter_main([*files, "-count", "2", "-wl-all", unknown, "-wl-odd", known]) == 0
     ((configuration, head, *_),) = started

@@ -1,4 +1,4 @@
-"""The drop-ins start fast: what is imported before -help is shown, and before a program listens."""
+"""The programs start fast: what they have not imported when they show -help, and when they listen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import DATA, ROOT
+from tests.support.programs.processes import clean_environment
 
 PROGRAMS = {
     "exporter": "fakedev.commands.dropins.exporter",
@@ -17,10 +18,13 @@ PROGRAMS = {
     "backend": "fakedev.commands.dropins.backend",
     "client": "fakedev.commands.dropins.client",
     "workload": "fakedev.commands.workload.main",
+    "fakedev": "fakedev.commands.main",
 }
 #: Packages of which each takes longer to import than all that a drop-in needs for -help.
 HEAVY = ("numpy", "twisted", "yaml", "prometheus_client", "asyncio", "http", "argparse", "ssl")
 
+#: Where nothing has TLS. Twisted itself imports pyOpenSSL.
+OF_TLS = ("fakedev.runtime.tls_transport", "fakedev.runtime.client_tls")
 #: Prints the modules that are there when the program has listened on so many sockets, or has ended.
 REPORTER = """
 import socket, sys, os
@@ -49,11 +53,13 @@ finally:
 """
 
 
-def modules_of(program: str, *arguments: str, sockets: int = 0) -> set[str]:
+def modules_of(program: str, *arguments: str, sockets: int = 0, **environment: str) -> set[str]:
     """The modules that a program has imported when it listens on so many sockets; 0: when it ends."""
     text = REPORTER.replace("SOCKETS", str(sockets)).replace("MODULE", repr(PROGRAMS[program]))
     command = [sys.executable, "-c", text, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean_environment(**environment), capture_output=True, text=True, check=False, timeout=60
+    )
     found = set(done.stdout.split())
     assert PROGRAMS[program] in found, done.stderr
     return found
@@ -64,10 +70,10 @@ def imported(modules: set[str], *packages: str) -> list[str]:
     return sorted(name for name in modules if any(f"{name}.".startswith(f"{package}.") for package in packages))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program != "fakedev"])
 def test_help_imports_nothing_heavy(program: str) -> None:
     """-help needs the options, and no configuration, simulation or network."""
-    rooms = ("fakedev.app", "fakedev.net", "fakedev.sim", "fakedev.exposition", "fakedev.config.schema")
+    rooms = ("fakedev.service", "fakedev.web", "fakedev.fleet.fleet", "fakedev.exporters", "fakedev.schema.reader")
     assert imported(modules_of(program, "-help"), *HEAVY, *rooms) == []
 
 
@@ -78,14 +84,15 @@ def test_what_the_exporter_imports_before_it_listens(tmp_path: Path) -> None:
     arguments = [part for flag, name in files.items() for part in (f"-{flag}", str(DATA / f"original-{name}.json"))]
     arguments += ["-address", "127.0.0.1:0", "-socket", str(tmp_path / "workloads")]
     modules = modules_of("exporter", *arguments, sockets=2)
-    assert imported(modules, "fakedev.sim.fleet", "numpy.linalg") != []
+    assert imported(modules, "fakedev.fleet.fleet", "numpy.linalg") != []
     without = [
-        *("prometheus_client", "argparse", "twisted.internet.endpoints", "twisted.web", "twisted.python.usage"),
-        *("numpy.ma", "fakedev.net.queues", "fakedev.net.backend", "fakedev.net.tester", "fakedev.net.api"),
-        *("fakedev.app.service", "fakedev.app.reload", "fakedev.net.web.tree", "fakedev.net.web.live"),
-        *("fakedev.tester.report", "fakedev.tester.statistics", "fakedev.workqueue.broker"),
-        *("fakedev.exposition.conformity", "fakedev.exposition.workload_pages", "fakedev.sim.record"),
-        *("fakedev.sim.explanation", "fakedev.config.rates", "fakedev.config.export"),
+        *("prometheus_client", "argparse", "twisted.python.usage"),
+        *("numpy.ma", "fakedev.queues.port", "fakedev.tester.driver", "fakedev.api"),
+        *("fakedev.service.service", "fakedev.service.reload"),
+        *("fakedev.tester.report", "fakedev.tester.statistics"),
+        *("fakedev.exporters.conform", "fakedev.exporters.workload_page", "fakedev.fleet.record"),
+        *("fakedev.fleet.explanation", "fakedev.tester.rates", "fakedev.config.export"),
+        *OF_TLS,
     ]
     assert imported(modules, *without) == []
 
@@ -95,13 +102,37 @@ def test_what_the_frontend_imports_before_it_listens() -> None:
     """The queues, and nothing of the simulation and of configuration files."""
     arguments = [part for flag in ("-caddr", "-waddr", "-maddr") for part in (flag, "127.0.0.1:0")]
     modules = modules_of("frontend", *arguments, "sleep", sockets=3)
-    assert imported(modules, "fakedev.workqueue.broker") != []
+    assert imported(modules, "fakedev.queues.broker") != []
     without = [
-        *("numpy", "yaml", "prometheus_client", "argparse", "twisted.internet.endpoints", "twisted.web"),
-        *("fakedev.sim", "fakedev.exposition", "fakedev.net.fleet", "fakedev.net.api", "fakedev.config.load"),
-        *("fakedev.config.schema", "fakedev.tester", "fakedev.app.service"),
+        *("numpy", "yaml", "prometheus_client", "argparse"),
+        *("fakedev.fleet.fleet", "fakedev.exporters", "fakedev.fleet.hub", "fakedev.api", "fakedev.config.load"),
+        *("fakedev.config.schema", "fakedev.tester", "fakedev.service.service", *OF_TLS),
     ]
     assert imported(modules, *without) == []
+
+
+@pytest.mark.real
+def test_what_the_service_imports_before_it_listens(tmp_path: Path) -> None:
+    """With the demo: no part that the demo does not have, no other subcommand, and none of the tools."""
+    modules = modules_of("fakedev", "serve", "--port", "0", sockets=3, XDG_RUNTIME_DIR=str(tmp_path))
+    assert imported(modules, "fakedev.service.service", "numpy.linalg", "fakedev.api.live") != []
+    without = [
+        *("numpy.ma", "fakedev.commands.control", "fakedev.client", "fakedev.config.export", "fakedev.config.schema"),
+        *("fakedev.api.openapi", "fakedev.api.tester", "fakedev.tester.load_run", "fakedev.tester.pages"),
+        *("fakedev.scenario.entries", "fakedev.scenario.live", "fakedev.queues.broker", "fakedev.queues.port"),
+        *("fakedev.kubernetes.part", "fakedev.kubernetes.controller", "fakedev.nvml.part", "fakedev.node"),
+        *("fakedev.replay", "fakedev.clone", "fakedev.calibrate", "fakedev.testing", "fakedev.fleet.state_folder"),
+        *("twisted.web.client", "fakedev.kubernetes.api_client"),
+        *OF_TLS,
+    ]
+    assert imported(modules, *without) == []
+
+
+def test_status_needs_none_of_the_service() -> None:
+    modules = modules_of("fakedev", "status", "--url", "http://127.0.0.1:1")
+    assert imported(modules, "fakedev.commands.top") != []
+    heavy = [package for package in HEAVY if package not in ("http", "ssl", "argparse")]  # of its client of HTTP
+    assert imported(modules, *heavy, "fakedev.fleet", "fakedev.service", "fakedev.config") == []
 
 
 def test_first_word_of_a_workload(tmp_path: Path) -> None:

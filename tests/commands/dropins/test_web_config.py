@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.app.queues import make_frontend
 from fakedev.commands.dropins.exporter import main as exporter_main
 from fakedev.commands.dropins.frontend import FrontendOptions
 from fakedev.commands.dropins.frontend import main as frontend_main
-from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.server import LineAddress
+from fakedev.lines.server import LineAddress
+from fakedev.queues.part import make_frontend
+from fakedev.web.site import Site
 from tests.commands.dropins.test_exporter import exporter
 from tests.support.application import AppReactor
 from tests.support.paths import DATA
@@ -35,7 +35,7 @@ def test_the_exporter(web_config: Path) -> None:
     """Its page has TLS; its socket for workloads stays as it is."""
     with exporter(DATA, "-web-config-file", str(web_config)) as app:
         app.tick()
-        (site,) = app.factories(GuardedSite)
+        (site,) = app.factories(Site)
         answer = Client(site, app.reactor).ask(GET)
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert app.connect().say("list")[0].startswith("ok")
@@ -51,7 +51,7 @@ def test_the_frontend(web_config: Path, option: str, has_tls: list[bool]) -> Non
     service = make_frontend(queues, metrics, reactor, web_config=options.source(values, options.web_config))
     service.privilegedStartService()
     factories = [port.factory for port in reactor.ports]
-    assert [type(each) for each in factories] == [GuardedSite, LineAddress, LineAddress]
+    assert [type(each) for each in factories] == [Site, LineAddress, LineAddress]
     assert [each.is_tls for each in factories] == has_tls
     asked = [(GET, b"HTTP/1.1 200 "), (b"put sleep 1\nquit\n", b"ok 1\n"), (b"help\nquit\n", b"ok ")]
     for factory, (text, answer), is_tls in zip(factories, asked, has_tls, strict=True):

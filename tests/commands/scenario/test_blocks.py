@@ -1,4 +1,4 @@
-"""fakedev scenario blocks: what it refuses, and what it says. tests/real has the real promtool."""
+"""fakedev scenario blocks: what it refuses, and what it says. tests/scenario/real has the real promtool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def history(tmp_path: Path) -> Path:
 
 
 def test_without_promtool(history: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence, and 1."""
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["scenario", "blocks", str(history), str(history / "data")]) == 1
     assert "promtool is needed" in capfd.readouterr().err

@@ -1,15 +1,15 @@
-"""The scenarios and alert rules that come with fakedev. tests/real/prometheus/test_scenario_catalog.py scores them."""
+"""The scenarios and alert rules that come with fakedev. tests/scenario/real/test_scenario_catalog.py scores them."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from fakedev.app.scenario_score import load_rules
 from fakedev.commands.main import main
-from fakedev.config.alert_rules import read_rules
-from fakedev.config.scenarios import load_scenario
 from fakedev.scenario.entries import Inject
+from fakedev.scenario.rule_files import read_rules
+from fakedev.scenario.score_start import load_rules
+from fakedev.scenario.settings import load_scenario
 from tests.support.documents.scenario_scores import EXPECTATIONS, NAMES, PAGE, RULES, SCENARIOS, SETS, scenario_of
 
 

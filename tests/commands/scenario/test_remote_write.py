@@ -1,4 +1,4 @@
-"""Options of remote write; tests/real sends a history to a real server."""
+"""Options of remote write; tests/scenario/real sends a history to a real server."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def test_without_snappy(scenario: str, capfd: pytest.CaptureFixture[str], monkey
     """The extra that has it."""
     monkeypatch.setitem(sys.modules, "cramjam", None)
     assert main(["scenario", "run", scenario, "--remote-write", URL]) == 1
-    assert "pip install 'fakedev[scenario]'" in capfd.readouterr().err
+    assert "pip install '.[scenario]'" in capfd.readouterr().err

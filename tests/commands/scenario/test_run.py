@@ -10,7 +10,7 @@ import pytest
 
 from fakedev.commands.main import main
 from fakedev.commands.scenario.run import end_seconds
-from fakedev.spec.named_profiles import PROFILES
+from fakedev.fleet.spec.named_profiles import PROFILES
 from tests.support.scenarios import written
 
 STORM = """
@@ -32,7 +32,6 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> s
 
 
 def lines(path: Path) -> list[Any]:
-    """The JSON Lines of a file."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -132,7 +131,6 @@ def test_a_record_with_a_reload(tmp_path: Path, capfd: pytest.CaptureFixture[str
 def test_mistakes(
     arguments: list[str], code: int, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Each is told in a line."""
     path = written(tmp_path, STORM)
     words = [path if each == "SCENARIO" else each for each in arguments]
     try:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.app.scenario_score import load_rules
 from fakedev.commands.main import main
+from fakedev.scenario.score_start import load_rules
 from tests.support.scenarios import loaded, written
 
 TIMELINE = """
@@ -23,7 +23,6 @@ RULES = """groups:
 
 
 def named(expects: str) -> str:
-    """A timeline with rules."""
     return f"{TIMELINE}\nrules: [{{file: r.yml, expects: {expects}}}]"
 
 
@@ -71,7 +70,6 @@ def test_refused(
 
 
 def test_without_rules(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither in the scenario nor as an option."""
     assert main(["scenario", "score", written(tmp_path, TIMELINE)]) == 2
     assert "give --rules FILE" in capfd.readouterr().err
 
@@ -80,7 +78,6 @@ def test_without_rules(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
 def test_without_prometheus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """A plain sentence, and 1."""
     monkeypatch.chdir(tmp_path)
     Path("r.yml").write_text(RULES)
     monkeypatch.setenv("PATH", "/nowhere")

@@ -47,13 +47,6 @@ def test_conversations(said: bytes, news: list[Accepted | Verdict]) -> None:
         assert reader.feed(said[:cut]) + reader.feed(said[cut:]) == news
 
 
-@pytest.mark.parametrize(("said", "news"), CONVERSATIONS)
-def test_byte_by_byte(said: bytes, news: list[Accepted | Verdict]) -> None:
-    """A server that writes single bytes is understood as well."""
-    reader = AnswerReader()
-    assert [item for byte in said for item in reader.feed(bytes([byte]))] == news
-
-
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200)))
 def test_any_bytes_give_the_same_news_in_any_pieces(said: bytes, cuts: list[int]) -> None:
     """Nothing a server may say raises, and how it is cut does not matter; at most one verdict, the last."""
@@ -94,7 +87,6 @@ def test_a_lost_connection_is_an_error(said: bytes, text: str) -> None:
 
 
 def test_a_last_line_needs_no_newline() -> None:
-    """A verdict without a newline is still one when the connection is closed."""
     reader = AnswerReader()
     reader.feed(OK + ENDED.rstrip())
     assert reader.finish() == Verdict(0, "OK")

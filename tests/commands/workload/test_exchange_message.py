@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.commands.workload.exchange import beyond_the_original, run_message, unknown_to_the_original
-from fakedev.spec.fleet import Activity, WorkloadSpec
-from fakedev.spec.workload_fields import workload_from_fields
-from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
-from fakedev.wire.json_lines import parse_json_line
+from fakedev.fleet.spec.fleet_spec import Activity, WorkloadSpec
+from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
+from fakedev.lines.json_lines import parse_json_line
 from tests.support.workload_orders import order, read_by_the_original
 
 numbers = st.integers(0, 100).flatmap(

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.console import log
-from fakedev.commands.workload.exchange import Verdict
+from fakedev.base.console import log
+from fakedev.commands.workload.exchange import Stopped, StopSignals, Verdict, connect, send_all
 from fakedev.commands.workload.main import converse, main
-from fakedev.commands.workload.socket import Stopped, StopSignals, connect, send_all
-from fakedev.config.peer_address import parse_address
+from fakedev.schema.peer_addresses import parse_address
 
 MESSAGE = b'{"op":"run"}\n'
 OK = b'{"id":1,"ok":true,"workload":"w1"}\n'
 ENDED = b'{"event":"ended","workload":"w1","code":1,"text":"Limit <memory> reached, terminated"}\n'
+Pair = tuple[socket.socket, socket.socket]
 PATIENCE = 20.0  # seconds until a test that hangs fails
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+def pair() -> Iterator[Pair]:
     """Two ends of a connection: the client's does not block."""
     client, server = socket.socketpair()
     client.setblocking(False)
@@ -36,73 +36,56 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 # The conversation, in memory
 
 
-def test_waits_for_the_verdict(pair: tuple[socket.socket, socket.socket]) -> None:
-    """The request leaves in one piece; the acceptance is logged, the verdict returned."""
+REFUSED = b'{"ok":false,"error":{"code":"denied","message":"the token is wrong"}}\n'
+LIMIT = Verdict(1, "Limit <memory> reached, terminated")
+
+
+@pytest.mark.parametrize(
+    ("token", "answers", "sent", "verdict", "said"),
+    [
+        ("", OK + ENDED, MESSAGE, LIMIT, ["Sent, waiting for the end", "Accepted as w1"]),
+        # In one write with the request; its answer says nothing about the workload.
+        ("correct-horse", b'{"ok":true}\n' + OK + ENDED, b'{"op":"auth","token":"correct-horse"}\n' + MESSAGE, LIMIT,
+         ["Sent, waiting for the end", "Accepted as w1"]),
+        ("correct-horse", REFUSED, b'{"op":"auth","token":"correct-horse"}\n' + MESSAGE,
+         Verdict(1, "the server refuses: denied the token is wrong"), ["Sent, waiting for the end"]),
+    ],
+    ids=["a-verdict", "the-token-goes-first", "a-wrong-token"],
+)  # fmt: skip
+def test_conversation(
+    pair: Pair, token: str, answers: bytes, sent: bytes, verdict: Verdict, said: list[str]
+) -> None:
     client, peer = pair
-    peer.sendall(OK + ENDED)
-    said: list[str] = []
+    peer.sendall(answers)
+    heard: list[str] = []
     with StopSignals() as stop:
-        verdict = converse(client, MESSAGE, stop, said.append)
-    assert peer.recv(1000) == MESSAGE
-    assert verdict == Verdict(1, "Limit <memory> reached, terminated")
-    assert said == ["Sent, waiting for the end", "Accepted as w1"]
+        assert converse(client, MESSAGE, stop, heard.append, token) == verdict
+    assert (peer.recv(1000), heard) == (sent, said)
 
 
-def test_the_token_goes_first(pair: tuple[socket.socket, socket.socket]) -> None:
-    """In one write with the request; its answer says nothing about the workload."""
+@pytest.mark.parametrize(
+    ("answers", "unread", "text"),
+    [
+        (OK, b"", r"the server closed the connection while the workload ran.*"),
+        # A full server answers and closes before we have written: its reason is the error, not the broken pipe.
+        (b"error busy 10000 connections\n", b"", r"the server refuses: busy 10000 connections"),
+        (b"", b"unread", r"the server closed the connection before it had answered \(.*\)"),
+    ],
+    ids=["while-it-runs", "a-refusal", "a-reset"],
+)
+def test_a_lost_connection_is_an_error(pair: Pair, answers: bytes, unread: bytes, text: str) -> None:
     client, peer = pair
-    peer.sendall(b'{"ok":true}\n' + OK + ENDED)
-    said: list[str] = []
-    with StopSignals() as stop:
-        verdict = converse(client, MESSAGE, stop, said.append, "correct-horse")
-    assert peer.recv(1000) == b'{"op":"auth","token":"correct-horse"}\n' + MESSAGE
-    assert verdict == Verdict(1, "Limit <memory> reached, terminated")
-    assert said == ["Sent, waiting for the end", "Accepted as w1"]
-
-
-def test_a_wrong_token(pair: tuple[socket.socket, socket.socket]) -> None:
-    """The server's reason is the verdict's."""
-    client, peer = pair
-    peer.sendall(b'{"ok":false,"error":{"code":"denied","message":"the token is wrong"}}\n')
-    with StopSignals() as stop:
-        verdict = converse(client, MESSAGE, stop, lambda text: None, "correct-horse")
-    assert verdict == Verdict(1, "the server refuses: denied the token is wrong")
-
-
-def test_a_lost_connection_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
-    """A server that leaves while the workload runs: 1."""
-    client, peer = pair
-    peer.sendall(OK)
-    peer.shutdown(socket.SHUT_RDWR)
-    with StopSignals() as stop:
-        verdict = converse(client, MESSAGE, stop, lambda text: None)
-    assert verdict.code == 1
-    assert verdict.text.startswith("the server closed the connection while the workload ran")
-
-
-def test_a_refusal_is_read_although_the_request_was_not_read(pair: tuple[socket.socket, socket.socket]) -> None:
-    """A full server answers and closes before we have written: its reason is the error, not the broken pipe."""
-    client, peer = pair
-    peer.sendall(b"error busy 10000 connections\n")
-    peer.close()
-    with StopSignals() as stop:
-        verdict = converse(client, MESSAGE, stop, lambda text: None)
-    assert verdict == Verdict(1, "the server refuses: busy 10000 connections")
-
-
-def test_a_reset_connection_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
-    """A server that closes without reading or answering: 1, with the system's reason."""
-    client, peer = pair
-    client.send(b"unread")
+    peer.sendall(answers)
+    client.send(unread)
     peer.close()
     with StopSignals() as stop:
         verdict = converse(client, MESSAGE, stop, lambda text: None)
     assert verdict.code == 1
-    assert re.fullmatch(r"the server closed the connection before it had answered \((.*)\)", verdict.text)
+    assert re.fullmatch(text, verdict.text)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_any_wait(pair: tuple[socket.socket, socket.socket], number: signal.Signals) -> None:
+def test_a_signal_ends_any_wait(pair: Pair, number: signal.Signals) -> None:
     """A signal that came before the wait, or between two, is not lost; the old handlers come back."""
     client, _ = pair
     before = signal.getsignal(number)
@@ -115,7 +98,7 @@ def test_a_signal_ends_any_wait(pair: tuple[socket.socket, socket.socket], numbe
     assert signal.getsignal(number) == before
 
 
-def test_other_signals_do_not_end_a_wait(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_other_signals_do_not_end_a_wait(pair: Pair) -> None:
     """A signal that other code handles wakes the poll and nothing more."""
     client, peer = pair
     heard: list[int] = []
@@ -130,7 +113,7 @@ def test_other_signals_do_not_end_a_wait(pair: tuple[socket.socket, socket.socke
     assert heard == [signal.SIGUSR1]
 
 
-def test_a_long_message_to_a_server_that_hangs(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_long_message_to_a_server_that_hangs(pair: Pair) -> None:
     """A request that does not fit the socket's buffer waits for room, and a signal ends that wait too."""
     client, _ = pair
     with StopSignals() as stop:
@@ -170,7 +153,6 @@ def test_log_lines_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_usage_errors_exit_2(misuse: Callable[..., str]) -> None:
-    """An argument that cannot be used is an error before any socket is opened."""
     assert "load 101" in misuse(main, "-devnames", "card0", "-activity", "101:0:0")
 
 

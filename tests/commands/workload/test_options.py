@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from fakedev.commands.go_flags import FlagError
-from fakedev.commands.workload import devices
+from fakedev.commands.workload import options
 from fakedev.commands.workload.options import find_files
-from fakedev.config.peer_address import Address, parse_address
-from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
-from fakedev.spec.profiles import parse_profile
+from fakedev.fleet.spec.fleet_spec import FOREVER, Activity, WorkloadSpec
+from fakedev.fleet.spec.profiles import parse_profile
+from fakedev.schema.go_flags import FlagError
+from fakedev.schema.peer_addresses import Address, parse_address
 from tests.support.paths import ORIGINALS
 from tests.support.workload_orders import order, read_by_the_original
 
 
 def refusal(*arguments: str, **surroundings: Any) -> str:
-    """Why these arguments are refused."""
     with pytest.raises(FlagError) as caught:
         order(*arguments, **surroundings)
     return str(caught.value)
@@ -46,7 +45,6 @@ def test_every_option_of_the_original() -> None:
 
 
 def test_no_matching_file_is_an_error() -> None:
-    """An empty match is refused, and named."""
     assert refusal("-devices", "/none*") == "-devices: no file matches '/none*'"
 
 
@@ -220,7 +218,7 @@ def test_expressions_that_give_no_index(arguments: list[str], part: str) -> None
 
 def test_expressions_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python's expressions may take exponential time: the search ends after some seconds of CPU time."""
-    monkeypatch.setattr(devices, "_MAX_SEARCH_SECONDS", 0.1)
+    monkeypatch.setattr(options, "_MAX_SEARCH_SECONDS", 0.1)
     text = refusal("-devregex", r"card((\d+)+)$", files={"/dev/dri/card*": ["/dev/dri/card" + "1" * 60 + "x"]})
     assert text.startswith("-devregex: 'card((\\\\d+)+)$' takes too long")
 
@@ -286,13 +284,11 @@ def test_values_that_cannot_be_used(arguments: list[str], part: str) -> None:
     ],
 )
 def test_addresses(text: str, address: Address) -> None:
-    """A UNIX path, an abstract name, or host and port."""
     assert parse_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host:", "host:x", "host:0", "host:65536", "::1:99", "a\0b"])
 def test_what_is_no_address(text: str) -> None:
-    """Neither path nor host with a port."""
     with pytest.raises(ValueError, match="is no socket"):
         parse_address(text)
 

@@ -44,19 +44,16 @@ class Server(Factory):  # type: ignore[misc]
         self._port: IListeningPort | None = None
 
     def buildProtocol(self, addr: IAddress) -> AsyncPeer:
-        """A connection (called by Twisted)."""
         peer = AsyncPeer()
         self._peers.put(peer)
         return peer
 
     async def accept(self) -> AsyncPeer:
-        """The next connection."""
         if self._port is None:
             self._port = reactor.adoptStreamPort(self._socket.fileno(), socket.AF_UNIX, self)
         return await within(self._peers.get())
 
     async def close(self) -> None:
-        """Listen no more."""
         if self._port is not None:
             await maybeDeferred(self._port.stopListening)
         self._socket.close()
@@ -76,7 +73,6 @@ class Server(Factory):  # type: ignore[misc]
 
 @pytest_twisted.async_yield_fixture
 async def server(short_folder: Path) -> AsyncIterator[Server]:
-    """A server for one test."""
     listening = Server(str(short_folder / "s"))
     yield listening
     await listening.close()

@@ -8,7 +8,10 @@ import sys
 
 from tests.support.manifests import program
 
-_WRITERS = ("clone_scores", "configuration", "days", "fault_table", "field_table", "identity_scores", "nvml_layout")
+_WRITERS = (
+    "clone_scores", "configuration", "days", "differences", "fault_table", "field_table", "identity_scores",
+    "nvml_layout",
+)  # fmt: skip
 
 for name in _WRITERS:
     runpy.run_module(f"tests.support.documents.{name}", run_name="__main__")
@@ -24,4 +27,4 @@ else:
 if program("kubectl"):
     runpy.run_module("tests.support.documents.manifests", run_name="__main__")
 else:
-    sys.stderr.write("kubectl is not installed: etc/kubernetes/mock.yaml and mock-kubelets.yaml stay as they are\n")
+    sys.stderr.write("kubectl is not installed: its manifests and the chart's schema stay as they are\n")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from fakedev.commands.alert_rules.command import Answer, answer
-from fakedev.config.alert_rules import read_rules
-from fakedev.spec.units import format_duration
+from fakedev.base.units import format_duration
+from fakedev.commands.alert_rules import Answer, answer
+from fakedev.scenario.rule_files import read_rules
 from tests.support.paths import DOCUMENTS, ROOT
 
 PAGE: Final = DOCUMENTS / "alert-rules.md"

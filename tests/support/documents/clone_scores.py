@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fakedev.clone.source_pages import SourcePage, grouped
-from fakedev.commands.clone.cloning import Clone, Cloning, Wanted
-from fakedev.exposition.captured import read_page
+from fakedev.clone.cloning import Clone, Cloning, Wanted
+from fakedev.clone.scraped import SourcePage, grouped
+from fakedev.exporters.samples import read_page
 from tests.support.paths import GOLDEN, ROOT
 
 DOCUMENT: Final = ROOT / "doc" / "clone.md"

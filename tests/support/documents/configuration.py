@@ -9,8 +9,8 @@ import json
 import re
 
 from fakedev.config.export import SCHEMA_ID, chapter, json_schema, reference_text, with_reference
-from fakedev.config.scenario_keys import FILE
-from fakedev.spec.quantities import KNOWN_QUANTITIES
+from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
+from fakedev.scenario.settings import FILE
 from tests.support.paths import ROOT
 
 REFERENCE = ROOT / "doc" / "configuration.md"

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.config.load import load
-from fakedev.config.schema.files import Files
-from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.fleet import Fleet
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.fleet import Fleet
+from fakedev.schema.files import Files
 from tests.support.documents.sections import between
 from tests.support.paths import DOCUMENTS
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fakedev.sim.events import ClearFault
-from fakedev.sim.fleet import Fleet
-from fakedev.spec.fault_kinds import KINDS, FaultKind, Scope
-from fakedev.spec.quantities import INTEGRALS
+from fakedev.fleet.events import ClearFault
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind, Scope
+from fakedev.fleet.spec.quantities import INTEGRALS
 from tests.support.calibration import mean_type
 from tests.support.faulty_fleets import inject
 from tests.support.fleets import advance, make_fleet, pool_of, start, stop

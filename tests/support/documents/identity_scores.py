@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fakedev.commands.sample_page import sample_page
-from fakedev.config.identities.choice import recognized_facts
-from fakedev.exposition.captured import read_page
-from fakedev.exposition.conformity import Conformity, Difference, compared
+from fakedev.clone.recognition import recognized_facts
+from fakedev.config.sample_page import sample_page
+from fakedev.exporters.conform import Conformity, Difference, compared
+from fakedev.exporters.samples import read_page
 from tests.support.documents.sections import with_section
 from tests.support.paths import GOLDEN, ROOT
 

@@ -1,15 +1,23 @@
 """The manifests that are one file each: what kubectl makes of an overlay, with the comments of its parts.
 
-Run as a script it writes them again. kubectl comes with the extra ``test``; kustomize itself drops comments.
+The schema of the chart's values has that of the configuration in one of its lines. Run as a script it writes all of
+them again. kubectl comes with the extra ``test``; kustomize itself drops comments.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import re
+from typing import Any, Final
 
 import yaml
 
-from tests.support.manifests import MANIFESTS, objects_of, rendered, texts_of
+from tests.support.manifests import CHART, MANIFESTS, objects_of, rendered, texts_of
+from tests.support.paths import ROOT
+
+VALUES_SCHEMA: Final = CHART / "values.schema.json"
+#: What editors show of a key, and validation does not need.
+_TEXTS: Final = ("description", "default", "title", "$schema", "$id")
 
 _MADE: Final = "# Made from {folder} by PYTHONPATH=. python -m tests.support.documents.manifests: change that.\n"
 #: The file, the folder that it is made from, and the comment at its top.
@@ -51,6 +59,22 @@ def written(name: str) -> str:
     return head + _MADE.format(folder=folder) + "".join(f"---\n{text}" for text in documents)
 
 
+def _checks(schema: Any) -> Any:
+    """A schema without its texts."""
+    if isinstance(schema, list):
+        return [_checks(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _checks(value) for key, value in schema.items() if key not in _TEXTS or isinstance(value, dict)}
+
+
+def written_schema() -> str:
+    """The schema of the chart's values as it should be."""
+    configuration = json.loads((ROOT / "fakedev" / "config" / "fakedev.schema.json").read_text(encoding="utf-8"))
+    line = f'\n    "configuration": {json.dumps(_checks(configuration), separators=(",", ":"))},\n'
+    return re.sub('\n    "configuration": .*,\n', lambda _: line, VALUES_SCHEMA.read_text(encoding="utf-8"), count=1)
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes lists below their keys indented, as the files have them."""
 
@@ -61,3 +85,4 @@ class _Dumper(yaml.SafeDumper):
 if __name__ == "__main__":
     for file in FILES:
         (MANIFESTS / file).write_text(written(file), encoding="utf-8")
+    VALUES_SCHEMA.write_text(written_schema(), encoding="utf-8")

@@ -6,7 +6,7 @@ Run it at the root of the project to bring them up to date:
 
 from __future__ import annotations
 
-from fakedev.spec.nvml_layout import RECORDS
+from fakedev.nvml.records import RECORDS
 from tests.support.documents.sections import between
 from tests.support.paths import DOCUMENTS
 

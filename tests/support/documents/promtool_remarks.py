@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from typing import Final
 
-from fakedev.commands.sample_page import sample_page
+from fakedev.config.sample_page import sample_page
 from tests.support.documents.sections import with_section
 from tests.support.identities import TITLES, loaded
 from tests.support.paths import DOCUMENTS

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from fakedev.config.alert_rules import EXPECTS, read_rules
-from fakedev.spec.units import format_duration
+from fakedev.base.units import format_duration
+from fakedev.scenario.rule_files import EXPECTS, read_rules
 from tests.support.documents.sections import between
 from tests.support.paths import DOCUMENTS, ROOT
 from tests.support.programs.processes import console

@@ -29,12 +29,19 @@ from twisted.protocols.policies import WrappingFactory
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.web.server import Site
 
-from fakedev.spec.api_server import ApiServer
-from tests.support.kube.failures import Failure, Failures
-from tests.support.kube.kinds import Address, kind_of_item, kind_of_resource
-from tests.support.kube.rest import Rest
-from tests.support.kube.statuses import StatusError, expired
-from tests.support.kube.store import Change, Item, Store, merged
+from fakedev.runtime.tls_settings import ApiServer
+from tests.support.kube.rest import Failure, Failures, Rest
+from tests.support.kube.store import (
+    Address,
+    Change,
+    Item,
+    StatusError,
+    Store,
+    expired,
+    kind_of_item,
+    kind_of_resource,
+    merged,
+)
 
 
 class ClusterApi:

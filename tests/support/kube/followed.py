@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from twisted.protocols.policies import WrappingFactory
 
-from fakedev.net.http.site import GuardedSite
-from fakedev.net.kube.node_port import NodePortFactory
+from fakedev.kubernetes.node_port import NodePortFactory
+from fakedev.web.site import Site
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication
 from tests.support.http_wire import Answer, Peer, answers
-from tests.support.kube.api_server import ClusterApi
+from tests.support.kube.api_server import ClusterApi, node
 from tests.support.kube.memory_reactor import LinkedReactor
 
 #: One pool for the nodes of the cluster, its pages, and a port for faults.
@@ -27,6 +28,7 @@ workloads: {{listen: ["127.0.0.1:9500"]}}
 kubernetes: {{kubeconfig: {kubeconfig}{more}}}
 """
 LABEL = "fakedev/pool"
+GPU = "nvidia.com/gpu"
 
 
 class ClusterReactor(LinkedReactor, AppReactor):  # type: ignore[misc]
@@ -72,7 +74,7 @@ class FollowedCluster:
         """Start the application; ticks follow."""
         self.app = MemoryApplication(self.text, self._record, reactor=self.reactor)
         # Others may have the same reactor: the last one is ours.
-        self._site = self.app.factories(GuardedSite)[-1]
+        self._site = self.app.factories(Site)[-1]
         self.reactor.settle()
 
     def stop(self) -> None:
@@ -114,7 +116,7 @@ class FollowedCluster:
 
     @property
     def _place(self) -> int:
-        return self.app.factories(GuardedSite).index(self._site)
+        return self.app.factories(Site).index(self._site)
 
     def get(self, path: str) -> Any:
         """The answer to GET of a path."""
@@ -166,7 +168,7 @@ class FollowedCluster:
         """A node of the API."""
         return self.api.get("nodes", name)
 
-    def counts(self, node: str, resource: str = "nvidia.com/gpu") -> tuple[str | None, str | None]:
+    def counts(self, node: str, resource: str = GPU) -> tuple[str | None, str | None]:
         """Capacity and allocatable of a resource of a node."""
         status = self.node(node)["status"]
         return status["capacity"].get(resource), status["allocatable"].get(resource)
@@ -183,13 +185,70 @@ class FollowedCluster:
 
     # -- what users do ------------------------------------------------------------------------------
 
-    def say(self, *lines: str) -> list[str]:
-        """Words at the workload port."""
+    def say(self, *lines: str, ticks: int = 0) -> list[str]:
+        """Words at the workload port; then some ticks pass."""
         client = self.app.connect()
         answers = client.say(*lines)
         client.leave()
+        self.tick(ticks)
         return answers
+
+    def add(self, item: Any, ticks: int) -> Any:
+        """Create an object in the cluster; then some ticks pass."""
+        stored = self.api.add(item)
+        self.tick(ticks)
+        return stored
+
+    def modify(self, resource: str, name: str, patch: Any, ticks: int) -> None:
+        """Merge a patch into an object of the cluster; then some ticks pass."""
+        self.api.modify(resource, name, patch)
+        self.tick(ticks)
+
+    def remove(self, resource: str, name: str, ticks: int) -> None:
+        """Delete an object of the cluster; then some ticks pass."""
+        self.api.remove(resource, name)
+        self.tick(ticks)
 
     def node_client(self) -> LineClient:
         """A connection to the node port."""
         return LineClient(self.app.factories(NodePortFactory)[0], self.reactor)
+
+
+DRIVER = "gpu.nvidia.com"
+SLICES, CLAIMS = "resourceslices", "resourceclaims"
+
+
+def followed(
+    folder: Path, *names: str, labels: Mapping[str, str] = {}, has_kubelet: bool = False, ticks: int = 2, **options: Any
+) -> FollowedCluster:  # fmt: skip
+    """A cluster with nodes of the pool h100, or of their labels, and an application that follows it.
+
+    :param options: of the FollowedCluster.
+    """
+    cluster = FollowedCluster(folder, **options)
+    for name in names:
+        cluster.api.add(node(name, {LABEL: labels.get(name, "h100")}, has_kubelet=has_kubelet))
+    cluster.start()
+    cluster.tick(ticks)
+    return cluster
+
+
+def slices_of(cluster: FollowedCluster, name: str = "a") -> list[Any]:
+    """The slices of a node."""
+    return [each for each in cluster.api.items(SLICES) if each["spec"]["nodeName"] == name]
+
+
+def taints(cluster: FollowedCluster) -> dict[str, list[tuple[str, str, str]]]:
+    """Key, value and effect of the taints of each device that has any."""
+    devices = [device for each in slices_of(cluster) for device in each["spec"]["devices"]]
+    return {
+        device["name"]: [(each["key"], each.get("value", ""), each["effect"]) for each in device["taints"]]
+        for device in devices
+        if device.get("taints")
+    }
+
+
+def generation(cluster: FollowedCluster) -> int:
+    """Of the node's pool, which all its slices have."""
+    (found,) = {each["spec"]["pool"]["generation"] for each in slices_of(cluster)}
+    return int(found)

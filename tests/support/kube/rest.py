@@ -1,10 +1,15 @@
-"""The HTTP side of the API server in memory: requests to changes of the store, lists and watches."""
+"""The HTTP side of the API server in memory: requests to changes of the store, lists, watches, and what fails.
+
+Watches are streams of events, one a line. Discovery is there as far as kubectl needs it.
+"""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,13 +19,283 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from tests.support.kube.discovery import discovery_page
-from tests.support.kube.failures import Failures
-from tests.support.kube.kinds import Address, parse_path
-from tests.support.kube.selecting import selection
-from tests.support.kube.statuses import StatusError, expired, no_such_resource
-from tests.support.kube.store import Item, Store, merged
-from tests.support.kube.streams import Stream
+from tests.support.kube.store import (
+    KINDS,
+    Address,
+    Change,
+    Item,
+    Kind,
+    StatusError,
+    Store,
+    expired,
+    forbidden,
+    merged,
+    no_such_resource,
+    parse_path,
+)
+
+_REASONS = {
+    401: ("Unauthorized", "Unauthorized"),
+    409: ("Conflict", "the object has been modified; please apply your changes to the latest version and try again"),
+    410: ("Expired", "The resourceVersion for the provided watch is too old."),
+    429: ("TooManyRequests", "Too many requests, please try again later."),
+    500: ("InternalError", "Internal error occurred: etcdserver: request timed out"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: ("Timeout", "Timeout: request did not complete within the allotted timeout"),
+}
+
+
+@dataclass
+class Failure:
+    """Requests that fail.
+
+    :param verb: empty: every verb.
+    :param resource: as rules of roles name it (``nodes/status``); empty: every one.
+    :param times: how many requests still fail; -1: all.
+    :param code: of the answer; 0: none, the connection is cut.
+    """
+
+    verb: str
+    resource: str
+    code: int
+    times: int = 1
+    retry_after_seconds: int | None = None
+    message: str = ""
+
+    def error(self, verb: str, address: Address) -> StatusError:
+        """The answer."""
+        if self.code == 403:
+            return forbidden(verb, address)
+        reason, message = _REASONS.get(self.code, ("Unknown", "failed by the test"))
+        headers = {"Retry-After": str(self.retry_after_seconds)} if self.retry_after_seconds is not None else {}
+        # API priority and fairness answers in plain text.
+        text = f"{message}\n" if self.code == 429 else ""
+        return StatusError(self.code, reason, self.message or message, {}, headers, text)
+
+
+class Failures:
+    """All failures that are switched on."""
+
+    def __init__(self) -> None:
+        self._active: list[Failure] = []
+        self.token: str | None = None
+        self.slow_seconds = 0.0
+
+    def add(self, failure: Failure) -> Failure:
+        """Switch a failure on."""
+        self._active.append(failure)
+        return failure
+
+    def clear(self) -> None:
+        """Everything works again; the token is not changed."""
+        self._active.clear()
+        self.slow_seconds = 0.0
+
+    def remove(self, failure: Failure) -> None:
+        """Switch a failure off, if it is on."""
+        if failure in self._active:
+            self._active.remove(failure)
+
+    def check_token(self, authorization: str | None) -> None:
+        """
+        :raises StatusError: 401 without the right token.
+        """
+        if self.token is not None and authorization != f"Bearer {self.token}":
+            raise StatusError(401, "Unauthorized", "Unauthorized")
+
+    def next_for(self, verb: str, address: Address) -> Failure | None:
+        """The failure of a request; it counts as used."""
+        for failure in self._active:
+            if failure.verb in ("", verb) and failure.resource in ("", address.resource):
+                failure.times -= 1
+                if not failure.times:
+                    self._active.remove(failure)
+                return failure
+        return None
+
+
+def error_event(error: StatusError) -> dict[str, Any]:
+    """An error as an event within a watch."""
+    return {"type": "ERROR", "object": error.status}
+
+
+_SET = re.compile(r"\s*([^\s!=,()]+)\s+(in|notin)\s+\(([^)]*)\)\s*")
+#: Those of nodes and pods, and of Events, as ``kubectl describe`` asks for them.
+_FIELDS = frozenset((
+    "metadata.name", "metadata.namespace", "spec.nodeName", "status.phase", "reason", "type",
+    "involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid",
+))  # fmt: skip
+_SEPARATOR = re.compile(r",(?![^(]*\))")
+
+
+def selection(label_selector: str, field_selector: str) -> Callable[[Item], bool]:
+    """Whether an object is selected by both.
+
+    :raises ValueError: for a field that cannot be selected.
+    """
+    labels = [_label_test(part) for part in _SEPARATOR.split(label_selector) if part.strip()]
+    fields = [_field_test(part) for part in field_selector.split(",") if part.strip()]
+
+    def selects(item: Item) -> bool:
+        held = item["metadata"].get("labels") or {}
+        return all(test(held) for test in labels) and all(test(item) for test in fields)
+
+    return selects
+
+
+def _label_test(text: str) -> Callable[[dict[str, str]], bool]:
+    if of_set := _SET.fullmatch(text):
+        name, word = of_set[1], of_set[2]
+        values = {value.strip() for value in of_set[3].split(",")}
+        return lambda labels: (labels.get(name) in values) == (word == "in")
+    text = text.strip()
+    if "!=" in text:
+        name, _, value = text.partition("!=")
+        return lambda labels: labels.get(name.strip()) != value.strip()
+    if "=" in text:
+        name, _, value = text.replace("==", "=").partition("=")
+        return lambda labels: labels.get(name.strip()) == value.strip()
+    if text.startswith("!"):
+        return lambda labels: text[1:].strip() not in labels
+    return lambda labels: text in labels
+
+
+def _field_test(text: str) -> Callable[[Item], bool]:
+    is_equal = "!=" not in text
+    path, _, value = text.replace("!=", "=").replace("==", "=").partition("=")
+    if path not in _FIELDS:
+        raise ValueError(f"field label not supported: {path}")
+
+    def selects(item: Item) -> bool:
+        found: Any = item
+        for part in path.split("."):
+            found = found.get(part, {}) if isinstance(found, dict) else {}
+        return ((found or "") == value) == is_equal
+
+    return selects
+
+
+_VERSION = {
+    "major": "1", "minor": "36", "gitVersion": "v1.36.2", "gitCommit": "", "gitTreeState": "clean", "buildDate": "",
+    "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
+}  # fmt: skip
+_DISCOVERED = ["create", "delete", "get", "list", "patch", "update", "watch"]
+
+
+def discovery_page(path: str) -> dict[str, Any] | None:
+    """The page of a path; None when it is none of discovery."""
+    parts = [part for part in path.split("/") if part]
+    groups = sorted({(kind.group, kind.version) for kind in KINDS if kind.group})
+    match parts:
+        case ["version"]:
+            return _VERSION
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(*each) for each in groups]}
+        case ["api", "v1"]:
+            return _resources("", "v1")
+        case ["apis", group, version] if (group, version) in groups:
+            return _resources(group, version)
+        case ["openapi", "v3"]:
+            return {"paths": {}}
+    return None
+
+
+def _group(group: str, version: str) -> dict[str, Any]:
+    versions = {"groupVersion": f"{group}/{version}", "version": version}
+    return {"name": group, "versions": [versions], "preferredVersion": versions}
+
+
+def _resources(group: str, version: str) -> dict[str, Any]:
+    held = []
+    for kind in KINDS:
+        if (kind.group, kind.version) == (group, version):
+            held.append(_resource(kind, kind.resource, _DISCOVERED))
+            if kind.has_status:
+                held.append(_resource(kind, f"{kind.resource}/status", ["get", "patch", "update"]))
+    name = f"{group}/{version}" if group else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": held}
+
+
+def _resource(kind: Kind, name: str, verbs: list[str]) -> dict[str, Any]:
+    return {
+        "name": name, "singularName": kind.name.lower(), "namespaced": kind.is_namespaced, "kind": kind.name,
+        "verbs": verbs, "shortNames": list(kind.short_names),
+    }  # fmt: skip
+
+
+class Stream:
+    """One watch.
+
+    :param write: sends bytes to the client.
+    :param end: ends the answer.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        selects: Callable[[Item], bool],
+        write: Callable[[bytes], None],
+        end: Callable[[], None],
+        cut: Callable[[], None],
+        *,
+        has_bookmarks: bool,
+    ) -> None:
+        self.address = address
+        self.cut = cut
+        self.end = end
+        self._selects = selects
+        self._write = write
+        self._has_bookmarks = has_bookmarks
+
+    def begin(self, store: Store, since: str) -> bool:
+        """Send what has changed since a resource version; False: it has ended with an error."""
+        if since in ("", "0"):
+            for item in filter(self._is_mine, store.all(self.address.kind, self.address.namespace)):
+                self._send("ADDED", item)
+            return True
+        if int(since) < store.oldest:
+            self.fail(expired(f"too old resource version: {since} ({store.oldest})"))
+            return False
+        for change in store.history:
+            if change.version > int(since):
+                self.tell(change)
+        return True
+
+    def tell(self, change: Change) -> None:
+        """Send a change, if it is of this watch: what leaves its selection is DELETED for it."""
+        if change.kind is not self.address.kind:
+            return
+        was = change.before is not None and self._is_mine(change.before)
+        is_now = change.word != "DELETED" and self._is_mine(change.item)
+        if was or is_now:
+            self._send("DELETED" if not is_now else "MODIFIED" if was else "ADDED", change.item)
+
+    def bookmark(self, version: int) -> None:
+        """Send how far the watch is, if it has asked for that."""
+        if self._has_bookmarks:
+            kind = self.address.kind
+            metadata = {"resourceVersion": str(version), "creationTimestamp": None}
+            self._send("BOOKMARK", {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata})
+
+    def fail(self, error: StatusError) -> None:
+        """Send an error, and end."""
+        self.send_raw(orjson.dumps(error_event(error)) + b"\n")
+        self.end()
+
+    def send_raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._write(data)
+
+    def _is_mine(self, item: Item) -> bool:
+        address, metadata = self.address, item["metadata"]
+        is_here = not address.namespace or metadata.get("namespace") == address.namespace
+        return is_here and (not address.name or metadata["name"] == address.name) and self._selects(item)
+
+    def _send(self, word: str, item: dict[str, Any]) -> None:
+        self._write(orjson.dumps({"type": word, "object": item}) + b"\n")
+
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SELECTORS = ("labelSelector", "fieldSelector")

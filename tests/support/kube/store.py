@@ -1,16 +1,258 @@
-"""The objects of the API server in memory, with resource versions and the history that watches read."""
+"""The objects of the API server in memory: their kinds, the errors of the real one, checks, versions and history.
+
+Errors are objects of the kind Status with the messages of the real server. The checks refuse what the real one refuses
+of the objects that fakedev writes. Watches read the history.
+"""
 
 from __future__ import annotations
 
 import copy
+import re
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from tests.support.kube.checks import check
-from tests.support.kube.kinds import Address, Kind
-from tests.support.kube.statuses import conflict, exists, not_found
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of object.
+
+    :param resource: its name in paths: ``nodes``.
+    :param has_status: whether its status is changed by the subresource ``status`` alone.
+    """
+
+    group: str
+    version: str
+    resource: str
+    name: str
+    is_namespaced: bool
+    has_status: bool = False
+    short_names: tuple[str, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        """As objects have it: ``v1``, ``coordination.k8s.io/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def shown(self) -> str:
+        """As messages of the API server name it: ``nodes``, ``leases.coordination.k8s.io``."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+_LEASES = "coordination.k8s.io"
+_DRA = "resource.k8s.io"
+KINDS = (
+    Kind("", "v1", "nodes", "Node", False, True, ("no",)),
+    Kind("", "v1", "pods", "Pod", True, True, ("po",)),
+    Kind("", "v1", "namespaces", "Namespace", False, True, ("ns",)),
+    Kind("", "v1", "configmaps", "ConfigMap", True, short_names=("cm",)),
+    Kind("", "v1", "secrets", "Secret", True),
+    Kind("", "v1", "services", "Service", True, True, ("svc",)),
+    Kind("", "v1", "serviceaccounts", "ServiceAccount", True, short_names=("sa",)),
+    Kind("", "v1", "events", "Event", True, short_names=("ev",)),
+    Kind("apps", "v1", "deployments", "Deployment", True, True, ("deploy",)),
+    Kind("apps", "v1", "daemonsets", "DaemonSet", True, True, ("ds",)),
+    Kind("apps", "v1", "statefulsets", "StatefulSet", True, True, ("sts",)),
+    Kind("batch", "v1", "jobs", "Job", True, True),
+    Kind(_LEASES, "v1", "leases", "Lease", True),
+    Kind(_DRA, "v1", "resourceslices", "ResourceSlice", False),
+    Kind(_DRA, "v1", "deviceclasses", "DeviceClass", False),
+    Kind(_DRA, "v1", "resourceclaims", "ResourceClaim", True, True),
+    Kind(_DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True),
+    Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", True),
+    Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True),
+    Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False),
+    Kind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False),
+)
+_BY_RESOURCE = {kind.resource: kind for kind in KINDS}
+_BY_PATH = {(kind.group, kind.version, kind.resource): kind for kind in KINDS}
+_BY_OBJECT = {(kind.api_version, kind.name): kind for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a path names: ``/api/v1/namespaces/default/pods/a/status``."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        """As rules of roles name it: ``pods/status``."""
+        return f"{self.kind.resource}/{self.subresource}" if self.subresource else self.kind.resource
+
+
+def kind_of_resource(resource: str) -> Kind:
+    """The kind with this name in paths."""
+    return _BY_RESOURCE[resource]
+
+
+def kind_of_item(item: dict[str, Any]) -> Kind:
+    """The kind of an object, by its apiVersion and kind."""
+    return _BY_OBJECT[item["apiVersion"], item["kind"]]
+
+
+def parse_path(path: str) -> Address | None:
+    """What a path of the API names; None when there is no such resource."""
+    parts = [part for part in path.split("/") if part]
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and (group, version, rest[2]) in _BY_PATH:
+        namespace, rest = rest[1], rest[2:]
+    kind = _BY_PATH.get((group, version, rest[0]))
+    if kind is None or len(rest) > 3 or (namespace and not kind.is_namespaced):
+        return None
+    name, subresource = ([*rest[1:], "", ""])[:2]
+    if name and kind.is_namespaced and not namespace:
+        return None
+    return Address(kind, namespace, name, subresource)
+
+
+USER = "system:serviceaccount:fakedev:fakedev"
+
+
+class StatusError(Exception):
+    """An answer that is an error.
+
+    :param headers: of the answer, as ``Retry-After``.
+    :param text: a body that is no JSON; empty: the Status.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        text: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.details = details or {}
+        self.headers = headers or {}
+        self.text = text
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The object of the kind Status."""
+        return {
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
+            "reason": self.reason, "details": self.details, "code": self.code,
+        }  # fmt: skip
+
+
+def _details(address: Address) -> dict[str, Any]:
+    details = {"name": address.name, "group": address.kind.group, "kind": address.kind.resource}
+    return {key: value for key, value in details.items() if value}
+
+
+def not_found(address: Address) -> StatusError:
+    """404."""
+    return StatusError(404, "NotFound", f'{address.kind.shown} "{address.name}" not found', _details(address))
+
+
+def no_such_resource() -> StatusError:
+    """404 for a path that names nothing."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def exists(address: Address) -> StatusError:
+    """409 when an object is created again."""
+    message = f'{address.kind.shown} "{address.name}" already exists'
+    return StatusError(409, "AlreadyExists", message, _details(address))
+
+
+def conflict(address: Address) -> StatusError:
+    """409 when an object has changed meanwhile."""
+    message = (
+        f'Operation cannot be fulfilled on {address.kind.shown} "{address.name}": the object has been modified; '
+        "please apply your changes to the latest version and try again"
+    )
+    return StatusError(409, "Conflict", message, _details(address))
+
+
+def forbidden(verb: str, address: Address) -> StatusError:
+    """403, with verb, resource, namespace and user."""
+    scope = f'in the namespace "{address.namespace}"' if address.namespace else "at the cluster scope"
+    name = f' "{address.name}"' if address.name else ""
+    message = (
+        f'{address.kind.shown}{name} is forbidden: User "{USER}" cannot {verb} resource "{address.resource}" '
+        f'in API group "{address.kind.group}" {scope}'
+    )
+    return StatusError(403, "Forbidden", message, _details(address))
+
+
+def invalid(address: Address, field: str, value: str, why: str) -> StatusError:
+    """422, with the field that is wrong."""
+    fault = f'Invalid value: "{value}": {why}'
+    message = f'{address.kind.name} "{address.name}" is invalid: {field}: {fault}'
+    causes = [{"reason": "FieldValueInvalid", "message": fault, "field": field}]
+    return StatusError(422, "Invalid", message, {**_details(address), "kind": address.kind.name, "causes": causes})
+
+
+def expired(message: str) -> StatusError:
+    """410: list anew."""
+    return StatusError(410, "Expired", message)
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_WHOLE = re.compile(r"\d+(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_LABEL_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character"
+)
+
+
+def check(address: Address, item: dict[str, Any]) -> None:
+    """
+    :raises StatusError: 422 with the field, or 400 for a value of the wrong type.
+    """
+    metadata = item["metadata"]
+    if not _NAME.fullmatch(metadata.get("name", "")):
+        why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
+        raise invalid(address, "metadata.name", metadata.get("name", ""), why)
+    for field in ("labels", "annotations"):
+        for key, value in (metadata.get(field) or {}).items():
+            if not isinstance(value, str):
+                why = f"cannot unmarshal {type(value).__name__} into Go struct field ObjectMeta.metadata.{field}"
+                raise StatusError(400, "BadRequest", f"{address.kind.name} in version: json: {why} of type string")
+            if not _LABEL_KEY.fullmatch(key):
+                raise invalid(address, f"metadata.{field}", key, "name part must consist of alphanumeric characters")
+            if field == "labels" and not _LABEL_VALUE.fullmatch(value):
+                raise invalid(address, "metadata.labels", value, _LABEL_RULE)
+    if address.kind.resource == "nodes":
+        _check_node(address, item)
+    if address.kind.resource == "resourceslices":
+        _check_slice(address, item)
+
+
+def _check_node(address: Address, item: dict[str, Any]) -> None:
+    for field in ("capacity", "allocatable"):
+        for name, quantity in (item.get("status", {}).get(field) or {}).items():
+            # Extended resources have the name of their maker in them.
+            if "/" in name and not _WHOLE.fullmatch(str(quantity)):
+                raise invalid(address, f"status.{field}[{name}]", str(quantity), "must be an integer")
+
+
+def _check_slice(address: Address, item: dict[str, Any]) -> None:
+    devices = item.get("spec", {}).get("devices") or []
+    most = 64 if any("taints" in each or "consumesCounters" in each for each in devices) else 128
+    if len(devices) > most:
+        raise invalid(address, "spec.devices", str(len(devices)), f"must have at most {most} items")
+
 
 Item = dict[str, Any]
 

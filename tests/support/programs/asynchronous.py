@@ -18,11 +18,12 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer, ResponseDone
+from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
+from fakedev.runtime.http_client import read_whole
 from tests.support.programs.processes import PATIENCE_SECONDS, AsyncProgram, Changes, StartAsync, console
 
 T = TypeVar("T")
@@ -164,28 +165,6 @@ class _Address:
         return endpoint_of(self._address)
 
 
-class _Body(Protocol):  # type: ignore[misc]
-    """The body of an answer.
-
-    :ivar whole: fires with it when all of it is here, and fails when the connection breaks before.
-    """
-
-    def __init__(self) -> None:
-        self.whole: Deferred[bytes] = Deferred()
-        self._parts: list[bytes] = []
-
-    def dataReceived(self, data: bytes) -> None:
-        """Keep a part (called by Twisted)."""
-        self._parts.append(data)
-
-    def connectionLost(self, reason: Failure) -> None:
-        """The body has ended (called by Twisted)."""
-        if reason.check(ResponseDone):
-            self.whole.callback(b"".join(self._parts))
-        else:
-            self.whole.errback(reason)
-
-
 async def fetch(
     address: str, path: str, body: str | None = None, method: str = "GET", headers: dict[str, str] | None = None
 ) -> Page:
@@ -197,9 +176,7 @@ async def fetch(
     answer = await agent.request(method.encode(), f"http://{host}{path}".encode(), asked, producer).addTimeout(
         PATIENCE_SECONDS, reactor
     )
-    body_of = _Body()
-    answer.deliverBody(body_of)
-    content = await body_of.whole.addTimeout(PATIENCE_SECONDS, reactor)
+    content = await read_whole(answer, path).addTimeout(PATIENCE_SECONDS, reactor)
     found = {name.decode().lower(): values[0].decode() for name, values in answer.headers.getAllRawHeaders()}
     return Page(answer.code, found, content)
 

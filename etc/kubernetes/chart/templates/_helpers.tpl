@@ -19,9 +19,119 @@
 {{- if or .Values.devicePlugin.enabled .Values.draPlugin.enabled -}}true{{- end -}}
 {{- end }}
 
+{{/* The root of the kubelets' folders, which their option --root-dir names. */}}
+{{- define "fakedev.kubeletRoot" -}}
+{{- $plugins := (.Values.draPlugin.kubeletPlugin | default dict).kubeletPluginsDirectoryPath -}}
+{{- $root := .Values.devicePlugin.kubeletRootDir | default (and $plugins (dir $plugins)) | default "/var/lib/kubelet" | clean -}}
+{{- if and $plugins (ne (clean $plugins) (printf "%s/plugins" $root)) -}}
+{{- fail (printf "draPlugin.kubeletPlugin.kubeletPluginsDirectoryPath is %s: give %s/plugins, or another devicePlugin.kubeletRootDir" $plugins $root) -}}
+{{- end -}}
+{{- $root -}}
+{{- end }}
+
+{{/* The folder of the kubelets where the sockets of device plugins are. */}}
+{{- define "fakedev.devicePlugins" -}}
+{{ .Values.devicePlugin.devicePluginsDir | default "/var/lib/kubelet/device-plugins" | clean }}
+{{- end }}
+
+{{/* The folder of the kubelets where plugins register. */}}
+{{- define "fakedev.registry" -}}
+{{ (.Values.draPlugin.kubeletPlugin | default dict).kubeletRegistrarDirectoryPath | default (printf "%s/plugins_registry" (include "fakedev.kubeletRoot" .)) | clean }}
+{{- end }}
+
+{{/* Options of fakedev-node for kubelets with other folders; nothing where they have the usual ones. */}}
+{{- define "fakedev.kubeletOptions" -}}
+{{- if ne (include "fakedev.devicePlugins" .) "/var/lib/kubelet/device-plugins" }}, --kubelet-folder, {{ include "fakedev.devicePlugins" . | quote }}{{ end -}}
+{{- if or (ne (include "fakedev.kubeletRoot" .) "/var/lib/kubelet") (ne (include "fakedev.devicePlugins" .) "/var/lib/kubelet/device-plugins") }}, --kubelet-root, {{ include "fakedev.kubeletRoot" . | quote }}{{ end -}}
+{{- end }}
+
 {{/* Where the token of fakedev-node is. */}}
 {{- define "fakedev.tokenSecret" -}}
 {{ .Values.nodeTokenSecret | default "fakedev-node" }}
+{{- end }}
+
+{{/* The pools and how nodes choose one: cluster where it is given, else topology. */}}
+{{- define "fakedev.topology" -}}
+{{- toYaml (.Values.cluster | default .Values.topology) -}}
+{{- end }}
+
+{{/* Whether there are pools of fake-gpu-operator: "true" or nothing. */}}
+{{- define "fakedev.pools" -}}
+{{- if (include "fakedev.topology" . | fromYaml).nodePools -}}true{{- end -}}
+{{- end }}
+
+{{/* Secrets for the registry of the image. */}}
+{{- define "fakedev.pullSecrets" -}}
+{{- with concat .Values.imagePullSecrets (.Values.draPlugin.imagePullSecrets | default list) }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* Where the pods of a part may run, in the form of their specification.
+     Called with the values of the part and the chart's affinity, which is kept unless another one is given. */}}
+{{- define "fakedev.scheduling" -}}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- range . }}
+  - {{ toJson . }}
+  {{- end }}
+{{- end }}
+affinity:
+  {{- toYaml (.values.affinity | default (fromYaml .affinity)) | nindent 2 }}
+{{- end }}
+
+{{/* A line for each value of fake-gpu-operator that is given and has no effect here. */}}
+{{- define "fakedev.unused" -}}
+{{- $values := .Values -}}
+{{- $reasons := dict
+  "statusUpdater" "the service follows pods and nodes"
+  "kwokGpuDevicePlugin" "KWOK nodes always get their devices from the service"
+  "migFaker" "instances are configured by mig and mig-strategy of a pool"
+  "builtinProfiles" "the profiles are device types of fakedev"
+  "customProfiles" "configure a device type"
+  "prometheus" "utilization by requests of Knative is not followed"
+  "computeDomainDraPlugin" "there are no compute domains"
+  "computeDomainController" "there are no compute domains"
+  "kwokComputeDomainDraPlugin" "there are no compute domains"
+  "gpuOperator" "no other chart is installed"
+  "gpu-operator" "no other chart is installed"
+  "nvidiaDraDriver" "no other chart is installed"
+  "nvidia-dra-driver-gpu" "no other chart is installed"
+  "nvmlMock" "fakedev-node brings the NVML library"
+  "ubuntu" "no pod needs this image" -}}
+{{- range $name, $reason := $reasons }}
+{{- with index $values $name }}
+  {{ $name }}: {{ $reason }}
+{{- end }}
+{{- end }}
+{{- range $name := list "topologyServer" "statusExporter" }}
+{{- range $key, $value := omit (index $values $name) "enabled" }}
+  {{ $name }}.{{ $key }}: the service does the work of this program
+{{- end }}
+{{- end }}
+{{- range $name := list "devicePlugin" "draPlugin" "kwokDraPlugin" }}
+{{- with (index $values $name).image }}
+  {{ $name }}.image: all pods have the image {{ include "fakedev.image" $ }}
+{{- end }}
+{{- with (index $values $name).serviceAccount }}
+  {{ $name }}.serviceAccount: fakedev-node never speaks with the API server
+{{- end }}
+{{- end }}
+{{- with .Values.kwokDraPlugin.resources }}
+  kwokDraPlugin.resources: the service does the work of this program
+{{- end }}
+{{- range $key, $value := omit (.Values.draPlugin.kubeletPlugin | default dict) "kubeletRegistrarDirectoryPath" "kubeletPluginsDirectoryPath" }}
+  draPlugin.kubeletPlugin.{{ $key }}: fakedev-node is one DaemonSet, which devicePlugin describes
+{{- end }}
+{{- range $key, $value := omit .Values.environment "openshift" }}
+  environment.{{ $key }}: there is nothing of the kind
+{{- end }}
 {{- end }}
 
 {{/* What changes the configuration file; Kubernetes replaces $(NAME) by the variable above. */}}
@@ -33,13 +143,28 @@
 {{- if ne (include "fakedev.resources" .) .Values.configuration.kubernetes.resources }}
 - {name: FAKEDEV__KUBERNETES__RESOURCES, value: {{ include "fakedev.resources" . }}}
 {{- end }}
-{{- if .Values.topology.nodePools }}
+{{- if include "fakedev.pools" . }}
 - {name: FAKEDEV__KUBERNETES__COMPATIBILITY, value: fake-gpu-operator}
 - {name: FAKEDEV__TOPOLOGY, value: /etc/fakedev-topology/topology.yml}
+{{- end }}
+{{- with .Values.env }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
 {{/* The name of what belongs to no namespace. */}}
 {{- define "fakedev.clusterName" -}}
 {{ ternary "fakedev" (printf "fakedev-%s" .Release.Namespace) (eq .Release.Namespace "fakedev") }}
+{{- end }}
+
+{{/* The nodes of fakedev-node: those with a pool, without type=kwok. */}}
+{{- define "fakedev.nodeAffinity" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      {{- range list "fakedev/pool" ((include "fakedev.topology" . | fromYaml).nodePoolLabelKey | default "run.ai/simulated-gpu-node-pool") }}
+      - matchExpressions:
+          - {key: {{ . }}, operator: Exists}
+          - {key: type, operator: NotIn, values: [kwok]}
+      {{- end }}
 {{- end }}

@@ -1,0 +1,303 @@
+"""Why a PromQL expression has the series that it has on this fleet, or none: family, identity, labels, values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+from fakedev.base.errors import nearest_name
+from fakedev.exporters.identity import FamilySpec, Identity, without_parts
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.samples import Labels, Row, read_lines
+from fakedev.exporters.sources import DeviceSource, by_identity
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.fault_kinds import KINDS, Scope
+from fakedev.scenario.alert_rules import Matcher, metrics_of, selectors_of, thresholds_of
+from fakedev.scenario.thresholds import Threshold, beyond_thresholds
+from fakedev.schema.files import Files
+
+#: Devices whose series are looked at, metrics of an expression, and texts that a line lists.
+MAX_DEVICES: Final = 512
+MAX_METRICS: Final = 20
+_MAX_LISTED: Final = 8
+#: Python needs very long for some regular expressions that Prometheus matches at once: those with more repetitions than
+#: this, or with one of a group, are not tried.
+_MAX_REPETITIONS: Final = 2
+_REPETITION: Final = re.compile(r"[*+?]|\{\d")
+#: What is left of a selector that is compared with a number.
+_COMPARISON: Final = re.compile(r"[\s()]*(?:(?:[<>]=?|[=!]=)\s*(?:bool\s+)?[-+]?[\d.]+(?:[eE][-+]?\d+)?[\s)]*)?")
+#: Labels that Prometheus adds, or its configuration: pages do not have them.
+_ADDED: Final = frozenset(
+    ("job", "instance", "node", "cluster", "container", "endpoint", "namespace", "pod", "service"),
+)
+#: What samples of a family add to its name.
+_SUFFIXES: Final = ("", "_total", "_created", "_bucket", "_count", "_sum")
+#: Pages of our own, by the beginnings of their metrics.
+_OTHER_PAGES: Final = {
+    "fakedev_queue": "/queues/metrics", "hpa_": "/queues/metrics", "fakedev_workload": "/workloads/metrics",
+    "fakedev_": "/-/metrics", "process_": "/-/metrics", "up": "Prometheus itself", "scrape_": "Prometheus itself",
+    "ALERTS": "Prometheus itself",
+}  # fmt: skip
+
+
+def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: str) -> Iterator[dict[str, Any]]:
+    """A description of each metric of an expression, one in each step.
+
+    :param identities: of the pools, by their names.
+    """
+    for metric in sorted(metrics_of(expression))[:MAX_METRICS]:
+        braces = _braces_after(expression, metric)
+        rest = expression.replace(metric, "", 1).replace(braces, "", 1)
+        # Of a function, or of several metrics, the number is not compared with values of a page.
+        compared = thresholds_of(expression) if _COMPARISON.fullmatch(rest) else []
+        matchers = next(iter(selectors_of(f"x{braces}")), ())
+        described = _Query(fleet, identities, metric, matchers, compared).described()
+        if not compared and rest.strip(" ()"):
+            described["lines"].append("the rest of the expression is not evaluated here")
+        yield described
+
+
+def is_served(identities: Mapping[str, Identity], metric: str) -> bool:
+    """Whether pages of some identity have a metric."""
+    return any(_family_of(identity, metric) is not None for identity in identities.values())
+
+
+class _Query:
+    """One selector on the pages of a fleet."""
+
+    def __init__(
+        self, fleet: Fleet, identities: Mapping[str, Identity], metric: str, matchers: Sequence[Matcher],
+        compared: Sequence[tuple[str, float]],
+    ) -> None:  # fmt: skip
+        self._fleet = fleet
+        self._identities = identities
+        self._metric = metric
+        self._matchers = matchers
+        self._compared = compared
+
+    def described(self) -> dict[str, Any]:
+        """The metric, its number of series, those that match, and texts."""
+        families = {
+            identity.title: family
+            for identity in self._identities.values()
+            if (family := _family_of(identity, self._metric)) is not None
+        }
+        rows = self._rows if families else []
+        checked = self._checked()
+        found = [row for row in rows if all(each.matches(_value(row.labels, each.label)) for each in checked)]
+        lines = list(self._lines(families, rows, found))
+        return {"metric": self._metric, "series": len(rows), "matching": len(found), "lines": lines,
+                "quantities": self._quantities(), "faults": self._faults()}  # fmt: skip
+
+    def _checked(self) -> list[Matcher]:
+        """The matchers whose labels pages have, or should have."""
+        names = {name for row in self._rows for name, _ in row.labels}
+        return [
+            each for each in self._matchers
+            if not _takes_long(each) and (each.label in names or each.label not in _ADDED)
+        ]  # fmt: skip
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        """The present series of the metric on the pages, of the first devices."""
+        found: list[Row] = []
+        for identity, nodes in by_identity(_first_nodes(self._fleet), self._identities):
+            kept = _family_of(identity, self._metric)
+            if kept is not None:
+                lines = read_lines(_page(self._fleet, replace(identity, families=(kept,)), nodes))
+                found += [row for _, row in lines if isinstance(row, Row) and row.name == self._metric]
+        return found
+
+    def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
+        metric, titles = self._metric, dict.fromkeys(each.title for each in self._identities.values())
+        if not families:
+            yield from self._of_no_page(", ".join(titles))
+            return
+        yield f"{metric} is a family of {', '.join(families)}: {next(iter(families.values())).help}"
+        seen, count = sum(len(node.devices) for node in _first_nodes(self._fleet)), self._fleet.roster.device_count
+        if seen < count:
+            yield f"only the first {seen} of {count} devices are looked at"
+        if not rows:
+            yield self._why_no_series()
+        for each in self._matchers if rows else ():
+            yield from self._of_matcher(each, rows)
+        if rows and not found and len(self._checked()) > 1:
+            yield "no series matches all of these at once"
+        if found:
+            yield from self._of_values(found)
+
+    def _of_no_page(self, titles: str) -> Iterator[str]:
+        """Who has a metric that no page of the fleet has."""
+        metric = self._metric
+        other = next((page for begin, page in _OTHER_PAGES.items() if metric.startswith(begin)), "")
+        if other:
+            yield f"{metric} is on no page of the devices: it comes from {other}"
+            return
+        yield f"no page has {metric}: it is not in the families, or not in the counters, of {titles}"
+        shipped, is_field = _shipped(metric)
+        if shipped:
+            yield f"shipped identities with it: {', '.join(shipped)} (a pool's identity: chooses one)"
+        if is_field:
+            row = f"{metric}, gauge, HELP"
+            yield f"dcgm-exporter can show it: add the row '{row}' to the counters of the identity (doc/identities.md)"
+        if not shipped and not is_field:
+            known = [family.name for each in self._identities.values() for family in each.families]
+            near = nearest_name(metric, known)
+            yield f"did you mean {near}?" if near else "no shipped identity has it"
+
+    def _why_no_series(self) -> str:
+        quantities = self._fleet.quantity_names()
+        kinds = [{**pool.device_type.facts, **pool.facts} for pool in self._fleet.roster.pools]
+        for identity in self._identities.values():
+            family = _family_of(identity, self._metric)
+            if family is None:
+                continue
+            if family.name in identity.absent_families(quantities, kinds):
+                return "it has no series: no device type of this fleet has what it shows"
+            if family.name in identity.conditional_families(kinds):
+                return "it has no series now: it is shown only at times, e.g. while a fault or work makes it so"
+        hidden = [each.fault_id for each in self._fleet.faults.active(Scope.SERIES, Scope.PAGE, Scope.NODE)]
+        return "it has no series now" + (f": active faults of pages and series are {', '.join(hidden)}" * bool(hidden))
+
+    def _of_matcher(self, matcher: Matcher, rows: Sequence[Row]) -> Iterator[str]:
+        """Why a matcher leaves nothing of the series."""
+        label, shown = matcher.label, f'{matcher.label}{matcher.kind}"{matcher.text}"'
+        if _takes_long(matcher):
+            yield f"{shown} is not checked: too many repetitions"
+            return
+        names = list(dict.fromkeys(name for row in rows for name, _ in row.labels))
+        values = list(dict.fromkeys(_value(row.labels, label) for row in rows))
+        if label not in names:
+            if label in _ADDED:
+                yield f"{shown} is not checked: no page has {label}; Prometheus or its configuration adds it"
+            elif not matcher.matches(""):
+                yield f"{shown} matches nothing: no series has the label {label}; they have {', '.join(names)}"
+        elif not any(map(matcher.matches, values)):
+            yield f"{shown} matches nothing: {label} is {_listed(values)}"
+
+    def _of_values(self, found: Sequence[Row]) -> Iterator[str]:
+        """The lowest and highest value, and how far that is from what the expression compares it with."""
+        ordered = sorted(found, key=lambda row: float(row.number))
+        low, high = ordered[0], ordered[-1]
+        yield (
+            f"{len(found)} series: from {low.number} ({_named(low.labels)}) to {high.number} ({_named(high.labels)})"
+            if len(found) > 1 else f"1 series: {high.number} ({_named(high.labels)})"
+        )
+        if len(self._compared) != 1:
+            return
+        operator, number = self._compared[0]
+        nearest = low if operator.startswith("<") else high
+        count = sum(_holds(float(row.number), operator, number) for row in found)
+        if count:
+            yield f"{operator} {number:g} is true of {count} of them now; an alert also waits for its 'for'"
+        else:
+            away = abs(float(nearest.number) - number)
+            name = _named(nearest.labels)
+            yield f"{operator} {number:g} is true of none: {nearest.number} of {name} is {away:g} away"
+
+    def _quantities(self) -> list[str]:
+        """What the metric shows on the pages that have it."""
+        names = (each.metric_names() for each in self._identities.values())
+        return sorted({each[self._metric].quantity for each in names if self._metric in each})
+
+    def _faults(self) -> list[str]:
+        """Faults that change the metric, as ``fakedev fault`` takes them: beyond its threshold first."""
+        names = {name: of for each in self._identities.values() for name, of in each.metric_names().items()}
+        if self._metric not in names:
+            return []
+        quantity = names[self._metric].quantity
+        thresholds = [Threshold(frozenset([self._metric]), *each) for each in self._compared]
+        words = [f"{kind} {name}={value:g}" for kind, name, value in beyond_thresholds(thresholds, names)]
+        for kind in KINDS.values():
+            if kind.scope is Scope.BOARD and quantity in kind.moves and not kind.by_limit:
+                needs = any(each.default is None for each in kind.parameters)
+                words += [] if needs or any(word.startswith(f"{kind.name} ") for word in words) else [kind.name]
+        if quantity == "xid":
+            code = self._compared[0][1] if self._compared and math.isfinite(self._compared[0][1]) else 0
+            words.insert(0, f"xid code={int(code) if code > 0 else 79}")
+        operator, number = self._compared[0] if self._compared else (">", 0.0)
+        beyond = (number if math.isfinite(number) else 0.0) + {">": 1.0, "<": -1.0, "!=": 1.0}.get(operator, 0.0)
+        return [*words[:_MAX_LISTED], f"sentinel metric={self._metric} value={beyond:g}"]
+
+
+def _takes_long(matcher: Matcher) -> bool:
+    repeated = _REPETITION.findall(matcher.text)
+    is_nested = any(f"){sign}" in matcher.text for sign in "*+?{")
+    return matcher.kind.endswith("~") and (is_nested or len(repeated) > _MAX_REPETITIONS)
+
+
+def _braces_after(expression: str, metric: str) -> str:
+    """The matchers of a metric in an expression, with their braces; empty without."""
+    begin = 0
+    while (at := expression.find(metric, begin)) >= 0:
+        begin = at + len(metric)
+        rest = expression[begin:].lstrip()
+        if rest.startswith("{"):
+            return rest[: rest.find("}") + 1]
+    return ""
+
+
+def _family_of(identity: Identity, metric: str) -> FamilySpec | None:
+    names = {metric.removesuffix(suffix) for suffix in _SUFFIXES}
+    return next((family for family in identity.families if family.name in names), None)
+
+
+def _first_nodes(fleet: Fleet) -> list[RosterNode]:
+    nodes: list[RosterNode] = []
+    count = 0
+    for node in fleet.roster.shown:
+        if nodes and count + len(node.devices) > MAX_DEVICES:
+            break
+        nodes.append(node)
+        count += len(node.devices)
+    return nodes
+
+
+def _page(fleet: Fleet, identity: Identity, nodes: list[RosterNode]) -> bytes:
+    shown = identity if fleet.roster.parts.count else without_parts(identity)
+    return Page(LabelCache(shown, DeviceSource.of(fleet, shown)), nodes).render(fleet.shown)
+
+
+def _shipped(metric: str) -> tuple[list[str], bool]:
+    """The shipped identities whose files have a metric, and whether it is a field of DCGM."""
+    files, families = Files(), {metric.removesuffix(suffix) for suffix in _SUFFIXES}
+    names = [
+        file.removesuffix(".yaml")
+        for file in files.catalog_names("identities")
+        if any(_first_name(line) in families for line in files.peek_catalog("identities", file).splitlines())
+    ]
+    return names, f"\n  {metric}:" in files.peek_catalog("fields", "dcgm.yaml")
+
+
+def _first_name(line: str) -> str:
+    """The family of a line of an identity's file: the name of one, or a row of counters; else some other word."""
+    words = line.strip(" -{").removeprefix("name:").replace(",", " ").split()
+    return words[0].strip("'\"") if words else ""
+
+
+def _value(labels: Labels, name: str) -> str:
+    return dict(labels).get(name, "")
+
+
+def _named(labels: Labels) -> str:
+    """The labels by which people know a device."""
+    known = ("hostname", "node", "gpu", "device", "card")
+    kept = [f"{name}={value}" for name, value in labels if name.lower() in known]
+    return " ".join(kept) or "no labels"
+
+
+def _listed(values: Sequence[str]) -> str:
+    shown = ", ".join(repr(value) if value else "empty" for value in values[:_MAX_LISTED])
+    return shown + (f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else "")
+
+
+def _holds(value: float, operator: str, number: float) -> bool:
+    return {
+        ">": value > number, ">=": value >= number, "<": value < number, "<=": value <= number, "==": value == number,
+        "!=": value != number,
+    }[operator]  # fmt: skip

@@ -1,0 +1,175 @@
+"""/api/v1/nodes and /api/v1/identities: the nodes with their topology, and the identities that pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from fakedev.api.find import missing_node, unknown_pool
+from fakedev.exporters.cache import Pages
+from fakedev.fleet.describe import describe_node
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.state import Level
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.links.facts import link_facts, switch_facts
+from fakedev.web.items import Items, described_key, items_response
+from fakedev.web.paths import NODES
+from fakedev.web.query import ApiCollection, ApiPage, ApiResource, argument
+from fakedev.web.request import Request
+from fakedev.web.resource import Answer
+
+#: Most links in the topology of a node; the page of a device always has its links.
+_MAX_LINKS: Final = 1024
+_STATES: Final = {0: "off", 2: "active", 3: "error"}
+#: The quantities of a device's PCIe link, of links, and of switches, by their names in the API.
+_PCIE: Final = {
+    "generation": "pcie_link_generation", "generation-max": "pcie_link_generation_max", "width": "pcie_link_width",
+    "width-max": "pcie_link_width_max",
+}  # fmt: skip
+_TRAFFIC: Final = {
+    "tx-bytes-per-second": "fabric_tx_bytes_per_second", "rx-bytes-per-second": "fabric_rx_bytes_per_second",
+    "errors": "link_errors", "recoveries": "link_recoveries",
+}  # fmt: skip
+_SWITCH: Final = {"links-up": "links_up", "temperature-celsius": "temperature_celsius", **_TRAFFIC}
+
+
+def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
+    """The devices of a node, their links with the other ends, and the switches."""
+    layout = fleet.roster.links
+    facts = fleet.facts(node)
+    link_count = sum(len(layout.of(device)) for device in node.devices)
+    lists_links = link_count <= _MAX_LINKS
+    every = _links(fleet, node, facts) if lists_links else []
+    level = fleet.state.levels["device"]
+    devices = []
+    for device, own in zip(node.devices, facts, strict=True):
+        numa_node = own.get("numa_node")
+        devices.append({
+            "device": f"{node.name}/{own['index']}",
+            "pci-address": own["pci_address"],
+            "numa-node": None if numa_node is None else int(numa_node),
+            "cpu-affinity": own.get("cpu_affinity"),
+            "pcie": _numbers(level, device, _PCIE) or None,
+            "links-up": _numbers(level, device, {"up": "links_up"}).get("up"),
+            **({"links": [each for at, each in every if at in layout.of(device)]} if lists_links else {}),
+        })  # fmt: skip
+    links = node.pool.device_type.connections.links
+    return {
+        "server": node.pool.device_type.connections.server.name or None,
+        "layout": links.layout.value if links else None,
+        "link-count": link_count,
+        "devices": devices,
+        "switches": [
+            {"switch": f"{node.name}/switch/{own['switch']}", **_numbers(fleet.state.levels["switch"], place, _SWITCH)}
+            for place, own in switch_facts(fleet.roster, node)
+        ],
+    }
+
+
+def describe_links(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
+    """The links of one device."""
+    own = fleet.roster.links.of(node.first + index)
+    return [each for place, each in _links(fleet, node, fleet.facts(node)) if place in own]
+
+
+def _links(fleet: Fleet, node: RosterNode, facts: Sequence[Mapping[str, str]]) -> list[tuple[int, dict[str, Any]]]:
+    level = fleet.state.levels["link"]
+    return [
+        (
+            place,
+            {
+                "link": f"{node.name}/{own['index']}/link/{own['link']}",
+                "to": _other_end(node, own),
+                "state": _STATES[int(level.arrays["link_state"][place])],
+                **_numbers(level, place, _TRAFFIC),
+            },
+        )
+        for place, own in link_facts(fleet.roster, node, facts)
+    ]
+
+
+def _other_end(node: RosterNode, own: Mapping[str, str]) -> str | None:
+    """The name of the other end of a link; None when that is not simulated."""
+    if "switch" in own:
+        return f"{node.name}/switch/{own['switch']}/port/{own['port']}"
+    if "peer_link" in own:
+        return f"{node.name}/{own['peer_index']}/link/{own['peer_link']}"
+    return None
+
+
+def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[str, float]:
+    """The values of some quantities that an entity has, by their names in the API."""
+    return {
+        name: level.arrays[quantity][place].item()
+        for name, quantity in quantities.items()
+        if level.has(quantity, place)
+    }
+
+
+class Nodes(ApiCollection):
+    """The nodes."""
+
+    query = NODES.query
+
+    def __init__(self, fleet: Fleet, pages: Pages) -> None:
+        self._fleet = fleet
+        self._pages = pages
+
+    def item(self, name: str) -> ApiResource:
+        roster = self._fleet.roster
+        node = roster.node(name)
+        return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
+
+    def get(self, request: Request) -> Answer:
+        """The nodes in the order of the configuration, or those that the query asks for."""
+        pool = argument(request, "pool")
+
+        def now() -> Items[RosterNode]:
+            roster = self._fleet.roster
+            error = unknown_pool(roster, pool, "unknown-name", "pool")
+            if error is not None:
+                raise error
+            nodes = [node for node in roster.shown if pool in ("", node.pool.name)]
+            titles = {each.name: self._pages.identities[each.name].title for each in roster.pools}
+
+            def describe(node: RosterNode) -> dict[str, Any]:
+                return describe_node(node, titles[node.pool.name])
+
+            return Items(
+                nodes,
+                lambda _: describe,
+                lambda node: (node.name, node.pool.name, node.pool.device_type.name, titles[node.pool.name]),
+                partial(described_key, describe),
+                exists=lambda _: roster is self._fleet.roster,
+            )
+
+        return items_response(request, NODES, "nodes", now)
+
+    def _described(self, node: RosterNode) -> dict[str, Any]:
+        return {**self._summary(node), "topology": describe_topology(self._fleet, node)}
+
+    def _summary(self, node: RosterNode) -> dict[str, Any]:
+        return describe_node(node, self._title(node))
+
+    def _title(self, node: RosterNode) -> str:
+        return self._pages.identities[node.pool.name].title
+
+
+def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:
+    """The identities that the fleet shows: their families, those that no device has, and what they do not cover."""
+    quantities = fleet.quantity_names()
+    kinds = [{**pool.device_type.facts, **pool.facts} for pool in fleet.roster.pools]
+    unique = {identity.title: identity for identity in pages.identities.values()}
+    shown = [
+        {
+            "identity": title,
+            "content-type": identity.content_type,
+            "families": [family.name for family in identity.families],
+            "absent": identity.absent_families(quantities, kinds),
+            "conditional": identity.conditional_families(kinds),
+            "not-covered": list(identity.not_covered),
+        }
+        for title, identity in unique.items()
+    ]
+    return {"identities": shown}

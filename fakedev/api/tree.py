@@ -1,0 +1,326 @@
+"""The web tree and the tree of the API (/api/v1): the resource at each path, and the parts of the running program.
+
+Paths are in :mod:`fakedev.web.paths`. The API has collections and their items, each in its own module, and the
+live stream. The web tree shows and changes the parts of the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from twisted.web.resource import IResource
+from twisted.web.server import NOT_DONE_YET
+
+from fakedev import __version__
+from fakedev.api.control import Clock, JournalApi, Occurrences, ResetApi
+from fakedev.api.devices import Devices
+from fakedev.api.exporters import ExporterAddresses
+from fakedev.api.find import Find, unknown_pool
+from fakedev.api.live import CONTENT_TYPE, LiveView
+from fakedev.api.nodes import Nodes, describe_identities
+from fakedev.api.queues import Queues
+from fakedev.api.static import PageFiles
+from fakedev.api.why import Why
+from fakedev.api.workloads import EndedWorkloads, FaultsApi, PastFaults, Workloads, fault_kinds
+from fakedev.exporters.cache import Pages, Selection
+from fakedev.exporters.discovery import node_chooser, target_of
+from fakedev.exporters.port import HostMetricsPage, MetricsPage
+from fakedev.fleet.charts import History
+from fakedev.fleet.entities.selectors import no_node
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.hub import FaultHub, WorkloadHub
+from fakedev.fleet.spec.limits import parse_shard
+from fakedev.fleet.ticker import Ticker
+from fakedev.kubernetes.operator_port import NO_TOPOLOGY, NodeTopologies, OperatorTopology, TopologyPage
+from fakedev.queues.figures import QueueFigures, QueueHistory, QueueMetricsPage
+from fakedev.web import paths
+from fakedev.web.metrics import OwnMetrics, OwnMetricsResource
+from fakedev.web.probes import AskReload, FileProblems, Health, HealthPage, Reload
+from fakedev.web.query import ApiHistory, ApiPage, ApiResource, MissingItem, argument, counted, missing, unknown_key
+from fakedev.web.request import Request
+from fakedev.web.resource import Answer, Folder, NotServed, Resource, make_tree
+from fakedev.web.response import HttpError, PageStatistics, Response, ScrapeStatistics, json_response
+from fakedev.web.sliced_answers import Steps
+
+if TYPE_CHECKING:
+    from fakedev.scenario.live import LiveScenario
+    from fakedev.tester.load_run import LoadTester
+
+
+@dataclass(frozen=True)
+class Program:
+    """The parts of a program that the web tree needs.
+
+    :param ready: the reason why the program takes no new work, if any; also when the simulation fails.
+    :param file_problems: why files that are written while the program runs have ended, by what they are (``record``);
+        empty texts for those that have not.
+    :param history: the last ticks of all devices.
+    :param topology: the fleet as fake-gpu-operator describes it, which may be off.
+    :param queues, queue_history: the work queues, and their last hour; None for none.
+    :param tester: the load on queues; None when there are no plans.
+    :param scenario: what is played; None for none.
+    """
+
+    hub: WorkloadHub
+    pages: Pages
+    ticker: Ticker
+    scrapes: ScrapeStatistics
+    own_metrics: OwnMetrics
+    ready: Health
+    file_problems: FileProblems
+    history: History
+    live: LiveView
+    files: PageFiles
+    reload: AskReload
+    topology: OperatorTopology
+    queues: QueueFigures | None
+    queue_history: QueueHistory | None
+    tester: LoadTester | None
+    scenario: LiveScenario | None = None
+
+    @cached_property
+    def exporters(self) -> ExporterAddresses:
+        """The addresses that imitate exporters."""
+        return ExporterAddresses(self.pages)
+
+    @property
+    def fleet(self) -> Fleet:
+        """The simulated fleet."""
+        return self.hub.fleet
+
+    @property
+    def health(self) -> Health:
+        """The reason why the simulation is not healthy, if any."""
+        return self.ticker.trouble
+
+
+_NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
+_NO_SCENARIO: Final = "no scenario is played: start with --scenario FILE"
+
+
+def add_api(root: Resource, program: Program) -> None:
+    """Add the API to a tree."""
+    fleet, pages, history, tester = program.fleet, program.pages, program.history, program.tester
+    scenario = program.scenario
+    resources: dict[paths.WebPath, ApiResource] = {
+        paths.WORKLOADS: Workloads(program.hub),
+        paths.FAULTS: FaultsApi(FaultHub(fleet)),
+        paths.FAULT_KINDS: ApiPage(fault_kinds),
+        paths.ENDED_WORKLOADS: EndedWorkloads(fleet),
+        paths.PAST_FAULTS: PastFaults(fleet),
+        paths.DEVICES: Devices(fleet, history),
+        paths.NODES: Nodes(fleet, pages),
+        paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
+        paths.JOURNAL: JournalApi(fleet),
+        paths.EXPORTERS: ApiPage(program.exporters.describe),
+        paths.WHY: Why(pages, program.queues, program.exporters),
+        paths.CLOCK: Clock(fleet, program.ticker),
+        paths.RESET: ResetApi(program.hub),
+        paths.QUEUES: Queues(program.queues, program.queue_history),
+        paths.HISTORY: ApiHistory(history.of_fleet),
+        paths.FIND: Find(fleet),
+        paths.STREAM: Stream(program.live),
+        paths.SCENARIO: ApiPage(scenario.describe) if scenario else MissingItem(_NO_SCENARIO, "scenario"),
+        paths.OCCURRENCES: Occurrences(scenario) if scenario else MissingItem(_NO_SCENARIO, "scenario"),
+        paths.OPENAPI: ApiPage(_openapi),
+        paths.LOAD: MissingItem(_NO_PLANS, "tester"),
+    }
+    if tester is not None:
+        from fakedev.api.tester import LoadCollection  # noqa: PLC0415 - few services have one
+
+        resources[paths.LOAD] = LoadCollection(tester)
+    root.putChild(b"api", Folder(errors_as_json=True, v1=Version()))
+    make_tree({path.fixed: resource for path, resource in resources.items()}, root)
+
+
+def _openapi() -> dict[str, Any]:
+    from fakedev.api.openapi import describe_api  # noqa: PLC0415 - few clients want it, and it is large
+
+    return describe_api()
+
+
+class Version(ApiResource):
+    """/api/v1: the resources by name."""
+
+    def getChild(self, name: bytes, request: Request) -> MissingItem:
+        return missing("resource", name, self._there())
+
+    def refusal(self, request: Request) -> Response:
+        return self.error(404, f"name a resource: {self._there()}")
+
+    def _there(self) -> str:
+        names = sorted(name.decode() for name in self.children)
+        return counted(names, len(names))
+
+
+class Stream(ApiResource):
+    """/api/v1/stream: the nodes and devices, then a frame for each tick."""
+
+    def __init__(self, live: LiveView) -> None:
+        self._live = live
+
+    def render(self, request: Request) -> int:
+        """Begin an answer without end; refusals and HEAD are answered as everywhere."""
+        if request.method != b"GET" or self._live.is_full or self.early_refusal(request) is not None:
+            return super().render(request)
+        self._live.add(request)
+        return NOT_DONE_YET
+
+    def get(self, request: Request) -> Response:
+        """The answer to HEAD, and to GET when there are too many viewers."""
+        if request.method == b"GET":
+            raise HttpError(503, "too many viewers", "full", headers=(("Retry-After", "10"),))
+        return Response(200, b"", CONTENT_TYPE)
+
+
+_ONLY_METRICS: Final = "this address has serve: metrics"
+
+
+def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> Resource:
+    """The tree of one address.
+
+    :param selection: the nodes that /metrics and the nodes' pages show there, and how.
+    :param is_full: with the paths that change the simulation, and those that show fakedev itself.
+    """
+    pages, scrapes, queues = program.pages, program.scrapes, program.queues
+
+    def scraped(path: paths.WebPath) -> PageStatistics:
+        return scrapes.page(path.template)
+
+    health, ready = (HealthPage(health, program.file_problems) for health in (program.health, program.ready))
+    tree: dict[paths.WebPath, Resource] = {
+        paths.START: program.files.start if is_full else LinksPage(program.fleet, queues is not None),
+        paths.METRICS: HostMetricsPage(pages, scraped(paths.METRICS), selection),
+        paths.NODE_METRICS: NodePages(pages, scraped(paths.NODE_METRICS), selection),
+        paths.DISCOVERY: Discovery(program.fleet, selection.pool),
+        **dict.fromkeys((paths.HEALTH, *paths.HEALTH_ALIASES), health),
+        **dict.fromkeys(paths.READY, ready),
+    }
+    if queues is not None:
+        tree[paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(paths.QUEUE_METRICS))
+    else:
+        tree[paths.QUEUE_METRICS] = NotServed("the configuration has no queues")
+    if program.topology.is_on:
+        tree[paths.TOPOLOGY] = TopologyPage(program.topology, selection)
+        tree[paths.NODE_TOPOLOGY] = NodeTopologies(program.topology, program.fleet, selection)
+    else:
+        tree |= {path: NotServed(NO_TOPOLOGY) for path in (paths.TOPOLOGY, paths.NODE_TOPOLOGY)}
+    if is_full:
+        tree[paths.OWN_METRICS] = OwnMetricsResource(program.own_metrics)
+        tree[paths.RELOAD] = Reload(program.reload)
+        tree[paths.WORKLOAD_METRICS] = MetricsPage(pages.workload_page, scraped(paths.WORKLOAD_METRICS))
+    else:
+        own = (paths.OWN_METRICS, paths.RELOAD, paths.WORKLOAD_METRICS)
+        tree |= {path: NotServed(_ONLY_METRICS) for path in own}
+    root = make_tree({path.fixed: resource for path, resource in tree.items()})
+    if is_full:
+        add_api(root, program)
+        root.putChild(b"page", program.files.folder)
+        root.putChild(b"tester", _tester_pages(program.tester))
+    else:
+        for name in ("api", "page", "tester"):
+            root.putChild(name.encode(), NotServed(_ONLY_METRICS, errors_as_json=name == "api"))
+    return root
+
+
+def _tester_pages(tester: LoadTester | None) -> Resource:
+    if tester is None:
+        return NotServed("the configuration has no tester")
+    from fakedev.tester.pages import make_tester_folder  # noqa: PLC0415 - few services have one
+
+    return make_tester_folder(tester)
+
+
+def add_page(root: Resource, path: str, page: MetricsPage) -> None:
+    """Add a page at a path of the configuration.
+
+    :param path: begins with a slash; no other page is there or below it.
+    """
+    make_tree({path: page}, root)
+
+
+class NodePages(Resource):
+    """/nodes: a page for each node, as its own exporter prints it."""
+
+    def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
+        self._pages = pages
+        self._statistics = statistics
+        self._selection = selection
+
+    def getChild(self, name: bytes, request: Request) -> IResource:
+        node = self._pages.fleet.roster.node(name.decode("utf-8", "replace"))
+        if node is None or not self._selection.has(node):
+            return super().getChild(name, request)
+        return Folder(metrics=MetricsPage(partial(self._pages.node_page, node, self._selection), self._statistics))
+
+    def missing(self, request: Request) -> str:
+        name = request.postpath[0].decode("utf-8", "replace") if request.postpath else ""
+        if not name:
+            shown = self._pages.fleet.roster.shown
+            if not shown:
+                return "there is no node: the cluster has none with the label"
+            return f"nothing is here: name a node, as {paths.NODE_METRICS.at(NODE=shown[0].name)}"
+        if self._pages.fleet.roster.node(name) is None:
+            return no_node(name, self._pages.fleet.roster, "").text
+        return f"this address does not show the node {name!r}"
+
+
+class Discovery(Resource):
+    """/sd: HTTP service discovery, a target for each node."""
+
+    def __init__(self, fleet: Fleet, pool: str | None) -> None:
+        self._fleet = fleet
+        self._pool = pool
+
+    def get(self, request: Request) -> Answer:
+        """All targets, or those of ``?pool=`` and ``?shard=``; their address is the Host of this request."""
+        return request.answer_in_slices(self._steps(request))
+
+    def _steps(self, request: Request) -> Steps:
+        host = (request.getHeader(b"host") or b"localhost").decode("latin-1")
+        pool, shard = argument(request, "pool"), argument(request, "shard")
+        roster = self._fleet.roster
+        error = unknown_key(request, paths.DISCOVERY.query) or unknown_pool(roster, pool)
+        if error is not None:
+            raise error
+        hidden = self._fleet.page_faults.hidden()
+        try:
+            is_chosen = node_chooser(roster, self._pool or pool, parse_shard(shard) if shard else None)
+        except ValueError as refusal:
+            raise HttpError(400, f"shard: {refusal}") from None
+        yield
+        targets = []
+        for node in roster.shown:
+            if is_chosen(node) and node.name not in hidden:
+                targets.append(orjson.Fragment(orjson.dumps(target_of(node, host))))
+            yield
+        return json_response(targets)
+
+
+class LinksPage(Resource):
+    """/ of an address where nothing can be changed: links to its pages."""
+
+    def __init__(self, fleet: Fleet, has_queues: bool) -> None:
+        self._fleet = fleet
+        linked = [path for path in paths.WEB_PATHS if path.is_linked]
+        self._linked = [path for path in linked if has_queues or path is not paths.QUEUE_METRICS]
+
+    def get(self, request: Request) -> Response:
+        """The page; the node of its links is the first that there is."""
+        shown = self._fleet.roster.shown
+        node = shown[0].name if shown else ""
+        linked = [path.at(NODE=node) for path in self._linked if node or "NODE" not in path.template]
+        links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in linked)
+        html = (
+            f"<!doctype html><html lang=en><meta charset=utf-8><title>fakedev</title>"
+            f"<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:40em;margin:2em auto;padding:0 1em;"
+            f"color-scheme:light dark}}</style>"
+            f"<h1>fakedev {escape(__version__)}</h1>"
+            f"<p><strong>Everything here is simulated:</strong> {self._fleet.roster.summary}, "
+            f"none of which exist.</p><ul>{links}</ul>"
+        )
+        return Response(200, html.encode(), "text/html; charset=utf-8")

@@ -1,0 +1,360 @@
+"""/api/v1/why: why something is as it is: a device, pod, workload, fault, node, queue, page or query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from fakedev.api.exporters import ExporterAddresses
+from fakedev.api.live import active_faults
+from fakedev.api.metric_queries import explain_query, is_served
+from fakedev.api.queues import describe_queue_now
+from fakedev.base.errors import Refused, did_you_mean
+from fakedev.exporters.cache import Pages
+from fakedev.fleet import answers
+from fakedev.fleet.describe import describe_state, describe_workloads
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.explanation import link_word, named_fault
+from fakedev.fleet.faults.rules import Fault
+from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
+from fakedev.fleet.levels import UNIT, worst_of
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_WHOLE_NODES, Scope
+from fakedev.queues.diagnosis import queue_line
+from fakedev.queues.figures import QueueFigures
+from fakedev.web.paths import METRICS, NODE_METRICS, WHY
+from fakedev.web.query import ApiResource, argument
+from fakedev.web.request import Request
+from fakedev.web.resource import Answer
+from fakedev.web.response import HttpError, as_http_error, json_response
+from fakedev.web.sliced_answers import Steps
+
+#: Characters of a question, and devices that are explained in one answer.
+MAX_CHARACTERS: Final = 2000
+_MAX_DEVICES: Final = 3
+#: What a device in each state of health does.
+_HEALTH: Final = {
+    "well": "is well", "power": "is held by its power limit", "heat": "throttles by heat",
+    "hardware": "is slowed by its hardware", "error": "reports an error (XID)", "hung": "hangs", "lost": "is lost",
+}  # fmt: skip
+#: Devices whose conditions are looked at, and faults.
+_MAX_STATES: Final = 200
+_MAX_FAULTS: Final = 1000
+_MAX_LISTED: Final = 8
+#: What faults must concern to change the page of a node.
+_OF_PAGES: Final = (Scope.PAGE, Scope.NODE, Scope.SERIES)
+#: A device by its number alone: ``3``, ``nvidia3``, ``gpu3``.
+_NUMBERED: Final = re.compile(r"(?:/dev/)?(?:nvidia|gpu|card|accel|device)?[ -]?(\d{1,4})", re.IGNORECASE)
+_UUID: Final = re.compile(r"(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F-]{9,27}")
+#: The expression of an alert rule that was pasted.
+_RULE: Final = re.compile(
+    r"(?:^|\s)expr:\s*+(?:[|>]-?\s)?+(.+?)(?=\s(?:for|labels|annotations|keep_firing_for):|$)", re.DOTALL
+)
+_QUERY: Final = re.compile(r"[{}()<>=\[\]]")
+_METRIC: Final = re.compile(r"[a-zA-Z_:][\w:]*")
+_URL: Final = re.compile(r"https?://(?P<host>[^/]+)(?P<path>/.*)?")
+
+
+@dataclass
+class Reason:
+    """What is said of something.
+
+    :ivar kind: what it is: ``device``, ``pod``, ``queue``, ...
+    :ivar more: further values of the answer.
+    """
+
+    kind: str
+    name: str
+    lines: list[str]
+    more: dict[str, Any]
+
+
+class Why(ApiResource):
+    """Why something is as it is.
+
+    :param pages: with the identities.
+    :param queues: None for none.
+    """
+
+    query = WHY.query
+
+    def __init__(self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses) -> None:
+        self._fleet = pages.fleet
+        self._pages = pages
+        self._queues = queues
+        self._exporters = exporters
+
+    def get(self, request: Request) -> Answer:
+        """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
+        return request.answer_in_slices(self._steps(request))
+
+    def _steps(self, request: Request) -> Steps:
+        word, metric = argument(request, "of").strip(), argument(request, "metric").strip()
+        rule = _RULE.search(word)
+        word = rule[1].strip() if rule else word
+        if not 0 < len(word) <= MAX_CHARACTERS:
+            raise HttpError(400, f"of must have 1 to {MAX_CHARACTERS} characters", "bad-argument", "of")
+        yield
+        try:
+            reason = yield from self._reason(word, metric)
+        except Refused as refused:
+            raise as_http_error(refused) from None
+        described = {"of": word, "kind": reason.kind, "name": reason.name, "tick": self._fleet.state.tick}
+        return json_response({**described, "lines": reason.lines, **reason.more})
+
+    def _reason(self, word: str, metric: str) -> Generator[None, None, Reason]:
+        """What is said of a word: the first of these that it names."""
+        fleet = self._fleet
+        named = self._queue(word) or self._fault(word) or self._workload(word) or self._page(word)
+        if named is not None:
+            return named
+        if _QUERY.search(word) and "/[" not in word:
+            return (yield from self._of_query(word))
+        node = fleet.roster.node(word)
+        if node is not None:
+            return self._node(node)
+        pod = self._pod(word)
+        if pod is not None:
+            return pod
+        is_metric = "_" in word[1:] and _METRIC.fullmatch(word)
+        if is_metric and not any(word in fleet.roster.files(pool) for pool in fleet.roster.pools):
+            return (yield from self._of_query(word))
+        link = link_word(word)
+        units = yield from self._units(link[0] if link else word)
+        if link and len(units) == 1:
+            described = describe_link_explanations(fleet, units[0], link[1], metric)["explanations"]
+            return Reason("link", word, [answers.explanation_line(each) for each in described], {})
+        if metric and len(units) == 1 and is_served(self._pages.identities, metric) and not self._is_known(metric):
+            found = yield from self._of_query(metric)
+            return Reason("device", fleet.roster.unit_name(units[0]), found.lines, found.more)
+        return self._devices(units, metric)
+
+    def _is_known(self, metric: str) -> bool:
+        try:
+            self._fleet.quantity_of(metric)
+        except Refused:
+            return False
+        return True
+
+    # -- queues --
+
+    def _queue(self, word: str) -> Reason | None:
+        name = word.removeprefix("queue ").strip()
+        if self._queues is None or name not in self._queues.broker.queue_names:
+            return None
+        described = describe_queue_now(self._queues, name)
+        return Reason("queue", name, [queue_line(described), described["diagnosis"]], {"queue": described})
+
+    # -- faults and workloads --
+
+    def _fault(self, word: str) -> Reason | None:
+        fleet = self._fleet
+        fault, past = fleet.faults.by_id.get(word), fleet.past.fault(word)
+        if fault is not None:
+            described = describe_fault(fleet, fault)
+            lines = [answers.fault_line(described), f"{fault.kind.name}: {fault.kind.summary}",
+                     f"when it is over: {fault.kind.recovery}"]  # fmt: skip
+        elif past is not None:
+            described, lines = past.fields(), [answers.past_fault_line(past.fields())]
+        else:
+            return None
+        caused = [entry for entry in fleet.journal.last(1000) if word in entry.cause.split(",")]
+        lines += [f"{entry.scope}: {entry.text} (tick {entry.tick})" for entry in caused[-_MAX_LISTED:]]
+        return Reason("fault", word, lines, {"fault": described})
+
+    def _workload(self, word: str) -> Reason | None:
+        fleet = self._fleet
+        ids = fleet.workloads.find(word)
+        if ids:
+            described = describe_workloads(fleet, [fleet.workloads.by_id[ids[0]]])[0]
+            lines = [answers.workload_line(described)]
+            units = fleet.workloads.by_id[ids[0]].devices.tolist()
+            lines += self._of_units(units)
+            return Reason("workload", ids[0], lines, {"workload": described})
+        ended = fleet.past.end(word)
+        if ended is None:
+            return None
+        causes = [f"cause: {named_fault(fleet, each)}" for each in ended.cause.split(",") if each]
+        return Reason("workload", ended.workload_id, [answers.ended_line(ended.fields()), *causes],
+                      {"workload": ended.fields()})  # fmt: skip
+
+    def _of_units(self, units: list[int]) -> list[str]:
+        """The worst conditions of some units."""
+        level, name = self._fleet.state.levels[UNIT], self._fleet.roster.unit_name
+        states = [(worst_of(level, [unit]), name(unit)) for unit in units[:_MAX_STATES]]
+        troubled = [f"{device} {_HEALTH[state]}" for state, device in states if state != "well"]
+        return troubled[:_MAX_LISTED] or [f"its devices ({len(units)}) are well"]
+
+    # -- pods --
+
+    def _pod(self, word: str) -> Reason | None:
+        """A pod: its work, and on which of its devices the labels of the series are its own."""
+        fleet, pod = self._fleet, word.rpartition("/")[2]
+        if not pod:
+            return None
+        found = [each for each in fleet.workloads.by_id.values() if each.spec.pod == pod]
+        ended = [end for end in fleet.past.ends() if end.pod == pod]
+        if not found and not ended:
+            return None
+        lines = [f"{each.workload_id} {each.spec.name} runs on {fleet.journal.names(each.devices)}" for each in found]
+        for unit in dict.fromkeys(unit for each in found for unit in each.devices.tolist()):
+            device = fleet.roster.parts.owner(unit)
+            owner = fleet.owner_facts(device).get("pod", "")
+            name = fleet.roster.unit_name(device)
+            if owner == pod:
+                lines.append(f"the series of {name} have pod={pod}")
+            else:
+                lines.append(f"the series of {name} have the labels of {owner or 'no pod'}: it used the device first")
+            if len(lines) > _MAX_LISTED + len(found):
+                break
+        lines += [answers.ended_line(end.fields()) for end in ended[:_MAX_LISTED]]
+        if not found:
+            stay = [each.fault_id for each in fleet.faults.active(Scope.SERIES) if each.kind.name == "stale-labels"]
+            kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"
+            lines.insert(0, f"none of its workloads runs{kept}")
+        return Reason("pod", pod, lines, {})
+
+    # -- nodes and pages --
+
+    def _node(self, node: RosterNode) -> Reason:
+        fleet = self._fleet
+        parts, level = fleet.roster.parts, fleet.state.levels[UNIT]
+        states = [(unit, worst_of(level, [unit, *parts.of(unit)])) for unit in node.devices]
+        troubled = [f"{fleet.roster.unit_name(unit)} {_HEALTH[state]}" for unit, state in states if state != "well"]
+        lines = [f"{len(states)} devices of {node.pool.device_type.name}: " + (", ".join(troubled) or "all well")]
+        for fault in self._faults_of_node(node):
+            what = "its page, or all of it" if fault.kind.scope in OF_WHOLE_NODES else self._names(fault)
+            lines.append(f"fault {fault.fault_id} {fault.kind.name} on {what}: {fault.kind.summary}")
+        return Reason("node", node.name, [*lines, *self._page_lines(node)], {})
+
+    def _faults_of_node(self, node: RosterNode) -> Iterator[Fault]:
+        """The faults that affect something of a node now."""
+        first, end = node.first, node.first + len(node.devices)
+        for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS):
+            owners = self._fleet.roster.parts.owners_of(fault.concerned)
+            if ((owners >= first) & (owners < end)).any():
+                yield fault
+
+    def _names(self, fault: Fault) -> str:
+        return self._fleet.journal.names(fault.concerned)
+
+    def _page_lines(self, node: RosterNode | None) -> list[str]:
+        """By which identities, and how late, pages show a node, or the fleet."""
+        pools = (None,) if node is None else (None, node.pool.name)
+        rows = [each for each in self._exporters.rows() if node is None or each["pool"] in pools]
+        return list(map(_page_line, rows[:_MAX_LISTED]))
+
+    def _page(self, word: str) -> Reason | None:
+        url = _URL.fullmatch(word)
+        path = url["path"] or "/" if url else METRICS.template if word == "page" else word
+        if not path.startswith("/") or path.startswith("/dev/"):
+            return None
+        rows = [row for row in self._exporters.rows() if not url or row["address"] == url["host"]]
+        name = path.split("/")[2] if path.count("/") > 2 else ""
+        node = self._fleet.roster.node(name) if path == NODE_METRICS.at(NODE=name) else None
+        if node is not None:
+            rows = [row for row in rows if row["path"] == METRICS.template and row["pool"] in (None, node.pool.name)]
+        else:
+            rows = [row for row in rows if row["path"] == path]
+        if not rows:
+            raise Refused("unknown-name", f"no page of metrics is at {word[:80]}; /api/v1/exporters lists them", "of")
+        if node is None:  # a fault of pages changes the pages of nodes only
+            rows_of_faults = [row for row in active_faults(self._fleet)["faults"] if row[2] in ("node", "series")]
+            mine = [(row[0], row[1], row[3]) for row in rows_of_faults]
+        else:
+            found = [fault for fault in self._faults_of_node(node) if fault.kind.scope in _OF_PAGES]
+            names = [node.name if fault.kind.scope in OF_WHOLE_NODES else self._names(fault) for fault in found]
+            mine = [(fault.fault_id, fault.kind.name, name) for fault, name in zip(found, names, strict=True)]
+        lines = [f"fault {word} {kind} affects it: {where}" for word, kind, where in mine] or ["no fault affects it"]
+        return Reason("page", path, [*lines, *map(_page_line, rows[:_MAX_LISTED])], {})
+
+    # -- queries --
+
+    def _of_query(self, expression: str) -> Generator[None, None, Reason]:
+        lines: list[str] = []
+        selectors = []
+        for described in explain_query(self._fleet, self._pages.identities, expression):
+            selectors.append(described)
+            lines += described["lines"]
+            yield
+        if not selectors:
+            raise Refused("bad-argument", f"{expression[:80]!r} names no metric", "of")
+        faults = list(dict.fromkeys(word for each in selectors for word in each["faults"]))
+        moved = {quantity for each in selectors for quantity in each["quantities"]}
+        active = [
+            f"fault {row[0]} {row[1]} on {row[3]}" for row in active_faults(self._fleet)["faults"]
+            if row[2] != "board" or moved & set(KINDS[row[1]].moves)
+        ]  # fmt: skip
+        if active:
+            lines.append("active now, and may change it: " + "; ".join(active[:_MAX_LISTED]))
+        if faults:
+            lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
+        return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults})
+
+    # -- devices --
+
+    def _units(self, word: str) -> Generator[None, None, list[int]]:
+        """The units that a word names: a device word, a link, a UUID, or a number."""
+        roster = self._fleet.roster
+        if _UUID.fullmatch(word):
+            wanted = word.split("-", 1)[1].lower() if word[:4] in ("GPU-", "MIG-") else word.lower()
+            for node in roster.shown:
+                for index, facts in enumerate(self._fleet.facts(node)):
+                    if facts.get("uuid", "").lower().removeprefix("gpu-") == wanted:
+                        return [node.first + index]
+                for unit, facts in self._fleet.part_facts(node):
+                    if wanted in (facts.get("uuid", "").lower(), facts.get("mig_uuid", "").lower()):
+                        return [unit]
+                yield
+            raise Refused("unknown-name", f"no device has the UUID {word}", "of")
+        numbered = _NUMBERED.fullmatch(word)
+        if numbered:
+            index = int(numbered[1])
+            units = [node.first + index for node in roster.shown if index < len(node.devices)]
+            if units:
+                return units
+        try:
+            return list(resolve([word], roster).tolist())
+        except Refused as refused:
+            known = [*(node.name for node in roster.shown[:1000]), *self._known()]
+            text = f"nothing is named {word[:80]!r}{did_you_mean(word, known, f'; as a device: {refused.text}')}"
+            raise Refused("unknown-name", text, "of") from None
+
+    def _known(self) -> Iterator[str]:
+        """Names of other things, for hints."""
+        yield from list(self._queues.broker.queue_names if self._queues else ())[:100]
+        for each in list(self._fleet.workloads.by_id.values())[:500]:
+            yield each.spec.name
+            if each.spec.pod:
+                yield each.spec.pod
+
+    def _devices(self, units: list[int], metric: str) -> Reason:
+        """Why devices show what they show; of several those in trouble, or the first ones."""
+        fleet, level, name = self._fleet, self._fleet.state.levels[UNIT], self._fleet.roster.unit_name
+        states = [(unit, worst_of(level, [unit])) for unit in units[:_MAX_STATES]]
+        chosen = [unit for unit, state in states if state != "well"] or units
+        lines = []
+        if len(units) > 1:
+            listed = ", ".join(f"{name(unit)} ({state})" for unit, state in states[:_MAX_LISTED])
+            lines.append(f"{len(units)} devices have this name: {listed}")
+        explanations: list[dict[str, Any]] = []
+        for unit in chosen[:_MAX_DEVICES]:
+            state = describe_state(fleet, unit)
+            described = describe_explanations(fleet, unit, metric)["explanations"]
+            lines.append(f"{name(unit)} {_HEALTH[state['health']]}{self._faults_on(unit)}")
+            lines += [answers.explanation_line(each) for each in described]
+            explanations += described
+        return Reason("device", name(chosen[0]), lines, {"explanations": explanations})
+
+    def _faults_on(self, unit: int) -> str:
+        found = [f"{each.fault_id} {each.kind.name}" for each in self._fleet.faults.near(unit).now]
+        return f"; faults: {', '.join(found)}" if found else ""
+
+
+def _page_line(row: Mapping[str, Any]) -> str:
+    """What a page shows, and how old that is."""
+    held = f", held for {row['hold-seconds']:g} s, {row['age-seconds']:g} s old" if row["hold-seconds"] else ""
+    return f"{row['address']}{row['path']} shows {row['identity']}, tick {row['tick']}{held}"

@@ -1,0 +1,243 @@
+"""/api/v1/workloads, /api/v1/faults and /api/v1/fault-kinds: the orders to a fleet: list, start, show and stop them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from fakedev.base.errors import Refused
+from fakedev.fleet.describe import describe_workload, workload_describer, workload_seconds_left
+from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.faults.rules import Fault
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.hub import ALL, FaultHub, WorkloadHub, describe_fault
+from fakedev.fleet.past import EndedWorkload, PastFault
+from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind
+from fakedev.fleet.spec.workload_fields import OTHER_NAMES, workload_from_fields
+from fakedev.fleet.workloads.workload import Workload
+from fakedev.web.items import Items, Part, described_key, in_order, items_response
+from fakedev.web.paths import ENDED_WORKLOADS, FAULT, FAULTS, PAST_FAULTS, WORKLOAD, WORKLOADS, WebPath
+from fakedev.web.query import ApiCollection, ApiItem, ApiPage, ApiResource, argument, json_body, shown
+from fakedev.web.request import Request
+from fakedev.web.resource import Answer
+from fakedev.web.response import Response, json_response
+
+#: Workloads whose rows are noted in one step.
+_ROWS_AT_ONCE: Final = 1000
+#: What the API shows of a parameter of a fault.
+_PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
+
+
+class Workloads(ApiCollection):
+    """The workloads: lists them, starts one (which lives until it is stopped, ends, or its ttl is over)."""
+
+    query = WORKLOADS.query
+
+    def __init__(self, hub: WorkloadHub) -> None:
+        self._hub = hub
+
+    def item(self, name: str) -> ApiResource:
+        """The workload of that id, or the oldest of that name; deleting stops all of the name."""
+        described = partial(describe_workload, self._hub.fleet, name)
+        return ApiItem(described, lambda: {"stopped": self._hub.stop(name)})
+
+    def get(self, request: Request) -> Answer:
+        """All workloads, oldest first, or those that the query asks for."""
+        fleet = self._hub.fleet
+        return items_response(
+            request, WORKLOADS, "workloads",
+            lambda: Items(
+                list(fleet.workloads.by_id.values()),
+                partial(workload_describer, fleet),
+                _texts_of_workload,
+                partial(_workload_key, fleet),
+                exists=lambda each: each.workload_id in fleet.workloads.by_id,
+            ),
+        )  # fmt: skip
+
+    def post(self, request: Request, body: bytes) -> Response:
+        # As on the line ports, null is the same as a missing field.
+        fields = {name: value for name, value in json_body(body).items() if value is not None}
+        workload_id = self._hub.start(workload_from_fields(fields), peer=request.peer_host)
+        described = describe_workload(self._hub.fleet, workload_id)
+        notes = [f"{word} is called {name} here; both are good" for word, name in OTHER_NAMES.items() if word in fields]
+        described |= {"notes": notes} if notes else {}
+        return json_response(described, 201, [("Location", WORKLOAD.at(ID=workload_id))])
+
+
+class FaultsApi(ApiCollection):
+    """The faults: lists them, injects one, clears all."""
+
+    query = FAULTS.query
+
+    def __init__(self, hub: FaultHub) -> None:
+        self._hub = hub
+
+    def item(self, name: str) -> ApiResource:
+        """A fault, by id; deleting clears it."""
+        return ApiItem(partial(self._shown, name), partial(self._cleared, name))
+
+    def get(self, request: Request) -> Answer:
+        """All faults, oldest first, or those that the query asks for."""
+        fleet = self._hub.fleet
+        words = [word for word in argument(request, "devices").split(",") if word]
+        return items_response(
+            request, FAULTS, "faults",
+            lambda: Items(
+                _faults_on(fleet, words),
+                lambda _: partial(describe_fault, fleet),
+                lambda each: (each.fault_id, each.spec.kind, each.spec.node, each.spec.metric, *each.spec.devices),
+                partial(described_key, partial(describe_fault, fleet)),
+                exists=lambda each: each.fault_id in fleet.faults.by_id,
+            ),
+        )  # fmt: skip
+
+    def post(self, request: Request, body: bytes) -> Response:
+        fault_id = self._hub.inject(json_body(body), peer=request.peer_host)
+        return json_response(self._shown(fault_id), 201, [("Location", FAULT.at(ID=fault_id))])
+
+    def delete(self, request: Request) -> Response:
+        return json_response({"cleared": self._hub.clear(ALL)})
+
+    def _shown(self, fault_id: str) -> dict[str, Any]:
+        return describe_fault(self._hub.fleet, self._hub.find(fault_id))
+
+    def _cleared(self, fault_id: str) -> dict[str, Any]:
+        self._hub.find(fault_id)  # the path has no word for all
+        return {"cleared": self._hub.clear(fault_id)}
+
+
+def _faults_on(fleet: Fleet, words: list[str]) -> list[Fault]:
+    """All faults, or those that may affect some of the devices that the words name."""
+    faults = list(fleet.faults.by_id.values())
+    if not words:
+        return faults
+    devices = fleet.roster.parts.with_parts(resolve(words, fleet.roster))
+    return [fault for fault in faults if np.isin(fault.devices, devices).any()]
+
+
+class PastItem(ApiPage):
+    """One item of what is over.
+
+    :param noun: what it is.
+    :param find: returns it; None when there is none of that name.
+    """
+
+    is_item = True
+
+    def __init__(self, noun: str, name: str, find: Callable[[], EndedWorkload | PastFault | None]) -> None:
+        def described() -> dict[str, Any]:
+            found = find()
+            if found is None:
+                raise Refused("unknown-name", f"no {noun} {shown(name)!r}: there are the last ones", noun)
+            return found.fields()
+
+        super().__init__(described)
+
+
+class EndedWorkloads(ApiCollection):
+    """The workloads that have ended, newest first."""
+
+    query = ENDED_WORKLOADS.query
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def item(self, name: str) -> ApiResource:
+        """The last end of a workload of that id or name."""
+        return PastItem("ended workload", name, lambda: self._fleet.past.end(name))
+
+    def get(self, request: Request) -> Answer:
+        """All that are kept, or those that the query asks for."""
+        return _past_response(request, ENDED_WORKLOADS, lambda: [end.fields() for end in self._fleet.past.ends()])
+
+
+class PastFaults(ApiCollection):
+    """The faults that are over, newest first."""
+
+    query = PAST_FAULTS.query
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def item(self, name: str) -> ApiResource:
+        """The fault of that id."""
+        return PastItem("past fault", name, lambda: self._fleet.past.fault(name))
+
+    def get(self, request: Request) -> Answer:
+        """All that are kept, or those that the query asks for."""
+        return _past_response(request, PAST_FAULTS, lambda: [fault.fields() for fault in self._fleet.past.faults()])
+
+
+def _past_response(request: Request, path: WebPath, items: Callable[[], list[dict[str, Any]]]) -> Answer:
+    """What is over, of plain values."""
+    return items_response(
+        request, path, path.template.rpartition("/")[2],
+        lambda: Items(
+            items(), lambda _: _as_it_is, lambda each: map(str, each.values()), partial(described_key, _as_it_is)
+        ),
+    )  # fmt: skip
+
+
+def _as_it_is(item: dict[str, Any]) -> dict[str, Any]:
+    return item
+
+
+def _texts_of_workload(workload: Workload) -> tuple[str, ...]:
+    """Where a search looks in a workload."""
+    spec = workload.spec
+    return (workload.workload_id, spec.name, spec.pod, spec.namespace, spec.container, *spec.devices)
+
+
+def _workload_key(fleet: Fleet, name: str) -> Callable[[Workload], Any] | Part[Callable[[Workload], Any]]:
+    """What workloads are sorted by, without a description of each: there may be 100,000."""
+    if name in ("load-percent", "remaining-seconds"):
+        return _state_key(fleet, name)
+    keys: dict[str, Callable[[Workload], Any]] = {
+        "id": lambda each: in_order(each.workload_id),
+        "name": lambda each: in_order(each.spec.name),
+        "pod": lambda each: in_order(each.spec.pod),
+        "device-count": lambda each: len(each.devices),
+        "run-seconds": lambda each: float("-inf") if each.start_seconds is None else -each.start_seconds,
+    }
+    return keys[name]
+
+
+def _state_key(fleet: Fleet, name: str) -> Part[Callable[[Workload], float]]:
+    """What workloads are sorted by, from the arrays of those that run; made in steps."""
+    table, now_seconds = fleet.workloads.table, fleet.state.seconds
+    load, left = table.load, table.work_left
+    row_of: dict[str, int] = {}
+    for begin in range(0, len(table), _ROWS_AT_ONCE):
+        ids = table.ids[begin : begin + _ROWS_AT_ONCE].tolist()
+        row_of.update(zip(ids, range(begin, begin + len(ids)), strict=True))
+        yield
+
+    def load_percent(each: Workload) -> float:
+        row = row_of.get(each.workload_id)
+        return 0.0 if row is None else float(load[row])
+
+    def remaining_seconds(each: Workload) -> float:
+        row = row_of.get(each.workload_id)
+        return workload_seconds_left(now_seconds, each.profile_seconds if row is None else float(left[row]), each)
+
+    return load_percent if name == "load-percent" else remaining_seconds
+
+
+def fault_kinds() -> dict[str, Any]:
+    """The kinds of faults with their parameters, as in doc/faults.md."""
+    return {"kinds": [_described(kind) for kind in KINDS.values()]}
+
+
+def _described(kind: FaultKind) -> dict[str, Any]:
+    return {
+        "kind": kind.name,
+        "concerns": kind.scope.name.lower(),
+        "summary": kind.summary,
+        "recovery": kind.recovery,
+        "takes-metric": kind.takes_metric,
+        "takes": [{name: getattr(each, name) for name in _PARAMETER} for each in kind.parameters],
+    }

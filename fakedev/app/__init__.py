@@ -1,1 +1,0 @@
-"""Composition: the only place where services are put together."""

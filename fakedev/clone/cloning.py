@@ -1,0 +1,441 @@
+"""From pages to a configuration: finds the identity, reads the fleet, and compares its own pages with what was read.
+
+The pages and values of a configuration that is not on the disk are rendered after some simulated time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from fakedev.base.errors import printable
+from fakedev.clone.closeness import Corrections, Value, by_power, by_temperature, closeness, conformity, corrected
+from fakedev.clone.document import (
+    NODE_ADDRESSES,
+    Board,
+    Correction,
+    Placed,
+    configuration_document,
+    file_text,
+    node_name,
+    with_remarks,
+)
+from fakedev.clone.fleet_reader import FleetReader, ObservedNode
+from fakedev.clone.identity_changes import (
+    foreign_labels,
+    identity_document,
+    kept_names,
+    with_seen_families,
+    with_seen_labels,
+)
+from fakedev.clone.identity_scores import scored
+from fakedev.clone.recognition import device_of_model, recognized_device, shown_board
+from fakedev.clone.scraped import PageGroup, anonymous_groups, thinned
+from fakedev.config.configuration import Configuration
+from fakedev.config.load import load
+from fakedev.exporters.conform import Conformity
+from fakedev.exporters.identity import FamilySpec, Identity
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.samples import CapturedPage, read_page
+from fakedev.exporters.scores import Scored
+from fakedev.exporters.settings.catalog import Catalog, named_identity
+from fakedev.exporters.settings.counters import FieldTable
+from fakedev.exporters.sources import DeviceSource, by_identity
+from fakedev.fleet.fleet import Fleet
+from fakedev.schema.files import MAX_BYTES, Files
+from fakedev.schema.places import Place, Report
+
+#: Simulated seconds after which temperatures are steady: the slowest boards need four times 31 s.
+STEADY_SECONDS: Final = 180
+_EPOCH: Final = "fleet.epoch=1700000000"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A fleet that has run for some time."""
+
+    fleet: Fleet
+    configuration: Configuration
+
+    def page(self, identity: str) -> CapturedPage:
+        """The page of all nodes with an identity.
+
+        :param identity: its name in the configuration.
+        """
+        pools = self.configuration.source["fleet"]["pools"]
+        names = {pool["name"]: pool["identity"] for pool in pools}
+        for shown, nodes in by_identity(self.fleet.roster.shown, self.configuration.identities):
+            if names[nodes[0].pool.name] == identity:
+                page = Page(LabelCache(shown, DeviceSource.of(self.fleet, shown)), nodes)
+                return read_page(page.render(self.fleet.shown))
+        raise KeyError(identity)
+
+    def value(self, node: str, index: int, quantity: str) -> float | None:
+        """A quantity of a device; None where the node, the device or its quantity does not exist."""
+        place = self.fleet.roster.node(node)
+        array = self.fleet.state.levels["device"].arrays.get(quantity)
+        if place is None or array is None or index >= place.pool.devices_per_node:
+            return None
+        return float(array[place.first + index])
+
+
+def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
+    """The fleet of a configuration after :data:`STEADY_SECONDS`.
+
+    :param path: where it would be; paths in it begin at its folder.
+    :param made: texts of the identities beside it, by path.
+    :raises ConfigurationError: when it cannot be used.
+    """
+    files = Files(environ={}, made={str(path): text, **made})
+    configuration = load(str(path), files, [_EPOCH])
+    fleet = Fleet(configuration.fleet)
+    for _ in range(STEADY_SECONDS):
+        fleet.advance()
+    return Rendered(fleet, configuration)
+
+
+#: How often the identity is brought nearer to the page; each time its pages are rendered.
+_ROUNDS: Final = 3
+#: The identity of pages of which only fields are known that no identity has by itself.
+_OF_FIELDS: Final = "dcgm"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user has asked for.
+
+    :param path: where the configuration goes.
+    :param identity, device: names; empty: those that are found.
+    """
+
+    path: Path
+    identity_path: Path
+    identity: str = ""
+    device: str = ""
+    is_anonymous: bool = False
+
+
+@dataclass(frozen=True)
+class Clone:
+    """The files of a clone.
+
+    :ivar text: of the configuration.
+    :ivar identities: texts by path.
+    :ivar scores: what each group of pages is, and how well its pages conform.
+    :ivar remarks: what could not be told or reached.
+    :ivar notes: those of them on boards that are in no device type.
+    """
+
+    text: str
+    identities: Mapping[Path, str]
+    scores: Sequence[tuple[str, Conformity]]
+    remarks: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Exporter:
+    """The pages of an exporter, and the identity that they get.
+
+    :ivar named: what the configuration says.
+    """
+
+    group: PageGroup
+    base_name: str
+    base: Identity
+    identity: Identity
+    nodes: tuple[ObservedNode, ...]
+    path: Path
+    device: str
+    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        return self.identity != self.base
+
+    @property
+    def named(self) -> str:
+        """The identity as the configuration names it."""
+        return f"./{self.path.name}" if self.is_own else self.base_name
+
+    def document(self) -> dict[str, Any]:
+        return identity_document(f"{self.base.name}-clone", self.base_name, self.identity, self.base)
+
+
+class Cloning:
+    """Makes one clone.
+
+    :param show: is told the share that is done.
+    """
+
+    def __init__(self, wanted: Wanted, show: Callable[[float], None]) -> None:
+        self._wanted = wanted
+        self._show = show
+        self._report = Report()
+        self._catalog = Catalog(Files(environ=os.environ), self._report)
+
+    def run(self, groups: Sequence[PageGroup]) -> Clone:
+        """The clone of some pages.
+
+        :raises ConfigurationError: when the named identity or device cannot be used.
+        :raises ValueError: when the pages have no devices, two exporters the same node, or the fleet is too large.
+        """
+        if self._wanted.is_anonymous:
+            groups = anonymous_groups(groups)
+        exporters = []
+        for number, group in enumerate(groups):
+            exporters.append(self._exporter(group, number))
+            self._show(0.5 * (number + 1) / len(groups))
+        _check_nodes(exporters)
+        corrections: Corrections = {}
+        text, made = self._texts(exporters, corrections)
+        trial = self._rendered(text, made)
+        for step, change in enumerate((by_power, by_temperature), 1):
+            for each in exporters:
+                board = partial(self._board, each)
+                corrections = corrected(each.nodes, board, _value(trial), corrections, change)
+            text, made = self._texts(exporters, corrections)
+            trial = self._rendered(text, made)
+            self._show(0.5 + 0.2 * step)
+        # The trials are compared with one moment, so their work is steady.
+        text, made = self._texts(exporters, corrections, is_steady=False)
+        if len(text.encode()) > MAX_BYTES:
+            raise ValueError(
+                f"the configuration is larger than the {MAX_BYTES // 2**20} MiB that one may have: clone parts of the "
+                "fleet apart"
+            )
+        scores, remarks = [], []
+        for exporter in exporters:
+            page = exporter.group.joined()
+            result = conformity(page, trial.page(exporter.named), is_stored=exporter.group.is_stored)
+            scores.append((exporter.base_name + (" with changes" if exporter.is_own else ""), result))
+            remarks += _remarks(exporter, result, trial)
+        if len({exporter.named for exporter in exporters}) > 1:
+            remarks.append(f"the nodes have different exporters, so each has an address of its own: {NODE_ADDRESSES}")
+        notes = [note for exporter in exporters for note in exporter.notes]
+        return Clone(with_remarks(text, remarks), made, scores, remarks, notes)
+
+    def _exporter(self, group: PageGroup, number: int) -> _Exporter:
+        """The identity of a group of pages, and what is on them."""
+        page = group.joined()
+        compare = partial(conformity, is_stored=group.is_stored)
+        report = scored(
+            thinned(page), group.pages[0].name, self._catalog, self._report,
+            identity=self._wanted.identity or self._identity_of_fields(page), device=self._wanted.device,
+            compare=compare, similarity=_similarity, program="fakedev clone",
+        )  # fmt: skip
+        # Of releases that are as similar, those with the labels of the page, and of these the newest.
+        alike = [each for each in report.scores if _similarity(each) == _similarity(report.best)]
+        foreign = {each.identity: foreign_labels(self._as_written(each.identity), page) for each in alike}
+        alike = [each for each in alike if foreign[each.identity] == min(foreign.values())]
+        best = alike[-1]
+        base = self._as_written(best.identity)
+        identity = with_seen_labels(base, page)
+        path = self._wanted.identity_path
+        if number:
+            path = path.with_stem(f"{path.stem}-{number + 1}")
+        reader = FleetReader(identity)
+        nodes = reader.read(group)
+        if not nodes:
+            raise ValueError(f"{group.pages[0].name}: no line names a device as {best.identity} does")
+        self._check_board(page, group.pages[0].name)
+        others = ", ".join(each.identity for each in alike[:-1])
+        as_well = (f"the page is as much that of {others}",) if others else ()
+        remarks = (*report.notes, *as_well, *dict.fromkeys(reader.notes))
+        exporter = _Exporter(group, best.identity, base, identity, nodes, path, best.device, remarks, report.notes)
+        self._check_instances(exporter)
+        return self._with_families(exporter)
+
+    def _check_board(self, page: CapturedPage, name: str) -> None:
+        """Refuse a board that is named, and of which no device type is the model: its clone would be another board.
+
+        :raises ValueError: with the name and the remedy.
+        """
+        board = shown_board(page)
+        is_known = self._wanted.device or recognized_device(page.label_values(), self._catalog)
+        if board and not is_known and device_of_model(board, self._catalog) is None:
+            raise ValueError(
+                f"{name}: no device type is of the model of the board {board!r}: name one of the catalog or "
+                "a file with --device (doc/devices.md)"
+            )
+
+    def _check_instances(self, exporter: _Exporter) -> None:
+        """Refuse instances that the device type cannot have.
+
+        :raises ValueError: with the profile and the remedy.
+        """
+        for node in exporter.nodes:
+            board = self._board(exporter, node)
+            for device in node.devices:
+                profiles = dict.fromkeys(part.facts.get("mig_profile", "") for part in device.parts)
+                unknown = [printable(each) or "no profile" for each in profiles if each not in board.profiles]
+                if unknown:
+                    known = ", ".join(sorted(board.profiles)) or "none"
+                    raise ValueError(
+                        f"{exporter.group.pages[0].name}: device {device.index} of {printable(node.name)} has instances"
+                        f" of {', '.join(unknown)}, and {board.type.name} can have {known}: name a device type that "
+                        "can have them with --device (doc/devices.md)"
+                    )
+
+    def _as_written(self, name: str) -> Identity:
+        """An identity without what reading it adds to rows that count over a window."""
+        identity = named_identity(name, self._catalog, self._report)
+        loaded = self._catalog.identity(name, Place("identity"))
+        return loaded.as_written or identity if loaded else identity
+
+    def _identity_of_fields(self, page: CapturedPage) -> str:
+        """The identity of a page whose families are in none by themselves, but fields of its library; else empty."""
+        has = {family.name for family in named_identity(_OF_FIELDS, self._catalog, self._report).families}
+        table = self._catalog.field_table(_OF_FIELDS, Place("fields"))
+        fields = {*table.fields, *table.others} if isinstance(table, FieldTable) else set()
+        return _OF_FIELDS if fields & page.families.keys() and not has & page.families.keys() else ""
+
+    def _with_families(self, exporter: _Exporter) -> _Exporter:
+        """The same with the families that the pages have; each time the pages are rendered and compared again."""
+        devices = sum(len(node.devices) for node in exporter.nodes)
+        some = exporter.group.of_each_shape()
+        page = some.joined()
+        known = self._known_families(exporter, page)
+        remarks: dict[str, str] = {}
+        for _ in range(_ROUNDS):
+            trial = replace(exporter, nodes=FleetReader(exporter.identity).read(some))
+            shown = self._rendered(*self._texts([trial], {})).page(exporter.named)
+            result = conformity(page, shown, is_stored=exporter.group.is_stored)
+            if all(difference.aspect == "range" for difference in result.differences):
+                break
+            change = with_seen_families(exporter.identity, page, shown, result, known, devices)
+            known = {}
+            remarks |= {
+                name: f"{name} is on the pages, and not in the clone: {why}" for name, why in change.left_out.items()
+            }
+            if change.identity == exporter.identity:
+                break
+            exporter = replace(exporter, identity=change.identity)
+        if exporter.is_own:
+            exporter = replace(exporter, nodes=FleetReader(exporter.identity).read(exporter.group))
+        return replace(exporter, remarks=(*exporter.remarks, *remarks.values()))
+
+    def _known_families(self, exporter: _Exporter, page: CapturedPage) -> dict[str, FamilySpec]:
+        """Families of the page that its identity lacks, and that a counters file of that exporter could name."""
+        loaded = self._catalog.identity(exporter.base_name, Place("identity"))
+        table = self._catalog.field_table(loaded.making.fields, Place("fields")) if loaded else None
+        has = {family.name for family in exporter.identity.families}
+        missing = [each for each in page.families.values() if each.name not in has and each.samples]
+        if not isinstance(table, FieldTable):
+            return {}
+        rows = [
+            f"{each.name}, {each.kind if each.kind in ('gauge', 'counter') else 'gauge'}, {each.help or each.name}\n"
+            for each in missing
+            if each.name in table.fields and not table.fields[each.name]["label"]
+        ]
+        if not rows:
+            return {}
+        path = str(self._wanted.path.parent / "fields-of-the-page.yaml")
+        document = {"name": "fields", "based-on": exporter.base_name, "counters": "".join(rows) + "\n"}
+        files = Files(environ={}, made={path: file_text(document)})
+        report = Report()
+        found = Catalog(files, report).identity(path, Place("identity"))
+        return {family.name: family for family in (found.as_written or found.identity).families} if found else {}
+
+    def _texts(
+        self, exporters: Sequence[_Exporter], corrections: Corrections, *, is_steady: bool = True
+    ) -> tuple[str, dict[Path, str]]:
+        placed = [
+            Placed(
+                node, self._board(exporter, node), exporter.named,
+                {each.index: corrections.get((node.name, each.index), Correction()) for each in node.devices},
+            )
+            for exporter in exporters
+            for node in exporter.nodes
+        ]  # fmt: skip
+        made = {exporter.path: file_text(exporter.document()) for exporter in exporters if exporter.is_own}
+        return file_text(configuration_document(placed, is_steady=is_steady)), made
+
+    def _rendered(self, text: str, made: Mapping[Path, str]) -> Rendered:
+        return rendered(text, self._wanted.path, {str(path): each for path, each in made.items()})
+
+    def _board(self, exporter: _Exporter, node: ObservedNode) -> Board:
+        """The device type of a node: by the texts of its first device."""
+        texts = node.devices[0].unit.facts.values() if node.devices else ()
+        name = self._wanted.device or recognized_device(frozenset(texts), self._catalog) or exporter.device
+        loaded = self._catalog.device(name, Place("device"))
+        assert loaded is not None, name  # it is of the catalog, or was checked
+        return Board(loaded.type, frozenset(each.name for each in loaded.mig.profiles) if loaded.mig else frozenset())
+
+
+def _similarity(score: Scored) -> tuple[float, ...]:
+    """What the page has, as exporters may be configured to few families; then what it has not, and its numbers."""
+    return score.result.percent_of_capture, score.result.percent, -score.result.distance
+
+
+def _check_nodes(exporters: Sequence[_Exporter]) -> None:
+    seen: dict[str, str] = {}
+    for exporter in exporters:
+        for node in exporter.nodes:
+            page = exporter.group.pages[0].name
+            if seen.setdefault(node_name(node.name), page) != page:
+                raise ValueError(
+                    f"the node {node.name} is on pages of two exporters ({seen[node_name(node.name)]}, {page}): clone "
+                    "the pages of each exporter apart"
+                )
+
+
+def _value(simulated: Rendered) -> Value:
+    """The simulated values, by the names that nodes had on the pages."""
+
+    def value(node: str, index: int, quantity: str) -> float | None:
+        return simulated.value(node_name(node), index, quantity)
+
+    return value
+
+
+def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> list[str]:
+    """What a reader of the files should know of a group of pages."""
+    counts = (
+        _counted(len(exporter.group.pages), "target" if exporter.group.is_stored else "page"),
+        _counted(len(exporter.nodes), "node"),
+        _counted(sum(len(node.devices) for node in exporter.nodes), "device"),
+    )
+    remarks = [
+        f"{', '.join(counts)}: {exporter.base_name}"
+        f"{' with the changes in ' + exporter.path.name if exporter.is_own else ''}; "
+        f"its pages conform {result.percent:.1f} % ({result.met} of {result.aspects} aspects)"
+    ]
+    if exporter.group.is_stored:
+        remarks.append(
+            "a Prometheus keeps neither the order of families and labels nor how numbers are written: these are the "
+            "identity's"
+        )
+    remarks += [f"differs: {difference}" for difference in result.differences]
+    remarks += exporter.remarks
+    kept = kept_names(exporter.identity, exporter.base) if exporter.is_own else []
+    if kept:
+        remarks.append(f"the simulation does not change these, they keep the numbers that were read: {', '.join(kept)}")
+    remarks += _sparse(exporter.nodes)
+    found = closeness(exporter.nodes, _value(simulated))
+    if found:
+        near = ", ".join(each.quantity for each in found if each.example is None)
+        remarks.append(
+            f"counters begin at 0; after {STEADY_SECONDS} simulated seconds near what was read on all devices: "
+            f"{near or 'nothing'}"
+        )
+        remarks += [str(each) for each in found if each.example is not None]
+    return remarks
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _sparse(nodes: Sequence[ObservedNode]) -> list[str]:
+    """A remark on nodes whose devices are not numbered from 0 on without a gap."""
+    names = [node.name for node in nodes if node.devices and len(node.devices) <= node.devices[-1].index]
+    if not names:
+        return []
+    nodes_without = f"{_counted(len(names), 'node')}, as {names[0]}"
+    return [f"{nodes_without}, without devices between the first and the last number: the clone has them"]

@@ -1,0 +1,369 @@
+"""How the families and labels of an exporter's pages differ from its identity: an identity file that has the page's.
+
+An identity becomes the document of its file: the reverse of reading it. Labels may be added or missing. Families that
+the simulation does not follow keep the numbers that were read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fakedev.clone.fleet_reader import KEPT_NUMBER, OTHER_LABEL, OWNERS_LABEL, TELLING, facts_of
+from fakedev.clone.scraped import format_of, in_order
+from fakedev.exporters.conform import Conformity
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.exporters.samples import CapturedFamily, CapturedPage, Sample
+
+
+def identity_document(name: str, based_on: str, identity: Identity, base: Identity) -> dict[str, Any]:
+    """The document of an identity that is based on another one: only what differs.
+
+    :param name: of the new identity.
+    :param based_on: how the configuration names ``base``.
+    """
+    document: dict[str, Any] = {"name": name, "based-on": based_on}
+    if identity.layout is not base.layout:
+        document["layout"] = identity.layout.value
+    if identity.timestamps != base.timestamps:
+        document["timestamps"] = identity.timestamps
+    if identity.labels != base.labels:
+        document["leading-labels"] = identity.leading_labels
+        document["labels"] = labels_document(identity.labels)
+    if identity.labels_of_levels != base.labels_of_levels:
+        document["labels-of-levels"] = {
+            level: labels_document(labels) for level, labels in identity.labels_of_levels
+        }
+    if identity.families == base.families:
+        return document
+    left = {family.name for family in base.families} - {family.name for family in identity.families}
+    gone = [family.name for family in base.families if family.name in left]
+    replaced = {family.name: family for family in identity.families}
+    also = [family for family in identity.families if family not in base.families]
+    if identity.families == tuple(replaced[family.name] for family in base.families if family.name not in left):
+        # A family of the same name takes the place of the base's.
+        lists = {"without": gone, "also": [family_document(family) for family in also]}
+        return document | {key: found for key, found in lists.items() if found}
+    return document | {"order": "given", "families": [family_document(family) for family in identity.families]}
+
+
+def labels_document(labels: Sequence[LabelSpec]) -> list[dict[str, Any]]:
+    """Labels as a file has them."""
+    return [_label(label) for label in labels]
+
+
+def _label(label: LabelSpec) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": label.name, "value": label.value}
+    for key, value in (("optional", label.optional), ("leading", label.leading), ("otherwise", label.otherwise)):
+        if value:
+            document[key] = value
+    if label.texts:
+        document["texts"] = dict(label.texts)
+    if label.only_with:
+        document["with"] = label.only_with
+    return document
+
+
+def family_document(family: FamilySpec) -> dict[str, Any]:
+    """A family as a file has it."""
+    document: dict[str, Any] = {
+        "name": family.name, "type": family.kind, "help": family.help, "format": family.number.value,
+    }  # fmt: skip
+    if len(family.rows) == 1:
+        return document | _row(family.rows[0])
+    return document | {"rows": [_row(row) for row in family.rows]}
+
+
+def _row(row: RowSpec) -> dict[str, Any]:
+    """What a row shows, then its conditions; what is usual is left out."""
+    document: dict[str, Any] = {}
+    if row.quantity:
+        document["quantity"] = row.quantity
+    elif row.fact and not row.is_per_fact:
+        document["fact"] = row.fact
+    else:
+        document["constant"] = row.constant
+    if row.unit != "same":
+        document["unit"] = row.unit
+    if row.level != "device":
+        document["level"] = row.level
+    lists = {
+        "plus": row.plus, "where": row.where, "unless": row.unless, "without": row.without, "between": row.between,
+    }  # fmt: skip
+    document |= {key: list(names) for key, names in lists.items() if names}
+    texts = {
+        "requires": row.requires, "per": row.fact if row.is_per_fact else row.per, "bits": row.bits,
+        "within": row.within,
+    }  # fmt: skip
+    document |= {key: value for key, value in texts.items() if value}
+    if row.without_it is not None:
+        document["else"] = row.without_it
+    for key, fact_texts in (("only", row.only), ("except", row.excepted)):
+        if fact_texts:
+            document[key] = {fact_texts[0]: list(fact_texts[1:])}
+    if row.times != 1.0:
+        document["times"] = row.times
+    if row.labels:
+        document["labels"] = labels_document(row.labels)
+    return document
+
+
+@dataclass(frozen=True)
+class _SeenLabels:
+    """Labels of the lines of families that the identity has, without those of single rows.
+
+    :ivar sets: the sets of names on lines, in their order.
+    :ivar in_families: in how many families each name is.
+    :ivar with_pod: names that are only on lines with a pod.
+    :ivar families: how many families there are.
+    :ivar empty: names that are on all lines and have no value there.
+    """
+
+    sets: tuple[tuple[str, ...], ...]
+    in_families: Counter[str]
+    with_pod: frozenset[str]
+    families: int
+    empty: frozenset[str]
+
+
+def with_seen_labels(identity: Identity, page: CapturedPage) -> Identity:
+    """The identity with the labels that lines of a page have.
+
+    A label that half of the families have becomes one of every row; a label of the identity that no line has goes, and
+    one that only some lines have becomes optional.
+    """
+    seen = _seen(identity, page)
+    if not seen.families:
+        return identity
+    known = {label.name for label in identity.labels}
+    others = {name for name, count in seen.in_families.items() if name not in known and 2 * count >= seen.families}
+    labels = []
+    for label in identity.labels:
+        if label.optional or label.only_with:
+            labels.append(label)
+        elif seen.in_families[label.name]:
+            everywhere = all(label.name in names for names in seen.sets)
+            if label.name in seen.empty:
+                labels.append(LabelSpec(label.name, ""))
+            else:
+                labels.append(label if everywhere else replace(label, optional=True))
+    places = {label.name: place for place, label in enumerate(labels, 1)}
+    leading = {label.name for label in identity.labels[: identity.leading_labels]}
+    leading_labels = kept_leading = sum(label.name in leading for label in labels)
+    # The other labels, by the number of the identity's labels before them.
+    inserted: dict[int, list[LabelSpec]] = {}
+    at = 0
+    for name in merged(seen.sets):
+        at = places.get(name, at)
+        if name in others:
+            prefix = OWNERS_LABEL if name in seen.with_pod else OTHER_LABEL
+            seen_label = LabelSpec(name, f"{{{prefix}{name}}}", optional=True)
+            inserted.setdefault(at, []).append(LabelSpec(name, "") if name in seen.empty else seen_label)
+            leading_labels += at < kept_leading
+    placed = inserted.get(0, []) + [
+        each for place, label in enumerate(labels, 1) for each in (label, *inserted.get(place, ()))
+    ]
+    if tuple(placed) == identity.labels:
+        return identity
+    return replace(identity, labels=tuple(placed), leading_labels=leading_labels)
+
+
+def foreign_labels(identity: Identity, page: CapturedPage) -> int:
+    """How many labels only one of the two has: those that every row of the identity has, or those of the lines."""
+    seen = _seen(identity, page)
+    every = {label.name for label in identity.labels}
+    always = {label.name for label in identity.labels if not (label.optional or label.only_with)}
+    return len(always - set(seen.in_families)) + len(set(seen.in_families) - every)
+
+
+def _seen(identity: Identity, page: CapturedPage) -> _SeenLabels:
+    specs = {family.name: family for family in identity.families}
+    levels = dict(identity.labels_of_levels)
+    sets: dict[tuple[str, ...], None] = {}
+    in_families: Counter[str] = Counter()
+    with_pod: set[str] = set()
+    without_pod: set[str] = set()
+    with_value: set[str] = set()
+    families = 0
+    for family in page.families.values():
+        spec = specs.get(family.name)
+        if spec is None or not family.samples or any(row.level in levels for row in spec.rows):
+            continue
+        families += 1
+        own = {label.name for row in spec.rows for label in row.labels}
+        found: set[str] = set()
+        for sample in family.samples:
+            names = tuple(name for name in sample.label_names if name not in own)
+            sets[names] = None
+            found.update(names)
+            with_value.update(name for name, value in sample.labels if value)
+            (with_pod if dict(sample.labels).get("pod") else without_pod).update(names)
+        in_families.update(found)
+    empty = frozenset(name for name in in_families if name not in with_value and all(name in names for names in sets))
+    return _SeenLabels(tuple(sets), in_families, frozenset(with_pod - without_pod), families, empty)
+
+
+def merged(sequences: Iterable[Sequence[str]]) -> list[str]:
+    """All names of some sequences in one order: the longest first, others after the name that goes before them."""
+    # A linked list, of which the empty name is the beginning and the end.
+    following = {"": ""}
+    for sequence in sorted(sequences, key=len, reverse=True):
+        before = ""
+        for name in sequence:
+            if name not in following:
+                following[name], following[before] = following[before], name
+            before = name
+    order, name = [], following[""]
+    while name:
+        order.append(name)
+        name = following[name]
+    return order
+
+
+#: Types of families that an identity can have.
+KINDS: Final = ("gauge", "counter", "untyped")
+#: Rows of such a family with different labels of their own, at most.
+_MOST_ROWS: Final = 200
+
+
+def kept_family(family: CapturedFamily, identity: Identity, devices: int) -> FamilySpec:
+    """A family that shows the numbers that were read, each on its device; of lines of no device the first.
+
+    :param devices: of the fleet; where all have the same number it is a constant, else a fact of each.
+    :raises ValueError: when an identity cannot have it, with the reason.
+    """
+    if family.kind not in KINDS:
+        raise ValueError(f"its type is {family.kind}, and identities have {', '.join(KINDS)}")
+    if not all(math.isfinite(float(sample.number)) for sample in family.samples):
+        raise ValueError("it has numbers that are not finite")
+    facts = [facts_of(dict(sample.labels), identity.labels) for sample in family.samples]
+    of_devices = all(not own.keys().isdisjoint(TELLING) for own in facts)
+    level = "page"
+    if of_devices:
+        level = "repeated" if any("mig_id" in own for own in facts) else "device"
+    common = {label.name for label in identity.labels_on(level)}
+    rows: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    for sample in family.samples:
+        own = tuple((name, value) for name, value in sample.labels if name not in common)
+        rows.setdefault(own, []).append(sample)
+    if any("{" in value or "}" in value for own in rows for _, value in own):
+        raise ValueError("a label has braces, which identities take for facts")
+    if len(rows) > _MOST_ROWS:
+        raise ValueError(f"it has {len(rows)} rows with different labels, more than {_MOST_ROWS}")
+    number = format_of([sample.number for sample in family.samples], NumberFormat.GO) or NumberFormat.GO
+    specs = []
+    for place, (own, samples) in enumerate(rows.items()):
+        fact = f"{KEPT_NUMBER}{family.name}" + (f"_{place}" if place else "")
+        is_constant = not of_devices or (len({each.number for each in samples}) == 1 and len(samples) >= devices)
+        shown: dict[str, Any] = {"constant": float(samples[0].number)} if is_constant else {"fact": f"{{{fact}}}"}
+        labels = tuple(LabelSpec(name, value) for name, value in own)
+        specs.append(RowSpec("", labels=labels, level=level, **shown))
+    return FamilySpec(family.name, family.kind, family.help or "", number, tuple(specs))
+
+
+@dataclass(frozen=True)
+class Change:
+    """An identity that is nearer to a page.
+
+    :param left_out: families of the page that it cannot have, each with the reason.
+    """
+
+    identity: Identity
+    left_out: Mapping[str, str]
+
+
+def with_seen_families(
+    identity: Identity,
+    read: CapturedPage,
+    shown: CapturedPage,
+    result: Conformity,
+    known: Mapping[str, FamilySpec],
+    devices: int,
+) -> Change:
+    """The identity with the families of the page that was read, in its order.
+
+    A family that the simulation does not fill, or whose labels differ, keeps the numbers that were read.
+
+    :param shown: the page of the identity as it is.
+    :param result: the comparison of both.
+    :param known: families that the identity does not have, and that the simulation fills.
+    :param devices: the number of devices.
+    """
+    specs = {family.name: family for family in identity.families}
+    aspects: dict[str, set[str]] = {}
+    for difference in result.differences:
+        aspects.setdefault(difference.family, set()).add(difference.aspect)
+    left_out: dict[str, str] = {}
+    found: dict[str, FamilySpec] = {}
+    for name, family in read.families.items():
+        if not family.samples:
+            continue
+        spec = specs.get(name)
+        if spec is None and name in known:
+            found[name] = _as_read(known[name], family, {"TYPE", "HELP"})
+        elif spec is not None and name in shown.families and "labels" not in aspects.get(name, ()):
+            found[name] = _as_read(spec, family, aspects.get(name, set()))
+        elif spec is not None and name not in shown.families and _without_versions(spec) != spec:
+            found[name] = _without_versions(spec)
+        else:
+            try:
+                found[name] = kept_family(family, identity, devices)
+            except ValueError as error:
+                left_out[name] = str(error)
+    order = list(found) if "order" in {aspect for each in aspects.values() for aspect in each} else None
+    missing = [family for family in identity.families if family.name not in {*read.families, *shown.families}]
+    every = {**found, **{family.name: family for family in missing}}
+    names = in_order(order or _placed(list(specs), list(found)), list(specs), [family.name for family in missing])
+    changed = replace(identity, families=tuple(every[name] for name in names))
+    return Change(_with_page_labels(changed), left_out)
+
+
+def _without_versions(spec: FamilySpec) -> FamilySpec:
+    """A family whose rows of 0 do not depend on the version of a driver."""
+    rows = (replace(row, fact="", between=(), constant=0.0) if row.between else row for row in spec.rows)
+    return replace(spec, rows=tuple(rows))
+
+
+def _as_read(spec: FamilySpec, read: CapturedFamily, aspects: Iterable[str]) -> FamilySpec:
+    """A family with what differs in some aspects as it was read."""
+    if "TYPE" in aspects and read.has_type:
+        spec = replace(spec, kind=read.kind)
+    if "HELP" in aspects and read.help is not None:
+        spec = replace(spec, help=read.help)
+    if "numbers" in aspects:
+        number = format_of([sample.number for sample in read.samples], spec.number)
+        spec = replace(spec, number=number or spec.number)
+    return spec
+
+
+def _placed(usual: Sequence[str], found: Sequence[str]) -> list[str]:
+    """The families of the page in its order; where that is the usual one of those that are known, both are kept."""
+    shared = [name for name in usual if name in set(found)]
+    if shared == [name for name in found if name in set(usual)]:
+        return list(found)
+    order = list(shared)
+    return in_order(order, found, [name for name in found if name not in set(usual)])
+
+
+def _with_page_labels(identity: Identity) -> Identity:
+    """Rows of pages have the labels that were read only, not those of devices."""
+    has_pages = any(
+        row.level == "page" and not row.quantity for family in identity.families for row in family.rows
+    )
+    if not has_pages or "page" in dict(identity.labels_of_levels):
+        return identity
+    return replace(identity, labels_of_levels=(*identity.labels_of_levels, ("page", ())))
+
+
+def kept_names(identity: Identity, base: Identity) -> list[str]:
+    """The families of an identity that keep the numbers that were read, without those that are so in its base."""
+    of_base = {family.name for family in base.families}
+    return [
+        family.name
+        for family in identity.families
+        if (family.name not in of_base or any(KEPT_NUMBER in row.fact for row in family.rows))
+        and all(row.fact.startswith(f"{{{KEPT_NUMBER}") or not (row.fact or row.quantity) for row in family.rows)
+    ]

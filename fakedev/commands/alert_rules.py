@@ -1,0 +1,236 @@
+"""``fakedev faults --for RULES``: the fault that makes each alert rule fire, or why none does."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from fakedev.base.console import Progress, table, write_text
+from fakedev.base.units import format_duration
+from fakedev.config.sample_page import sample_page
+from fakedev.exporters.samples import read_page
+from fakedev.fleet.spec.fault_kinds import KINDS, Scope
+from fakedev.scenario.alert_rules import AlertRule, selectors_of, thresholds_of
+from fakedev.scenario.promtool import PromtoolError, check_rules, fired
+from fakedev.scenario.rule_files import RuleFile, read_rules
+from fakedev.scenario.thresholds import Threshold
+from fakedev.scenario.trials import (
+    BEGIN_SECONDS,
+    FULL,
+    SCRAPE_SECONDS,
+    Scraped,
+    board_limits,
+    quantities_of,
+    scrape,
+)
+from fakedev.schema.files import Files, Unreadable
+from fakedev.schema.places import ConfigurationError, Problem
+
+#: Boards of each vendor: of an identity that names none, the one that shows most is tried, of equal ones the first.
+_BOARDS: Final = ("max-1550", "mi300x", "flex-170", "h100")
+#: Rules that wait longer for an alert are not tried.
+_LONGEST_SECONDS: Final = 7200.0
+#: For what heats up, for the scrape, and for the evaluation.
+_SLACK_SECONDS: Final = 900.0
+#: How many faults a row of the table names.
+_SHOWN: Final = 3
+_ORDER: Final = {Scope.BOARD: 0, Scope.NODE: 1, Scope.PAGE: 2, Scope.SERIES: 3}
+
+
+class Answer(NamedTuple):
+    """What makes a rule fire.
+
+    :ivar fires: trials with their seconds from the fault to the alert, the plainest first.
+    :ivar reason: why no fault does, or which work does without one; else empty.
+    """
+
+    rule: AlertRule
+    fires: Sequence[tuple[Scraped, float]]
+    reason: str
+
+
+def faults_for(file: str, identity: str, device: str, labels: Sequence[str], *, as_json: bool) -> int:
+    """Print which fault makes which rule of a file fire.
+
+    :param device: of the catalog; empty for the board that shows most of the identity.
+    :param labels: ``NAME=VALUE``, added to all series.
+    :returns: 0; 1 when promtool is missing or fails; 2 when the file or an option cannot be used.
+    :raises ConfigurationError: for what cannot be read.
+    """
+    try:
+        rules = read_rules(Files(environ=os.environ).read(file), file)
+    except Unreadable as error:
+        raise ConfigurationError([Problem(file, error.line, str(error))]) from None
+    added = dict(each.partition("=")[::2] for each in labels)
+    try:
+        check_rules(rules)
+        with Progress("fakedev faults", sys.stderr) as progress:
+            answers = answer(rules, identity, device or board_of(identity), added, progress.show)
+    except PromtoolError as error:
+        print(f"fakedev faults: {error}", file=sys.stderr)
+        return 2 if error.is_of_rules else 1
+    if as_json:
+        write_text(sys.stdout, json.dumps([_as_json(each) for each in answers], indent=1) + "\n")
+    else:
+        write_text(sys.stdout, table([_row(each) for each in answers]))
+    return 0
+
+
+def board_of(identity: str) -> str:
+    """The board that an identity names; else that of which it shows most, and has most quantities that it can show.
+
+    :raises ConfigurationError: when there is no such identity.
+    """
+    shown: dict[str, int] = {}
+    problem: ConfigurationError | None = None
+    for board in _BOARDS:
+        try:
+            found, page = sample_page(identity, board)
+        except ConfigurationError as error:
+            problem = problem or error
+            continue
+        if found.board:
+            return found.board
+        has = quantities_of(board)
+        # Some rows are there only with a fault; boards of several tiles have further kinds of rows.
+        samples = ((name, each.label_names) for name, of in read_page(page).families.items() for each in of.samples)
+        shown[board] = len(set(samples)) + sum(row.quantity in has for family in found.families for row in family.rows)
+    if problem is not None and not shown:
+        raise problem
+    return max(shown, key=shown.__getitem__)
+
+
+def answer(
+    rules: RuleFile, identity: str, device: str, labels: Mapping[str, str], progress: Callable[[float], None]
+) -> list[Answer]:
+    """What makes each rule fire on boards of a type with an identity.
+
+    :raises PromtoolError: when promtool cannot evaluate the rules.
+    """
+    waits = [rule.for_seconds + rule.window_seconds for rule in rules.alerts]
+    longest = max((each for each in waits if each <= _LONGEST_SECONDS), default=0.0)
+    last = SCRAPE_SECONDS * -(-(BEGIN_SECONDS + longest + _SLACK_SECONDS) // SCRAPE_SECONDS)
+    codes = {code for rule in rules.alerts for code in rule.codes}
+    metrics = None if rules.takes_all else rules.metrics
+    # Rules that compare series fire when one of them is wrong.
+    compared = {name for rule in rules.alerts if len(rule.metrics) > 1 for name in rule.metrics}
+    expressions = [rule.expression for group in rules.groups for rule in group.rules]
+    selectors = [matchers for expression in expressions for matchers in selectors_of(expression)]
+    thresholds = [Threshold(rule.metrics, *each) for rule in rules.alerts for each in thresholds_of(rule.expression)]
+    scraped = scrape(identity, device, codes, metrics, labels, last, progress, compared, selectors, thresholds)
+    found = fired(rules, scraped, last)
+    names, known = set().union(*(each.names for each in scraped)), set().union(*(each.labels for each in scraped))
+    return [_answer(rule, scraped, found, identity, device, names, known) for rule in rules.alerts]
+
+
+def _answer(
+    rule: AlertRule, scraped: Sequence[Scraped], found: Mapping[tuple[int, int], float],
+    identity: str, device: str, names: set[str], labels: set[str],
+) -> Answer:
+    """
+    :param names, labels: all metrics and labels of the pages.
+    """  # fmt: skip
+    fires = [(each, found[rule.number, place]) for place, each in enumerate(scraped) if (rule.number, place) in found]
+    work = [each.trial.work for each, _ in fires if not each.trial.kind]
+    # What a full board does without a fault, it does with one.
+    fires = _plainest(each for each in fires if each[0].trial.kind and each[0].trial.work not in work)
+    of_boards = any(_scope(each) is Scope.BOARD for each, _ in fires)
+    if work and not (work == [FULL] and of_boards):
+        return Answer(rule, (), f"no fault is needed: {', '.join(work)} makes it fire")
+    if fires:
+        is_false = not work and all(_scope(each) is Scope.SERIES for each, _ in fires)
+        reason = f"only false readings make it fire: {reached(rule, scraped, device)}" if is_false else ""
+        return Answer(rule, fires, f"{FULL}, too" if work else reason)
+    wait = rule.for_seconds + rule.window_seconds
+    missing = sorted(rule.metrics - names - {"ALERTS"})
+    unknown = sorted(rule.labels - labels)
+    if wait > _LONGEST_SECONDS:
+        reason = f"not tried: it waits for {format_duration(wait)}, more than {format_duration(_LONGEST_SECONDS)}"
+    elif missing:
+        reason = f"{', '.join(missing)}: on no page of {identity} with {device}"
+    elif unknown:
+        reason = f"it wants the label {', '.join(unknown)}, which no series has: add it with --label NAME=VALUE"
+    else:
+        reason = "; ".join(filter(None, ("no fault that was tried makes it fire", reached(rule, scraped, device))))
+    return Answer(rule, (), reason)
+
+
+def reached(rule: AlertRule, scraped: Sequence[Scraped], device: str) -> str:
+    """How far the metrics of a rule came without false readings, and the limits of the boards, as text.
+
+    Empty for a rule that compares nothing with a number.
+    """
+    compared = thresholds_of(rule.expression)
+    if not compared:
+        return ""
+    is_low = compared[0][0].startswith("<")
+    words = []
+    for metric in sorted(rule.metrics):
+        found = [
+            (float(value), each.trial.words)
+            for each in scraped
+            if not each.trial.kind or _scope(each) is not Scope.SERIES
+            for series, samples in each.series.items()
+            if series.partition("{")[0] == metric
+            for _, value in samples
+        ]
+        found = [each for each in found if math.isfinite(each[0])]
+        if found:
+            value, trial = min(found) if is_low else max(found)
+            words.append(f"{metric} came {'down' if is_low else 'up'} to {value:g} ({trial})")
+    limits = board_limits(device)
+    return "; ".join([*words, *([limits] if limits else [])])
+
+
+def _plainest(fires: Iterable[tuple[Scraped, float]]) -> list[tuple[Scraped, float]]:
+    """Trials by their rank, of each fault the first one."""
+    found: dict[str, tuple[Scraped, float]] = {}
+    for each in sorted(fires, key=lambda each: _rank(*each)):
+        found.setdefault(each[0].trial.words, each)
+    return list(found.values())
+
+
+def _scope(scraped: Scraped) -> Scope:
+    return KINDS[scraped.trial.kind].scope
+
+
+def _rank(scraped: Scraped, seconds: float) -> tuple[int, int, int, int, str, float]:
+    """Faults of boards before those of exporters, once before again and again, few values before many.
+
+    Then those of a metric after those of all series, and of other boards after those of the first one, a busy one.
+    """
+    trial = scraped.trial
+    return (
+        _ORDER[_scope(scraped)], trial.every_seconds, len(trial.values) + bool(trial.metric), trial.board, trial.place,
+        seconds,
+    )  # fmt: skip
+
+
+def _row(answer: Answer) -> dict[str, str]:
+    fires = [(each.trial, seconds) for each, seconds in answer.fires[:_SHOWN]]
+    shown = [f"{' '.join(filter(None, (trial.words, trial.place)))} ({seconds:.0f} s)" for trial, seconds in fires]
+    more = len(answer.fires) - _SHOWN
+    also = ", ".join(shown[1:]) + (f", {more} more" if more > 0 else "")
+    notes = "; ".join(each for each in (also, answer.reason) if each)
+    return {"ALERT": answer.rule.name, "FAULT": shown[0] if shown else "-", "ALSO": notes}
+
+
+def _as_json(answer: Answer) -> dict[str, Any]:
+    rule = answer.rule
+    return {
+        "alert": rule.name,
+        "for-seconds": rule.for_seconds,
+        "metrics": sorted(rule.metrics),
+        "faults": [
+            {
+                "fault": each.trial.words, **each.trial.fields, "after-seconds": seconds,
+                "work": each.trial.work, "board": each.trial.board,
+            }
+            for each, seconds in answer.fires
+        ],
+        "reason": answer.reason,
+    }  # fmt: skip

@@ -1,1 +1,0 @@
-"""``fakedev faults --for RULES``: which fault makes which alert rule fire, found by simulation."""

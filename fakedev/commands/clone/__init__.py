@@ -1,1 +1,0 @@
-"""``fakedev clone``: the program, and its conversation with a Prometheus."""

@@ -1,0 +1,80 @@
+"""``fakedev queues``: the queues of a running service, or of a ``fakedev-frontend``, and what holds each one up."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from contextlib import suppress
+from typing import Any
+
+from fakedev.base.console import write_text
+from fakedev.base.environment import URL
+from fakedev.base.errors import printable
+from fakedev.base.units import parse_number
+from fakedev.client.fleet_client import Fleet
+from fakedev.client.http import FleetError
+from fakedev.commands.control import ask_in_words
+from fakedev.commands.reach import CannotAsk, frontend, reach, service_options
+from fakedev.queues.diagnosis import queue_diagnosis, queue_line
+from fakedev.schema.options import Option, command
+from fakedev.schema.peer_addresses import parse_address
+
+_PATIENCE_SECONDS = 30.0
+#: What a frontend says of each queue, at least.
+_NEEDED = {"state", "waiting", "running", "oldest-seconds", "workers-idle", "workers-busy"}
+
+
+@command(
+    "fakedev queues",
+    "Shows the queues of a service or a frontend, and what holds each one up.",
+    *service_options(),
+    Option(
+        "frontend", "ADDRESS",
+        "a port for clients or backends of a fakedev-frontend; default: the one of this user, if no service runs",
+    ),
+    Option("json", "", "print JSON"),
+)  # fmt: skip
+def queues(options: Namespace) -> None:
+    """Print each queue, and what holds it up."""
+    address = options.frontend or ("" if options.url or os.environ.get(URL) else frontend(options.service, os.environ))
+    if address and (options.frontend or options.service):
+        found = _of_frontend(address)
+    else:
+        try:
+            service = reach(options, os.environ)
+            found = Fleet(service.url, service.token, _PATIENCE_SECONDS, **service.access).queues()
+        except CannotAsk:
+            if not address:
+                raise
+            found = _of_frontend(address)
+        except FleetError as error:
+            raise CannotAsk(str(error)) from None
+    lines = [f"{queue_line(each)}\n  {each['diagnosis']}\n" for each in found]
+    text = json.dumps(found, indent=1) + "\n" if options.json else "".join(map(printable_lines, lines))
+    write_text(sys.stdout, text or "the service has no queues\n")
+
+
+def printable_lines(text: str) -> str:
+    """Lines of a peer, whose escapes a terminal must not obey."""
+    return "".join(f"{printable(line)}\n" for line in text.splitlines())
+
+
+def _of_frontend(address: str) -> list[dict[str, Any]]:
+    try:
+        parsed = parse_address(address)
+    except ValueError as error:
+        raise CannotAsk(f"--frontend: {error}", 2) from None
+    found = []
+    for line in ask_in_words(parsed, "stats"):
+        name, *pairs = line.split(" ")
+        values = dict(pair.partition("=")[::2] for pair in pairs)
+        stats: dict[str, Any] = {"queue": name}
+        with suppress(ValueError):
+            for key, value in values.items():
+                stats[key] = value if key == "state" else int(value) if value.isdigit() else parse_number(value)
+        if not stats.keys() >= _NEEDED:
+            raise CannotAsk(f"{address}: this is no port of queues; it says {line[:200]!r}")
+        found.append({**stats, "diagnosis": queue_diagnosis(stats)})
+    return found

@@ -1,0 +1,240 @@
+"""``fakedev replay``: reads and places a trace; then it plays it live, writes it, or compares it in virtual time."""
+
+from __future__ import annotations
+
+import math
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from fakedev.base.console import Progress, table, tell_notes, write_text
+from fakedev.base.errors import plain_reason
+from fakedev.base.units import format_duration, parse_duration
+from fakedev.commands.scenario.from_record import scenario_lines
+from fakedev.config.options import serve_options
+from fakedev.fleet.events import Stamped, StartWorkload
+from fakedev.replay.compare import Comparison, compare, measure
+from fakedev.replay.folder import TraceFolder, head_lines, memory_lines
+from fakedev.replay.formats.formats import FORMATS
+from fakedev.replay.placement import POLICIES
+from fakedev.replay.report import report_html
+from fakedev.replay.schedule import Plan, oversized, plan_of, scaled, with_nodes
+from fakedev.replay.start import NoDevice, Replay, devices_of, scenario_of
+from fakedev.replay.table_reader import Lenience, TraceProblems
+from fakedev.replay.trace import Window, within
+from fakedev.replay.usage import DISTRIBUTIONS, LIKE, Like, usage_of
+from fakedev.scenario.entries import Run
+from fakedev.scenario.from_record import timeline_of
+from fakedev.schema.files import MAX_BYTES
+from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command
+
+_PROGRAM: Final = "fakedev replay"
+#: The time over which --scale spreads the copies of a job.
+_SCALE_SECONDS: Final = 3600.0
+_TOO_LARGE: Final = (
+    f"the scenario would be larger than the {MAX_BYTES // 2**20} MiB that a file may have: give a shorter --for, or "
+    "serve it without --output"
+)
+#: Ticks in a real second, where --tick does not say otherwise.
+_TICKS_PER_SECOND: Final = 60
+_VERDICTS: Final = {True: "met", False: "MISSED", None: "told"}
+
+
+def _mapping(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in text.split(","):
+        model, equals, device = (part.strip() for part in each.partition("="))
+        if not (model and equals and device):
+            raise ValueError(f"{each[:40]!r} is no MODEL=DEVICE, as P100=v100")
+        if model in found:
+            raise ValueError(f"the model {model!r} is there twice")
+        found[model] = device
+    return found
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 7):
+        raise ValueError(f"{text[:40]!r} is no whole number below 10,000,000")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not _number(text):
+        raise ValueError("must be 1 or more")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 10_000:
+        raise ValueError(f"{text[:40]!r} is no speed: above 0, up to 10000")
+    return value
+
+
+def _tick(text: str) -> float:
+    value = parse_duration(text)
+    if value <= 0:
+        raise ValueError("a tick takes some time")
+    return value
+
+
+@command(
+    _PROGRAM,
+    "Replays a trace of a cluster on simulated devices. "
+    f"{'; '.join(f'{name}: {each.words}' for name, each in FORMATS.items())}.",
+    Operand("format", "FORMAT", ", ".join(FORMATS), choices=tuple(FORMATS)),
+    Operand("folder", "DIR", "the folder with the files of the trace"),
+    Option("map", "MODEL=DEVICE,...", "the device types of models", {}, _mapping),
+    Option("device", "DEVICE", "the device type of all models that --map does not name"),
+    Option("variant", "NAME", "of openb's list of pods, as gpuspec33; default: default"),
+    Option("from", "TIME", "begin at this time of the trace, as 117d", 0.0, parse_duration, value="begin_seconds"),
+    Option("for", "TIME", "replay so much of it; default: to the end", None, parse_duration, value="span_seconds"),
+    Option("scale", "N", "have each job so many times, evenly over an hour", 1, _count),
+    Option("nodes", "N", "have the first N nodes, or repeat them until there are N", None, _count),
+    Option("place", "", "where jobs go that the trace gives no node", POLICIES[0], choices=POLICIES),
+    Option(
+        "usage", "P:F", "what jobs do that the trace has no usage of: percent, plus or minus; or as another trace: "
+        f"{' or '.join(f'{LIKE}{name}' for name in DISTRIBUTIONS)}", None, usage_of,
+    ),
+    Option("seed", "N", "of what is drawn; default 0", 0, _number),
+    Option("speed", "N", "simulated seconds a second; default 1", 1.0, _speed),
+    Option("tick", "TIME", f"default: what gives {_TICKS_PER_SECOND} ticks a second, 1s at least", None, _tick),
+    Option("lenient", "N", "leave out up to N lines that cannot be used", 0, _number),
+    Option("check", "", "only read and place it, and print the head"),
+    Option("report", "FILE.html", "replay in virtual time, compare, and write trace and replay side by side"),
+    Option("output", "FILE.yaml", "write the replay as a scenario"),
+    *serve_options("set", "port", "shard", "web-config-file", "record", "ready-file"),
+)  # fmt: skip
+def replay(options: Namespace) -> int:
+    """Replay a trace; the exit code is 3 when a bound of the report is missed.
+
+    :raises ConfigurationError: when its nodes cannot be those of a fleet.
+    """
+    if options.variant is not None and FORMATS[options.format].read_variant is None:
+        raise WrongUsage(f"--variant: the files of {options.format} have no variants")
+    if options.tick is None:
+        options.tick = max(1.0, options.speed / _TICKS_PER_SECOND)
+    lenience = Lenience(options.lenient)
+    try:
+        plan, devices, span_seconds = _plan(options, lenience)
+    except TraceProblems as problems:
+        print(problems, file=sys.stderr)
+        return 2
+    except (ValueError, NoDevice) as error:
+        raise Failed(str(error), 2) from None
+    write_text(sys.stdout, "".join(f"{line}\n" for line in head_lines(plan, devices, lenience, span_seconds)))
+    fleet = {"tick": format_duration(options.tick), "speed": options.speed, "seed": options.seed}
+    made = scenario_of(plan, options.format, devices, fleet, options.set, span_seconds)
+    large = oversized(plan, made.scenario.configurations[0].configuration.fleet)
+    write_text(sys.stdout, "".join(f"{line}\n" for line in memory_lines(large)))
+    sys.stdout.flush()
+    if options.check:
+        return 0
+    tell_notes(made.scenario.notes)
+    try:
+        if options.output:
+            text = "".join(_scenario(made, options.set))
+            if len(text.encode()) > MAX_BYTES:
+                raise Failed(f"--output: {_TOO_LARGE}", 2)
+            Path(options.output).write_text(text, encoding="utf-8")
+        if options.report:
+            return _report(plan, made, options.report)
+    except OSError as error:
+        raise Failed(f"{error.filename}: {plain_reason(error)}") from None
+    if not options.output:
+        serve(made, options.record or "", options.ready_file or "")
+    return 0
+
+
+def _plan(options: Namespace, lenience: Lenience) -> tuple[Plan, dict[str, str], float]:
+    """The trace with its places, the device types of its models, and how long the replay is.
+
+    :raises ValueError: when it cannot be replayed.
+    """
+    kind = FORMATS[options.format]
+    begin, span = options.begin_seconds, options.span_seconds
+    window = Window(begin, math.inf if span is None else begin + span)
+    folder = TraceFolder(options.folder, lenience, window)
+    if options.variant is not None and kind.read_variant is not None:
+        trace = kind.read_variant(folder, options.variant)
+    else:
+        trace = kind.read(folder)
+    trace = within(trace, window)
+    if not trace.jobs:
+        raise ValueError(f"{options.folder}: no job runs in that time")
+    known = {model: device for model, device in kind.devices.items() if model in trace.models}
+    devices = devices_of(trace, known | options.map, options.device)
+    trace = scaled(trace, options.scale, _SCALE_SECONDS)
+    if options.nodes is not None:
+        trace = with_nodes(trace, options.nodes)
+    usage = options.usage._replace(seed=options.seed) if isinstance(options.usage, Like) else options.usage
+    plan = plan_of(trace, options.place, usage)
+    if not plan.placement.placed:
+        raise ValueError(f"{options.folder}: no job finds a place on the nodes")
+    span = span or max(each.end_seconds for each in plan.placement.placed) + options.tick
+    return plan, devices, max(span, options.tick)
+
+
+def _scenario(made: Replay, overrides: Sequence[str]) -> list[str]:
+    """The lines of the replay as a scenario file."""
+    scenario = made.scenario.scenario
+    tick_seconds = made.scenario.configurations[0].configuration.fleet.tick_seconds
+    events = [
+        Stamped(int(round(each.seconds / tick_seconds, 9)), number, StartWorkload(each.action.workload))
+        for number, each in enumerate(scenario.occurrences, 1)
+        if isinstance(each.action, Run) and each.seconds < scenario.span_seconds
+    ]
+    keys = {
+        "for": format_duration(max(1.0, scenario.span_seconds)),
+        "scrape": format_duration(scenario.scraping.interval_seconds),
+    }
+    lines = scenario_lines(keys, overrides, made.configuration, list(timeline_of(events, tick_seconds, {})))
+    return [f"# Made by {_PROGRAM}, of a trace of the format {scenario.name}.\n", *lines]
+
+
+def _report(plan: Plan, made: Replay, path: str) -> int:
+    """Replay in virtual time, compare, and write the page; 3 when a bound is missed."""
+    span_seconds = made.scenario.scenario.span_seconds
+    configuration = made.scenario.configurations[0].configuration
+    watched = [each.job.name for each in plan.placement.placed if each.job.series]
+    with Progress(_PROGRAM, sys.stderr) as progress:
+        measured = measure(configuration.fleet, plan.occurrences, span_seconds, watched, progress.show)
+    comparisons = compare(plan, measured, span_seconds)
+    write_text(sys.stdout, table([_row(each) for each in comparisons]))
+    for name, problem in list(measured.refused.items())[:10]:
+        print(f"note: {name}: not possible: {problem}", file=sys.stderr)
+    for name, shown in measured.jobs.items():
+        if shown.code:
+            print(f"note: {name}: ended at {shown.end_seconds:g} s: {shown.text}", file=sys.stderr)
+    Path(path).write_text(report_html(made.scenario.scenario.name, plan, measured, comparisons), encoding="utf-8")
+    return 3 if any(each.is_met is False for each in comparisons) else 0
+
+
+def _row(comparison: Comparison) -> dict[str, str]:
+    return {
+        "WHAT": comparison.what,
+        "TRACE": comparison.trace,
+        "REPLAY": comparison.replay,
+        "BOUND": comparison.bound,
+        "VERDICT": _VERDICTS[comparison.is_met],
+    }
+
+
+def serve(replay: Replay, record: str, ready_file: str) -> None:
+    """Play it in a service until a signal.
+
+    :param record: the file for the events; empty for none.
+    :param ready_file: the file for the real addresses; empty for none.
+    """
+    from fakedev.config.start import record_head  # noqa: PLC0415 - virtual time needs no Twisted
+    from fakedev.service.program_run import Run  # noqa: PLC0415 - virtual time needs no Twisted
+    from fakedev.service.service import run_program  # noqa: PLC0415
+
+    configuration, files, _, overrides = replay.scenario.configurations[0]
+    head = record_head(configuration, files, text=replay.configuration, overrides=overrides)
+    run_program(configuration, Run(head, record, ready_file, scenario=replay.scenario))

@@ -1,1 +1,0 @@
-"""``fakedev replay``: a trace of a cluster on simulated devices."""

@@ -1,0 +1,437 @@
+"""``fakedev status``: what a running service does, in some lines; and ``fakedev top``: the same, live on a terminal.
+
+The screen of ``fakedev top`` is made as lines of text, and shown by the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import sys
+import termios
+import tty
+from argparse import Namespace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPResponse
+from types import TracebackType
+from typing import Any, Final, Self, TextIO, TypeVar
+
+from fakedev.base.console import restored_after_interrupt, write_text
+from fakedev.base.errors import plain_reason, printable
+from fakedev.commands.reach import CannotAsk, reach, service_options
+from fakedev.schema.options import command
+from fakedev.web.paths import STREAM
+
+_BAR_CHARACTERS: Final = 20
+#: By what devices are sorted, one after the other with the key s: as they are, or by a number of the frame.
+SORTS: Final = ("name", "usage", "memory", "clock", "power", "temperature", "condition")
+_TITLES: Final = ("device", "used", "memory", "clock", "power/limit", "temp", "condition", "faults", "work")
+#: The first of the titles, which have numbers.
+_NUMBERS: Final = 6
+_BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+#: Usages that are kept of a device, and the devices of a fleet of which they are.
+_MAX_PAST: Final = 60
+_MAX_PAST_DEVICES: Final = 1000
+#: ANSI colours of conditions; red for the others but ``well``.
+_COLOURS: Final = {"well": "", "power": "33", "heat": "33", "error": "35", "hung": "35"}
+_RED: Final = "31"
+_KEYS: Final = {
+    b"\x1b[A": -1, b"\x1b[B": 1, b"\x1bOA": -1, b"\x1bOB": 1, b"\x1b[5~": -20, b"\x1b[6~": 20, b"k": -1, b"j": 1,
+}  # fmt: skip
+#: A key in what a terminal sends: an escape sequence (ECMA-48, or SS3 of a keypad), or one byte.
+_KEY: Final = re.compile(rb"\x1b\[[0-?]{0,16}[ -/]{0,4}[@-~]|\x1bO[@-~]|[^\x1b]|\x1b(?=[^\[O])")
+#: Bytes of an escape sequence that may still become whole.
+_LONGEST_KEY: Final = 24
+#: From here on a condition is trouble: a board at its power limit works as designed.
+_FIRST_TROUBLE: Final = "heat"
+#: Devices of a condition that a line names, and faults with a line of their own.
+_MAX_NAMED: Final = 8
+_MAX_FAULTS: Final = 5
+
+
+@dataclass
+class View:
+    """What the user chose.
+
+    :ivar first: the first device that is shown.
+    :ivar is_troubled: only devices in trouble are shown.
+    :ivar sort: by which of SORTS; numbers from the highest one, unless it is reversed.
+    :ivar text: only devices with this text in a name, condition, fault or workload; ``is_typing``: it is being typed.
+    :ivar past: the last usages of devices, by their names.
+    """
+
+    first: int = 0
+    is_troubled: bool = False
+    sort: str = SORTS[0]
+    is_reversed: bool = False
+    text: str = ""
+    is_typing: bool = False
+    past: dict[str, deque[int]] = field(default_factory=dict)
+
+    def pressed(self, key: bytes) -> bool:
+        """A key was pressed; False when it quits."""
+        if self.is_typing:
+            self._typed(key)
+        elif key in (b"q", b"Q"):
+            return False
+        elif key == b"t":
+            self.is_troubled = not self.is_troubled
+        elif key == b"s":
+            self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        elif key == b"r":
+            self.is_reversed = not self.is_reversed
+        elif key == b"/":
+            self.is_typing, self.text = True, ""
+        elif key == b"\x1b":
+            self.text = ""
+        else:
+            self.first += _KEYS.get(key, 0)
+        return True
+
+    def _typed(self, key: bytes) -> None:
+        if key in (b"\r", b"\n"):
+            self.is_typing = False
+        elif key == b"\x1b":
+            self.is_typing, self.text = False, ""
+        elif key in (b"\x7f", b"\b"):
+            self.text = self.text[:-1]
+        elif len(key) == 1 and key.isascii() and key.decode().isprintable():
+            self.text += key.decode()
+
+    def note(self, names: Sequence[str], usages: Sequence[int]) -> None:
+        """Keep the usages of a tick, of small fleets."""
+        if len(names) <= _MAX_PAST_DEVICES:
+            for name, usage in zip(names, usages, strict=True):
+                self.past.setdefault(name, deque(maxlen=_MAX_PAST)).append(usage)
+
+
+def screen(
+    head: list[str], outline: Mapping[str, Any], frame: Mapping[str, Any], size: tuple[int, int], view: View
+) -> list[str]:
+    """The lines of the screen: the head, and a line for each device that fits.
+
+    :param outline, frame: as in the events ``fleet`` and ``tick`` of the live stream.
+    :param size: columns and lines of the terminal.
+    :param view: its ``first`` is brought into the range of the devices.
+    """
+    columns, lines = size
+    names = device_names(outline)
+    view.note(names, frame["usage"])
+    chosen = _chosen(names, outline, frame, view)
+    room = max(1, lines - len(head) - 2)
+    view.first = max(0, min(view.first, len(chosen) - room))
+    seen = chosen[view.first : view.first + room]
+    pools = [outline["pools"][pool] for _, pool in outline["nodes"] for _ in range(outline["pools"][pool][2])]
+    cells = [_cells(place, names[place], pools[place], outline, frame) for place in seen]
+    # Texts that no device has take no room.
+    used = [place for place in range(len(_TITLES)) if place < _NUMBERS or any(row[place] for row in cells)]
+    titles, cells = [_TITLES[place] for place in used], [[row[place] for place in used] for row in cells]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    # What the columns leave is for the bar, and for the last usages.
+    left = columns - sum(widths) - 2 * len(widths)
+    bar = min(_BAR_CHARACTERS, left - 2) if left > _BAR_CHARACTERS // 2 else 0
+    spark = min(_MAX_PAST, max(0, left - bar - 4)) if view.past else 0
+    title = _line(titles, widths, f"{'usage':{bar}}"[:bar], f"{'last minute':{spark}}"[:spark])
+    shown = []
+    for place, row in zip(seen, cells, strict=True):
+        condition = outline["health"][frame["health"][place]]
+        full = max(0, frame["usage"][place]) * bar // 100
+        past = _spark(view.past.get(names[place], ()), spark)
+        shown.append((_line(row, widths, "█" * full + "░" * (bar - full), past), _COLOURS.get(condition, _RED)))
+    rows = [*((line, "") for line in head), (title, "1"), *shown]
+    rows = [*rows[: lines - 1], (_footer(view, len(seen), len(chosen)), "2")]
+    # Names come from the peer: its escapes are shown, not obeyed.
+    cut = ((printable(line)[:columns], colour) for line, colour in rows)
+    return [f"\x1b[{colour}m{line}\x1b[0m" if colour else line for line, colour in cut]
+
+
+def _chosen(names: Sequence[str], outline: Mapping[str, Any], frame: Mapping[str, Any], view: View) -> list[int]:
+    """The devices that the user wants to see, in that order."""
+    least = outline["health"].index(_FIRST_TROUBLE)
+    chosen = [place for place in range(len(names)) if not view.is_troubled or frame["health"][place] >= least]
+    if view.text:
+        text = view.text.lower()
+        chosen = [place for place in chosen if text in _texts_of(place, names[place], outline, frame).lower()]
+    numbers = frame.get({"condition": "health"}.get(view.sort, view.sort))
+    if view.sort == SORTS[0] or numbers is None:
+        return chosen[::-1] if view.is_reversed else chosen
+    return sorted(chosen, key=lambda place: numbers[place], reverse=not view.is_reversed)
+
+
+def _texts_of(place: int, name: str, outline: Mapping[str, Any], frame: Mapping[str, Any]) -> str:
+    work = map(str, frame["work"][place][1:]) if "work" in frame else ()
+    faults = frame["device-faults"][place] if "device-faults" in frame else ()
+    return "\n".join([name, outline["health"][frame["health"][place]], *work, *faults])
+
+
+def _cells(
+    place: int, name: str, pool: Sequence[Any], outline: Mapping[str, Any], frame: Mapping[str, Any]
+) -> list[str]:
+    """The texts of a device, one for each of _TITLES."""
+
+    def value(key: str, unit: str, most: float | None = None, divisor: float = 1.0) -> str:
+        if key not in frame or frame[key][place] < 0:
+            return "-"
+        number = frame[key][place] / divisor
+        of = "" if most is None else f"/{most / divisor:.0f}"
+        return f"{number:.0f}{of} {unit}"
+
+    memory = None if pool[4] is None else pool[4] / 2**20
+    count, *names = frame["work"][place] if "work" in frame else (0,)
+    work = ", ".join(names) + (f" and {count - len(names)} more" if count > len(names) else "")
+    faults = ", ".join(frame["device-faults"][place]) if "device-faults" in frame else ""
+    condition = outline["health"][frame["health"][place]]
+    return [
+        name, value("usage", "%"), value("memory", "GiB", memory, 1024.0), value("clock", "MHz"),
+        value("power", "W", pool[3]), value("temperature", "C"), condition, faults, work,
+    ]  # fmt: skip
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], bar: str, past: str) -> str:
+    """A line: name, bar, numbers to the right, the last usages, texts."""
+    numbers = [f"{cell:>{width}}" for cell, width in zip(cells[1:_NUMBERS], widths[1:_NUMBERS], strict=True)]
+    texts = [f"{cell:{width}}" for cell, width in zip(cells[_NUMBERS:], widths[_NUMBERS:], strict=True)]
+    parts = [f"{cells[0]:{widths[0]}}", *([bar] if bar else []), *numbers, *([past] if past else []), *texts]
+    return "  ".join(parts).rstrip()
+
+
+def _spark(usages: Iterable[int], width: int) -> str:
+    """The last usages as blocks, the newest at the right."""
+    blocks = "".join(_BLOCKS[max(0, min(100, usage)) * (len(_BLOCKS) - 1) // 100] for usage in usages)
+    return blocks[-width:].rjust(width) if width else ""
+
+
+def _footer(view: View, shown: int, count: int) -> str:
+    if view.is_typing:
+        return f"filter: {view.text}_   Enter keeps it, Esc drops it"
+    state = [f"sort {view.sort}{', reversed' if view.is_reversed else ''}"]
+    state += [f"filter {view.text!r}"] if view.text else []
+    trouble = " (on)" if view.is_troubled else ""
+    last = view.first + shown
+    return (
+        f"{view.first + 1 if count else 0}-{last} of {count}   q quit  arrows scroll  s sort  r reverse  / filter  "
+        f"t in trouble{trouble}   {', '.join(state)}"
+    )
+
+
+def keys_in(data: bytes) -> tuple[list[bytes], bytes]:
+    """The keys in bytes of a terminal: one read gives several of a held key, and a slow line only a part of one.
+
+    :returns: the keys, and the beginning of one whose end is still to come.
+    """
+    keys, end = [], 0
+    while match := _KEY.match(data, end):
+        keys.append(match[0])
+        end = match.end()
+    return keys, data[end:] if len(data) - end <= _LONGEST_KEY else b""
+
+
+class Terminal:
+    """A context in which the terminal shows whole screens and gives single keys."""
+
+    def __init__(self, keyboard: int, output: TextIO) -> None:
+        self._keyboard = keyboard
+        self._output = output
+        self._view = View()
+        #: The beginning of a key.
+        self._begun = b""
+
+    def __enter__(self) -> Self:
+        self._settings = termios.tcgetattr(self._keyboard)
+        tty.setcbreak(self._keyboard)
+        self._output.write("\x1b[?1049h\x1b[?25l")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._output.write("\x1b[?25h\x1b[?1049l")
+        self._output.flush()
+        termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._settings)
+
+    def show(self, made: Callable[[tuple[int, int], View], list[str]]) -> bool:
+        """Show a screen, after the keys that were pressed; False once that is ``q``.
+
+        :param made: the lines of a screen of some columns and lines, for a view.
+        """
+        while select.select([self._keyboard], [], [], 0)[0]:
+            data = os.read(self._keyboard, 1024)
+            if not data:
+                return False
+            keys, self._begun = keys_in(self._begun + data)
+            for key in keys:
+                if not self._view.pressed(key):
+                    return False
+        lines = made(shutil.get_terminal_size(), self._view)  # 80 by 24 where the terminal does not tell
+        self._output.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines[:-1]) + f"{lines[-1]}\x1b[K\x1b[J")
+        self._output.flush()
+        return True
+
+
+#: The stream has a frame each second: without one for so long, the service does not answer.
+_SILENCE_SECONDS: Final = 3.0
+#: More bytes than this until the end of an event are refused: that of 50,000 devices has 5 MiB.
+_MOST_BYTES: Final = 32 * 2**20
+Outcome = TypeVar("Outcome")
+
+
+def _stream(options: Namespace) -> HTTPResponse:
+    """The live stream of the service that the options name."""
+    return reach(options, os.environ).open(STREAM.template, _SILENCE_SECONDS)
+
+
+@command("fakedev status", "Shows what a running service does.", *service_options())
+def status(options: Namespace) -> int:
+    """Print what a running service does; 1 when it is not healthy."""
+    with _stream(options) as response:
+        events = _events(response)
+        outline, frame = next(events), next(events)
+    lines = _understood(lambda: summary_lines(outline, frame))
+    write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+    return 1 if frame["trouble"] else 0
+
+
+def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[str]:
+    """A service in some lines.
+
+    :param outline, frame: as in the events ``fleet`` and ``tick`` of the live stream.
+    """
+    usage, power, temperature = frame["fleet"]
+    conditions = [outline["health"][each] for each in frame["health"]]
+    counts = [_troubled(outline, conditions, each) for each in outline["health"][1:] if each in conditions]
+    pool_numbers = [number for _, number in outline["nodes"]]
+    pools = [f"{pool_numbers.count(number)} x {pool[2]} {pool[1]}" for number, pool in enumerate(outline["pools"])]
+    lines = [
+        f"fakedev {outline['version']}, simulated: {', '.join(pools)}",
+        f"health     {frame['trouble'] or 'good'}",
+        f"clock      {frame['seconds']:g} s, tick {frame['tick']}, {_pace(frame)}",
+        f"devices    {len(frame['usage'])}: {', '.join(counts) or 'all well'}",
+        f"fleet      usage {_shown(usage and usage * 100, '%')}, power {_shown(power, 'W')}, "
+        f"hottest {_shown(temperature, 'C')}",
+        f"workloads  {frame['workloads']}",
+        *fault_lines(frame),
+    ]
+    if "scenario" in frame:
+        lines.append(f"scenario   {_course(frame['scenario'], frame['seconds'])}")
+    for name, waiting, running, idle, busy, *_, state in frame.get("queues", ()):
+        counts_of_queue = f"{waiting} waiting, {running} running, workers {idle} idle, {busy} busy"
+        lines.append(f"queue      {name}: {'' if state == 'open' else f'{state}, '}{counts_of_queue}")
+    for name, _, outstanding, rate, successes, failed in frame.get("load", ()):
+        lines.append(f"load       {name}: {rate:g}/s, {outstanding} outstanding, {successes} good, {failed} failed")
+    return lines
+
+
+def device_names(outline: Mapping[str, Any]) -> list[str]:
+    """The names of all devices, in the order of the arrays of frames."""
+    return [f"{name}/{index}" for name, pool in outline["nodes"] for index in range(outline["pools"][pool][2])]
+
+
+def _troubled(outline: Mapping[str, Any], conditions: Sequence[str], condition: str) -> str:
+    """How many devices have a condition, and which: the names of the first ones."""
+    count = conditions.count(condition)
+    found = [name for name, each in zip(device_names(outline), conditions, strict=True) if each == condition]
+    more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
+    return f"{count} {condition} ({', '.join(found[:_MAX_NAMED])}{more})"
+
+
+def fault_lines(frame: Mapping[str, Any]) -> list[str]:
+    """A line for each of the first active faults."""
+    rows, count = frame["faults"], frame["fault-count"]
+    if not count:
+        return ["faults     none active"]
+    lines = []
+    for fault_id, kind, scope, where, left in rows[:_MAX_FAULTS]:
+        page = "the page of " if scope == "page" else ""
+        until = "" if left is None else f", for {left:.0f} s more"
+        lines.append(f"fault      {fault_id} {kind} on {page}{where}{until}")
+    more = count - len(lines)
+    return lines + ([f"           and {more} more: fakedev faults --active"] if more else [])
+
+
+def _course(scenario: Mapping[str, Any], seconds: float) -> str:
+    """How far a scenario is, and what is next."""
+    name, span, following = scenario["name"], scenario["span-seconds"], scenario["next"]
+    counts = f"{scenario['played']} of {scenario['total']} played"
+    if scenario["is-over"]:
+        return f"{name}: over since {span:g} s, {counts}"
+    coming = f"next at {following[0]:g} s: {following[1]}" if following else "nothing more to come"
+    return f"{name}: {seconds:g} of {span:g} s ({100 * seconds // span:g} %), {counts}, {coming}"
+
+
+def _pace(frame: Mapping[str, Any]) -> str:
+    """How the clock moves."""
+    if frame["advance"]:
+        first, target = frame["advance"]
+        return f"advancing to tick {target}, {100 * (frame['tick'] - first) // (target - first)} % done"
+    return f"speed {frame['speed']:g}" if frame["speed"] else "paused"
+
+
+@command(
+    "fakedev top",
+    "Shows a running service live. Keys: q quits, arrows scroll, s sorts by another column, r reverses, / filters, "
+    "t shows only devices in trouble.",
+    *service_options(),
+)
+def top(options: Namespace) -> int:
+    """Show a running service live, until ``q`` (0) or Ctrl-C (130)."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CannotAsk("this is no terminal; fakedev status prints the same once", 2)
+    with (
+        _stream(options) as response,
+        restored_after_interrupt(),
+        Terminal(sys.stdin.fileno(), sys.stdout) as terminal,
+    ):
+        return _show(response, terminal)
+
+
+def _show(response: HTTPResponse, terminal: Terminal) -> int:
+    outline: Mapping[str, Any] = {}
+    for event in _events(response):
+        if "nodes" in event:
+            outline = event
+            continue
+        lines = _understood(lambda: [*summary_lines(outline, event), ""])  # noqa: B023
+        if not _understood(
+            lambda: terminal.show(lambda size, view: screen(lines, outline, event, size, view))  # noqa: B023
+        ):
+            return 0
+    return 1
+
+
+def _events(response: HTTPResponse) -> Iterator[dict[str, Any]]:
+    """The values of the events of the live stream.
+
+    :raises CannotAsk: when the service ends the stream, or sends very much without an event.
+    """
+    left = _MOST_BYTES
+    try:
+        while line := response.readline(left + 1):
+            left -= len(line)
+            if left < 0:
+                raise CannotAsk(f"the service has sent {_MOST_BYTES // 2**20} MiB without an event: is it fakedev?")
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+                left = _MOST_BYTES
+    except (OSError, ValueError, RecursionError, HTTPException) as error:
+        raise CannotAsk(f"the service does not answer any more: {plain_reason(error)}") from None
+    raise CannotAsk("the service has ended the connection")
+
+
+def _understood(work: Callable[[], Outcome]) -> Outcome:
+    """What is made of events.
+
+    :raises CannotAsk: when they are not those of fakedev.
+    """
+    try:
+        return work()
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise CannotAsk("the service does not answer as fakedev does: is it one of another version?") from None
+
+
+def _shown(value: float | None, unit: str) -> str:
+    return "unknown" if value is None else f"{value:.1f} {unit}"

@@ -1,1 +1,0 @@
-"""Device types and boards as files and pools describe them."""

@@ -1,1 +1,0 @@
-"""Identities as files describe them: families, rows, counters."""

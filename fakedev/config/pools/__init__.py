@@ -1,1 +1,0 @@
-"""Pools of the fleet: their keys, their nodes, their churn."""

@@ -1,1 +1,0 @@
-"""The engine of the configuration: nodes with places, sections, types, problems."""

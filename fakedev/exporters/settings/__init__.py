@@ -1,0 +1,1 @@
+"""Files of identities, their releases and counters: from YAML to the identities that pages show."""

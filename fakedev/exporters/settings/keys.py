@@ -1,0 +1,205 @@
+"""The keys of identities' files, and of the tables of fields that counters name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fakedev.exporters.identity import Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.exporters.settings.loaded import Making, Quirk
+from fakedev.fleet.settings.devices import Anything
+from fakedev.schema.sections import Key, Section
+from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, OneOf, Text, keys_from
+
+LABEL = Section(
+    "identity.labels",
+    (
+        *keys_from(LabelSpec, "name", "value", "optional"),
+        Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}),
+        *keys_from(LabelSpec, "otherwise", "leading", "only_with"),
+    ),
+    doc="A label of a row.",
+)
+_LABELS: Final = ListOf(LABEL, words="list of labels")
+_QUANTITY_DOC = "The quantity it shows."
+#: What a row shows, beside its quantity; and when there is one.
+_SHOWN: Final = (
+    *keys_from(RowSpec, "constant", "fact"),
+    Key(
+        "between",
+        ListOf(Text(), 2, words="list of two versions"),
+        "Of a fact that is a version: a row, which shows 0, only where it is at least the first and below the second.",
+        default=(),
+    ),
+    *keys_from(RowSpec, "without_it", "bits", "plus", "per", "times", "unit"),
+)
+_CONDITIONS: Final = keys_from(RowSpec, "requires", "where", "unless", "without", "within")
+
+_NUMBERED: Final = Key(
+    "numbered", MapOf(Integer(1, 64), words="mapping of a label to a count"),
+    "Of several things of which the device has one value: a row for each, with its number, from 0, in this label.",
+    default={}, default_words="one row",
+)  # fmt: skip
+
+_TEXTS_OF_A_FACT: Final = MapOf(ListOf(Text(), 1), words="mapping of a fact to a list of texts")
+_DEVICES: Final = (
+    Key("only", _TEXTS_OF_A_FACT, "Devices have it only with one of these texts in this fact.", default={}),
+    Key(
+        "except", _TEXTS_OF_A_FACT, "Devices with one of these texts in this fact have it not.", default={},
+        field="excepted",
+    ),
+)  # fmt: skip
+
+ROW = Section(
+    "identity.families.rows",
+    (
+        Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="see constant"),
+        *_SHOWN,
+        Key("level", Text(), "The level of entities that have a row.", default="device"),
+        *_CONDITIONS,
+        *_DEVICES,
+        Key("labels", _LABELS, "Labels of this row, after the identity's.", default=()),
+        _NUMBERED,
+    ),
+    doc="A row of a family for each entity.",
+)
+
+FAMILY = Section(
+    "identity.families",
+    (
+        Key("name", Text(), "Name of the family.", required=True),
+        Key("type", Choice(("gauge", "counter", "untyped")), "Word of its TYPE line.", required=True),
+        Key("help", Text(), "Text of its HELP line.", required=True),
+        Key("format", Choice.of(NumberFormat), "How numbers are written.", required=True),
+        Key(
+            "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
+        ),
+        Key("level", Text(), "The level of entities that have that row.", default="device"),
+        *_SHOWN,
+        *_CONDITIONS,
+        Key("labels", _LABELS, "Labels of that row, after the identity's.", default=()),
+        _NUMBERED,
+        *_DEVICES,
+        Key(
+            "rows",
+            ListOf(ROW, 1, words="list of rows"),
+            "Its rows, in place of quantity.",
+            default=(),
+            default_words="one of quantity, unit, labels",
+        ),
+    ),
+    doc="A metric family.",
+)
+
+QUIRK = Section(
+    "identity.known-quirks",
+    (
+        *keys_from(Quirk, "name", "issue", "doc"),
+        Key("labels", _LABELS, "Labels of every row that take the place of those of the same names.", default=()),
+        *keys_from(Quirk, "renamed", "without"),
+        Key("add-labels", _LABELS, "Labels of every row that are added.", default=(), field="added"),
+    ),
+    doc="A known fault of an exporter, shown on request.",
+)  # fmt: skip
+
+FIELD = Section(
+    "counter fields.fields",
+    (
+        Key("number", Integer(1, 9999), "The field's number, by which families may be ordered.", required=True),
+        Key("alias", Text(), "Another name that a counters file may use.", default=""),
+        Key("label", Text(), "Its text, as of a label, where it can be one.", default=""),
+        Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
+        Key("quantity", Text(), _QUANTITY_DOC, default=""),
+        *_SHOWN,
+        *_CONDITIONS,
+        *_DEVICES,
+        Key("labels", _LABELS, "Labels of its row, after the identity's.", default=()),
+        Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
+        Key(
+            "variants", MapOf(ListOf(ROW, words="list of rows")),
+            "Rows that take their place in the identities that name them.", default={},
+        ),
+        Key("format", Choice.of(NumberFormat), "How numbers are written.", default=NumberFormat.INT),
+    ),
+    doc="What a field of a vendor's library shows.",
+)
+
+COUNTER_FIELDS = Section(
+    "counter fields",
+    (
+        Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
+        Key("level", Text(), "The level of entities for fields that give none.", default="device"),
+        Key("not-simulated", ListOf(Text()), "Names of the vendor's other fields.", default=()),
+        Key(
+            "capabilities", MapOf(ListOf(Integer(1, 9999), 2), words="mapping of facts to two numbers of fields"),
+            "Facts of boards: with the text 0 they do not have the fields from the first number to the second.",
+            default={},
+        ),
+    ),
+    doc="The fields that a counters file may name.",
+)
+
+COUNTERS = Section(
+    "identity.counters",
+    (
+        Key("file", Text(longest=65536), "The path of the counters file, or its rows themselves.", required=True),
+        Key(
+            "unknown", Choice(("error", "skip")),
+            "Rows of fields that are not simulated, and of fields that fakedev does not know: errors, or left out "
+            "with a note.",
+            default="error",
+        ),
+    ),
+    doc="A counters file that may have rows that cannot be shown.",
+)  # fmt: skip
+
+IDENTITY = Section(
+    "identity",
+    (
+        *keys_from(Identity, "name"),
+        Key("based-on", Text(), "Another identity, from which all that is not written here is taken.", default=""),
+        *keys_from(Identity, "version"),
+        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
+        Key("default", Boolean(), "Its name without a version stands for this version, in the catalog.", default=False),
+        *keys_from(
+            Identity, "board", "content_type", "openmetrics", "layout", "sort_labels", "sort_rows", "leading_labels",
+            "timestamps", "shared_devices", "values_of_pods", "hold_seconds",
+        ),
+        *keys_from(Making, "windows", "sample_seconds"),
+        Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=()),
+        Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
+        Key("headers", MapOf(Text()), "Headers that it sends with every response.", default={}),
+        *keys_from(Identity, "health"),
+        Key("health-headers", MapOf(Text()), "Further headers of that.", default={}),
+        *keys_from(Identity, "answers_post", "jobs_of_instances", "landing"),
+        Key("labels", _LABELS, "Labels of every row.", default=()),
+        Key(
+            "labels-of-levels", MapOf(_LABELS, words="mapping of levels to lists of labels"),
+            "In their place, labels of the rows of some levels.", default={},
+        ),
+        Key(
+            "families",
+            ListOf(FAMILY, 1, words="list of families"),
+            "The metric families, in the order of the page.",
+            default=(),
+            default_words="as in based-on",
+        ),
+        Key(
+            "counters",
+            OneOf((Text(longest=65536), COUNTERS), "text or mapping"),
+            "In place of families: the path of a counters file as dcgm-exporter reads them, or its rows themselves.",
+            default="",
+        ),
+        *keys_from(Making, "fields", "variants", "order", "numbers"),
+        Key("prefix", Text(), "Before the name of each family.", default=""),
+        Key("without", ListOf(Text()), "Families that are left out of those of based-on, or of counters.", default=()),
+        Key(
+            "also",
+            ListOf(FAMILY, words="list of families"),
+            "Families beside those of based-on, or of counters; one of the same name takes its place.",
+            default=(),
+        ),
+        *keys_from(Identity, "not_covered"),
+        Key("sources", Anything(), "Where it comes from: for readers only."),
+    ),
+    doc="What one version of an exporter prints.",
+)  # fmt: skip

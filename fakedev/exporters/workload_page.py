@@ -1,0 +1,243 @@
+"""Series of workloads, for /workloads/metrics: an identity over running workloads and their pairs with devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from zope.interface import implementer
+
+from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.sources import Entity, ISource
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.state import Level, State
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.quantities import ENGINES
+from fakedev.fleet.workloads.workload import Workload
+
+#: The levels: workloads, and pairs of a workload and one of its devices.
+WORKLOAD: Final = "workload"
+PAIR: Final = "workload_device"
+#: A group of entities of one level: the level and the index of the first.
+Chunk = tuple[str, int]
+_ENTITIES_OF_A_CHUNK: Final = 32
+#: The highest number of pairs on the page.
+MAX_PAIRS: Final = 50_000
+
+
+@implementer(ISource)
+class WorkloadSource:
+    """The workloads of a fleet in the order of their start, in chunks.
+
+    :param max_pairs: the highest number of pairs: all those of the oldest workloads.
+    """
+
+    def __init__(self, fleet: Fleet, max_pairs: int = MAX_PAIRS) -> None:
+        self._fleet = fleet
+        self._max_pairs = max_pairs
+        self._changes = -1
+        self._running: list[Workload] = []
+        self._pair_owners = np.zeros(0, dtype=np.int64)
+        self._pair_devices = np.zeros(0, dtype=np.int64)
+        self._versions: dict[Chunk, object] = {}
+        self._state: State | None = None
+
+    def chunks(self) -> list[Chunk]:
+        """All current chunks, in the order of the page."""
+        self._follow()
+        sizes = ((WORKLOAD, len(self._running)), (PAIR, len(self._pair_owners)))
+        return [(level, first) for level, size in sizes for first in range(0, size, _ENTITIES_OF_A_CHUNK)]
+
+    def entities(self, level: str, group: Chunk) -> Sequence[Entity]:
+        """The workloads or pairs of a chunk, with their facts."""
+        self._follow()
+        if level != group[0]:
+            return []
+        first = group[1]
+        if level == WORKLOAD:
+            some = self._running[first : first + _ENTITIES_OF_A_CHUNK]
+            return list(enumerate(map(_facts, some), first))
+        owners = self._pair_owners[first : first + _ENTITIES_OF_A_CHUNK].tolist()
+        devices = self._pair_devices[first : first + _ENTITIES_OF_A_CHUNK]
+        roster = self._fleet.roster
+        nodes = [roster.nodes[place] for place in roster.node_positions(devices).tolist()]
+        facts = {owner: _facts(self._running[owner]) for owner in set(owners)}
+        return [
+            (position, {**facts[owner], "node": node.name, "device": roster.unit_name(device).partition("/")[2]})
+            for position, (owner, device, node) in enumerate(zip(owners, devices.tolist(), nodes, strict=True), first)
+        ]
+
+    def version(self, group: Chunk) -> object:
+        self._follow()
+        if group not in self._versions:
+            level, first = group
+            last = first + _ENTITIES_OF_A_CHUNK
+            if level == WORKLOAD:
+                version: object = [workload.workload_id for workload in self._running[first:last]]
+            else:
+                owners, devices = self._pair_owners[first:last], self._pair_devices[first:last]
+                ids = [self._running[owner].workload_id for owner in owners.tolist()]
+                # After a reload the same index may be another device.
+                version = ids, devices.tolist(), self._fleet.roster
+            self._versions[group] = version
+        return self._versions[group]
+
+    def previous(self, group: Chunk) -> None:
+        """None: chunks are not matched across reloads."""
+
+    def completed(self, state: State) -> State:
+        return state
+
+    def state(self) -> State:
+        """The state of the workloads at the fleet's tick."""
+        shown = self._fleet.state
+        if self._state is None or self._state.tick != shown.tick:
+            workloads = self._fleet.workloads
+            level = workloads.level(shown.seconds)
+            arrays = {name: _shown(name, level) for name in level.arrays} | {"one": np.ones(level.count)}
+            parts = workloads.shares().parts
+            levels = {
+                WORKLOAD: Level(level.count, arrays, level.present),
+                PAIR: Level(len(parts), {"load_ratio": parts}, {}),
+            }
+            self._state = State(shown.tick, shown.seconds, shown.wall_seconds, levels, workloads.changes)
+        return self._state
+
+    def _follow(self) -> None:
+        """Update the running workloads, if they have changed."""
+        workloads = self._fleet.workloads
+        if self._changes == workloads.changes:
+            return
+        self._changes = workloads.changes
+        self._running = workloads.running()
+        self._versions = {}
+        counts = np.array([len(workload.devices) for workload in self._running], dtype=np.int64)
+        shown = int(np.searchsorted(np.cumsum(counts), self._max_pairs, side="right"))
+        self._pair_owners = np.repeat(np.arange(shown), counts[:shown])
+        devices = [workload.devices for workload in self._running[:shown]]
+        self._pair_devices = np.concatenate(devices) if devices else np.zeros(0, dtype=np.int64)
+
+
+def _facts(workload: Workload) -> Mapping[str, str]:
+    spec = workload.spec
+    return {
+        "workload": workload.workload_id,
+        "name": spec.name,
+        "namespace": spec.namespace,
+        "pod": spec.pod,
+        "container": spec.container,
+        "kind": spec.kind,
+        "named_node": spec.node,
+    }
+
+
+def _shown(quantity: str, level: Level) -> Floats:
+    """A quantity of each workload: the mean of its devices for engines and bandwidths, else the sum."""
+    values = level.arrays[quantity]
+    return values / level.arrays["devices"] if quantity in ENGINES else values
+
+
+def _labels(*names: str) -> tuple[LabelSpec, ...]:
+    return tuple(LabelSpec(name, f"{{{name}}}", optional=name in _OPTIONAL) for name in names)
+
+
+#: Labels that a workload may lack.
+_OPTIONAL: Final = ("namespace", "pod", "container")
+_ENGINES: Final = ("tensor", "copy", "encoder", "decoder", "render")
+
+
+def _gauge(name: str, help_text: str, *rows: RowSpec) -> FamilySpec:
+    return FamilySpec(f"fakedev_workload_{name}", "gauge", help_text, NumberFormat.GO, rows)
+
+
+def _row(quantity: str, **labels: str) -> RowSpec:
+    own = tuple(LabelSpec(name, value) for name, value in labels.items())
+    return RowSpec(quantity, labels=own, level=WORKLOAD)
+
+
+def _both_ways(link: str) -> tuple[RowSpec, RowSpec]:
+    return (
+        _row(f"{link}_tx_bytes_per_second", direction="tx"),
+        _row(f"{link}_rx_bytes_per_second", direction="rx"),
+    )
+
+
+WORKLOAD_SERIES: Final = Identity(
+    name="fakedev-workloads",
+    version="",
+    labels=_labels("workload", "name", *_OPTIONAL),
+    families=(
+        _gauge(
+            "info",
+            "1; what kind of work the workload does, and the node that it named.",
+            RowSpec("one", labels=(*_labels("kind"), LabelSpec("node", "{named_node}", optional=True)), level=WORKLOAD),
+        ),
+        _gauge("devices", "Simulated devices that the workload is on.", _row("devices")),
+        _gauge("run_seconds", "Simulated seconds since the workload began.", _row("run_seconds")),
+        _gauge(
+            "remaining_seconds",
+            "Simulated seconds until it will be over, at the highest clock if it is an amount of work.",
+            _row("remaining_seconds"),
+        ),
+        _gauge("progress_ratio", "Part of its profile that is done, where that has an end.", _row("progress_ratio")),
+        _gauge(
+            "load_ratio",
+            "Load the workload put on each of its devices in this tick, without fluctuation.",
+            _row("load_ratio"),
+        ),
+        _gauge(
+            "usage_ratio",
+            "Part of their compute engines that its devices gave to it in this tick, their mean.",
+            _row("usage_ratio"),
+        ),
+        _gauge(
+            "engine_active_ratio",
+            "Part of other engines that its devices gave to it in this tick, their mean.",
+            *[_row(f"{engine}_active_ratio", engine=engine) for engine in _ENGINES],
+        ),
+        _gauge("memory_used_bytes", "Memory that it holds, on all its devices.", _row("memory_used_bytes")),
+        _gauge(
+            "memory_bandwidth_ratio",
+            "Part of their memory's bandwidth that its devices gave to it in this tick, their mean.",
+            _row("memory_bandwidth_ratio"),
+        ),
+        _gauge("pcie_bytes_per_second", "PCIe traffic that it makes, over all its devices.", *_both_ways("pcie")),
+        _gauge(
+            "fabric_bytes_per_second",
+            "Traffic that it makes on links to other devices, over all its devices.",
+            *_both_ways("fabric"),
+        ),
+        _gauge(
+            "device_load_ratio",
+            "Part of this device that the workload gets in this tick, with its fluctuation.",
+            RowSpec("load_ratio", labels=_labels("node", "device"), level=PAIR),
+        ),
+    ),
+)
+
+
+class WorkloadPage(Page[Chunk]):
+    """The page of all running workloads, in order of their start.
+
+    :param cache: pages in several formats may share it.
+    """
+
+    def __init__(self, cache: LabelCache[Chunk], source: WorkloadSource, openmetrics: bool = False) -> None:
+        super().__init__(cache, source.chunks(), openmetrics)
+        self._source = source
+
+    def compile(self) -> bool:
+        """Update some of the texts with the current workloads."""
+        self.regroup(self._source.chunks())
+        return super().compile()
+
+
+def workload_pages(
+    fleet: Fleet, max_pairs: int = MAX_PAIRS
+) -> tuple[WorkloadSource, WorkloadPage, WorkloadPage]:
+    """The source of states of a fleet's workloads, their page, and their page as OpenMetrics."""
+    source = WorkloadSource(fleet, max_pairs)
+    cache: LabelCache[Chunk] = LabelCache(WORKLOAD_SERIES, source)
+    return source, WorkloadPage(cache, source), WorkloadPage(cache, source, openmetrics=True)

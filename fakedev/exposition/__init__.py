@@ -1,1 +1,0 @@
-"""State and identity to text: rows, families, labels, number formats. Pure."""

@@ -1,0 +1,1 @@
+"""Physics of boards with dynamics: engines, traffic, clocks, power, temperatures and fans in one tick."""

@@ -1,0 +1,267 @@
+"""One tick of the boards whose type has dynamics: all quantities, in the order of their dependencies.
+
+Other devices follow the load directly. One tick, in order:
+
+1. which boards hang, and what the work asks of the others (:mod:`~fakedev.fleet.boards.engines`);
+2. usage and engines, from the kinds of work and from requests for single engines;
+3. limits of the clock: the hardware's, from the temperature of the tick before; the power limit, from the work
+   (:mod:`~fakedev.fleet.boards.heat_and_power`), with its own lag;
+4. the core clock: the highest with any work, or while a process holds a context; without both it falls to idle in some
+   seconds; at most the limits of 3 (:mod:`~fakedev.fleet.boards.clocks`);
+5. power, from work and clock, and the core temperature, which follows it with a lag. Where core or memory are too warm,
+   or would be by the end of the tick, heat is a further limit of the clock: 4 and 5 are done once more;
+6. the traffic of memory, PCIe and links to other boards, which a throttled clock lowers; from it the memory's clock,
+   power and temperature;
+7. the fan, which follows the temperature, the performance state, for how long each reason has throttled, and whether
+   heat shut the board down.
+
+Formulas, constants and their sources are in doc/simulation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fakedev.fleet.boards import clocks, heat_and_power
+from fakedev.fleet.boards.arrays import Air
+from fakedev.fleet.boards.coefficients import Coefficients
+from fakedev.fleet.boards.conditions import Conditions, Setting
+from fakedev.fleet.boards.engines import PROFILED, Engines, Work
+from fakedev.fleet.entities.randomness import Floats, Keys
+from fakedev.fleet.entities.state import Mask, Positions, overlaid
+from fakedev.fleet.links.link_levels import RATES
+from fakedev.fleet.spec.device_types import DeviceType
+from fakedev.fleet.spec.quantities import THROTTLED_SECONDS
+
+#: Quantities of every board beside those of its type's ranges.
+BOARD_QUANTITIES: Final = (
+    "core_frequency_request_mhz",
+    "core_frequency_mean_mhz",
+    "power_limit_watts",
+    "throttle_reasons",
+    "throttled_idle",
+    "throttled_power",
+    "throttled_power_seconds",
+    "throttled_thermal",
+    "throttled_thermal_seconds",
+    "throttled_hardware",
+    "throttled_hardware_seconds",
+    "throttled_hardware_heat_seconds",
+    "throttled_hardware_brake_seconds",
+    "throttled_sync_boost_seconds",
+    "thermal_clock_ratio",
+    "power_clock_ratio",
+    "work_clock_ratio",
+    "temperature_max_celsius",
+    "temperature_margin_celsius",
+    "inlet_temperature_celsius",
+    "hung",
+    "lost",
+    *PROFILED,
+)
+#: Changes the traffic between boards such that each receives what others send, given what the links of each carry, and
+#: which boards are lost (:meth:`fakedev.fleet.links.exchange.Exchange.settle`).
+Settle = Callable[[dict[str, Floats], Floats, Floats], None]
+#: Work makes progress, however slow, even on a board whose idle clock is 0 or that hangs.
+_MIN_PACE: Final = 0.001
+#: Rounding of exchanged traffic, as a share of it.
+_ROUNDING: Final = 1e-9
+
+
+class Moment(NamedTuple):
+    """When a tick is.
+
+    :ivar wall_seconds: the simulated time at its end, in seconds since 1970.
+    """
+
+    tick: int
+    wall_seconds: float
+
+
+class _Exchanged(NamedTuple):
+    """The traffic of boards in a tick, by quantity: what their work demanded, and what became of it.
+
+    :ivar lost: over 0 on lost boards.
+    """
+
+    demanded: Mapping[str, Floats]
+    traffic: Mapping[str, Floats]
+    lost: Floats
+
+
+class Boards:
+    """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
+
+    :param types: as the other parameters those of :class:`Coefficients`; they have ranges of the quantities in NEEDED.
+    """
+
+    NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
+
+    def __init__(
+        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys
+    ) -> None:
+        self.coefficients = Coefficients(types, which, air, seed, keys)
+        self.engines = Engines(self.coefficients)
+        self._setting = Setting.of(self.coefficients, Conditions())
+        self._settle: Settle | None = None
+        self._exchanged: _Exchanged | None = None
+
+    def set_conditions(self, conditions: Conditions, settle: Settle | None = None) -> None:
+        """Change the conditions from the next tick on.
+
+        :param settle: how boards exchange traffic over the links between them; None: each has links of its own.
+        """
+        self._setting = Setting.of(self.coefficients, conditions)
+        self._settle = settle
+
+    def work(
+        self,
+        loads: Mapping[str, Floats],
+        activity: Mapping[str, Floats],
+        asked: Mapping[str, Floats],
+        contexts: Mask,
+    ) -> Work:
+        """The work that a demand amounts to under the present conditions; parameters as of :meth:`Engines.work`."""
+        return self.engines.work(loads, activity, asked, contexts, self._setting.hung)
+
+    def step(
+        self, work: Work, before: Mapping[str, Floats] | None, moment: Moment, seconds: float
+    ) -> dict[str, Floats]:
+        """The boards' quantities after one tick.
+
+        :param work: from :meth:`work`.
+        :param before: the quantities a tick ago; None at the start, which is a steady state.
+        """
+        boards, engines = self.coefficients, self.engines
+        setting = self._setting
+        inlet = setting.inlet_at(boards, moment.wall_seconds)
+        made, works = engines.busy(work)
+        awake = works | work.contexts
+        share = heat_and_power.work_share(boards, work)
+        fitting = heat_and_power.fitting(boards, setting.room_watts, share)
+        limited, limited_mean = clocks.power_ratio(boards, setting, fitting, before, seconds)
+        ratios = {
+            "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
+            "throttled_thermal": np.ones(boards.count),
+            "throttled_power": limited_mean,
+        }
+
+        clocks.let_hardware_lead(ratios)
+
+        def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats]:
+            """Mean clock, throttling, how far the clock is raised, power and core temperature, with these ratios."""
+            clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds)
+            raised = boards.raised(clock)
+            drawn = heat_and_power.board_power(boards, share, clock, raised)
+            drawn = boards.sensor.shown(drawn, setting.power_limit_watts, moment.tick)
+            warming = heat_and_power.warming_power(drawn, before)
+            core = heat_and_power.temperature(boards, setting, inlet, warming, before, seconds)
+            return clock, throttles, raised, drawn, core
+
+        clock, throttles, raised, drawn, core = powered()
+        warming = heat_and_power.warming_power(drawn, before)
+        heated = heat_and_power.heat_ratio(
+            boards, setting, inlet, share, limited_mean, warming, core, before, seconds
+        )
+        if heated is not None:
+            ratios["throttled_thermal"] = heated
+            clocks.let_hardware_lead(ratios)
+            clock, throttles, raised, drawn, core = powered()
+            warming = heat_and_power.warming_power(drawn, before)
+        clock_ratio = np.where(awake, clock / boards.high["core_frequency_mhz"], 1.0)
+        is_raised = raised > 0
+        traffic = engines.traffic(work, clock_ratio)
+        demanded = dict(traffic)
+        if setting.shares:
+            setting.limit_traffic(traffic, engines.maxima)
+        lost = heat_and_power.lost(boards, setting, before)
+        if self._settle is not None:
+            self._settle(traffic, setting.carried(RATES[0], engines.maxima), lost)
+        self._exchanged = _Exchanged(demanded, dict(traffic), lost)
+        engines.add_moved(traffic)
+        moves = engines.moving(traffic) | is_raised
+        draws = engines.draws_graphics(work)
+        memory_load = heat_and_power.memory_load(boards, traffic)
+        shown_by_some: dict[str, Callable[[], Floats]] = {
+            "memory_temperature_celsius": lambda: heat_and_power.memory_temperature(
+                boards, setting, inlet, warming, memory_load, before, seconds
+            ),
+            "memory_power_watts": lambda: heat_and_power.memory_power(boards, memory_load, drawn),
+            "video_frequency_mhz": lambda: boards.video_mhz(raised),
+            "fan_speed_ratio": lambda: heat_and_power.fan_speed(boards, setting, core, before, seconds),
+        }
+        return {
+            **made,
+            **throttles,
+            **traffic,
+            "thermal_clock_ratio": ratios["throttled_thermal"],
+            "power_clock_ratio": limited,
+            "core_frequency_mean_mhz": clock,
+            "work_clock_ratio": clock_ratio,
+            "memory_frequency_mhz": np.where(
+                moves,
+                np.where(draws, boards.high["memory_frequency_mhz"], boards.compute_memory_mhz),
+                boards.memory_resting_mhz,
+            ),
+            "power_watts": drawn,
+            "power_limit_watts": setting.power_limit_watts,
+            "temperature_celsius": core,
+            "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
+            "temperature_margin_celsius": boards.operating_celsius - core,
+            "inlet_temperature_celsius": inlet,
+            "performance_state": np.where(
+                awake | is_raised, np.where(draws, 0.0, boards.compute_state), boards.idle_state
+            ),
+            "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
+            "lost": lost,
+            **{name: shown() for name, shown in shown_by_some.items() if name in boards.shown},
+        }
+
+    def changed_traffic(self, quantity: str, settle: Settle) -> Mask | None:
+        """The boards whose traffic of a kind in the last tick is not that over unimpaired links; None before a tick.
+
+        :param settle: how boards exchange traffic over unimpaired links.
+        """
+        if self._exchanged is None:
+            return None
+        usual = dict(self._exchanged.demanded)
+        settle(usual, self.engines.maxima[RATES[0]], self._exchanged.lost)
+        now = self._exchanged.traffic
+        if quantity not in now:
+            return np.zeros(self.coefficients.count, np.bool_)
+        changed: Mask = np.abs(now[quantity] - usual[quantity]) > _ROUNDING * usual[quantity]
+        return changed
+
+    def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:
+        """The quantities of the tick before, with the boards that are reset now as a reset leaves them.
+
+        Seconds of throttling count from 0. Lost boards start again, as warm as they are.
+        """
+        if not reset.any():
+            return before
+        past = overlaid(before)
+        past.update({name: np.where(reset, 0.0, before[name]) for name in THROTTLED_SECONDS})
+        back = reset & (before["lost"] > 0)
+        low, one = self.coefficients.low, np.ones(self.coefficients.count)
+        started = {
+            "core_frequency_mhz": low["core_frequency_mhz"],
+            "core_frequency_mean_mhz": low["core_frequency_mhz"],
+            "fan_speed_ratio": low["fan_speed_ratio"],
+            "thermal_clock_ratio": one,
+            "power_clock_ratio": one,
+            "lost": 0.0 * one,
+        }
+        past.update({name: np.where(back, values, before[name]) for name, values in started.items() if name in before})
+        return past
+
+    def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:
+        """The speed of each kind of work by its speed at the highest clock; empty if all work runs at full speed."""
+        lost = 1.0 - work_clock_ratio
+        hangs = hung > 0
+        if not lost.any() and not hangs.any():
+            return {}
+        paces = {kind: np.maximum(each.pace(lost), _MIN_PACE) for kind, each in self.coefficients.kinds.items()}
+        return {kind: np.where(hangs, _MIN_PACE, pace) for kind, pace in paces.items()}

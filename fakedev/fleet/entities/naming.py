@@ -1,0 +1,112 @@
+"""The names of devices: UUIDs, serial numbers, PCI addresses, device files.
+
+All are functions of (seed, node name, index), so that added devices change no names. PCI addresses are those of the
+server that usually has the board, if they are known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from fakedev.fleet.spec.device_types import PartSpec
+from fakedev.fleet.spec.drivers import cuda_of
+from fakedev.fleet.spec.fleet_spec import NodeSpec, PoolSpec
+from fakedev.fleet.spec.quantities import FACT_ALIASES
+
+#: The alphabet of names that Kubernetes generates: without vowels and characters that look alike.
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+#: Facts that are the numbers of a PCI address, and the signs between them.
+_PCI_PARTS: Final = ("pci_domain", "pci_bus", "pci_device")
+_PCI_SIGNS: Final = re.compile("[:.]")
+_BUSES_PER_DOMAIN: Final = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
+
+
+def _digest(seed: int, node: str, index: int, what: str) -> bytes:
+    return hashlib.blake2b(f"{seed}\0{node}\0{index}\0{what}".encode(), digest_size=16).digest()
+
+
+def pci_address(seed: int, node: str, index: int) -> str:
+    """A PCI address (``0000:1b:00.0``), unique in its node, with bus numbers spread as on real servers."""
+    domain, slot = divmod(index, _BUSES_PER_DOMAIN)
+    bus = 0x0A + slot * 8 + _digest(seed, node, index, "pci")[0] % 8
+    return f"{domain:04x}:{bus:02x}:00.0"
+
+
+def driver_facts(driver: str, of_type: Mapping[str, str]) -> dict[str, str]:
+    """The facts that follow from a version of a driver: also the version of CUDA, of NVIDIA's."""
+    has_cuda = "cuda_version" in of_type or of_type.get("vendor", "").startswith("NVIDIA")
+    cuda = cuda_of(driver) if has_cuda else None
+    return {"driver_version": driver} | ({} if cuda is None else {"cuda_version": cuda})
+
+
+def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[str, str]:
+    """All facts of one device; those of the device win over those of its node, pool and type.
+
+    The original's label names (``addr``, ``file``, ``pciid``, ``name``) and ours are aliases of each other, so that any
+    identity works on any device. A version of NVIDIA's driver decides the version of CUDA.
+    """
+    device = pool.devices.get(index)
+    configured = _with_aliases(pool.device_type.facts)
+    for source in (pool.facts, node.facts, device.facts if device else {}):
+        if "driver_version" in source:
+            configured |= driver_facts(source["driver_version"], configured)
+        configured |= _with_aliases(source)
+    serial = _digest(seed, node.name, index, "serial")
+    facts = {
+        # As vendors print it, without a prefix.
+        "uuid": str(uuid.UUID(bytes=_digest(seed, node.name, index, "uuid"), version=4)),
+        # 13 digits, as on NVIDIA's boards.
+        "serial": f"{1_320_000_000_000 + int.from_bytes(serial[:5], 'big') % 10**10}",
+        "pci_address": pci_address(seed, node.name, index),
+        "device_file": f"card{index}",
+        **_server_facts(pool, index),
+    }
+    facts.update(configured)
+    facts.update({"index": str(index), "node": node.name, "pool": pool.name})
+    if any(not part.is_tile for part in pool.parts_of(index)):
+        facts["mig_mode"] = "1"
+    facts["device_count"] = str(pool.devices_per_node)
+    facts = _with_aliases(facts)
+    facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))
+    return facts
+
+
+def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
+    """The server's facts of a device; without the address, if the configuration gives it to another device."""
+    facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
+    if facts.get("pci_address", "") in pool.given_addresses:
+        return {name: text for name, text in facts.items() if name != "pci_address"}
+    return facts
+
+
+def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
+    """The facts of a part beside those of its device.
+
+    :param number: of the part, among the parts of its device.
+    """
+    part_uuid = str(uuid.UUID(bytes=_digest(seed, node, index, f"part {part.key}"), version=5))
+    return {"part_uuid": part_uuid, **part.facts, "part": str(number)}
+
+
+def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:
+    """Facts, with each alias filled in from the long name, and the reverse."""
+    result = dict(facts)
+    for short, long in FACT_ALIASES.items():
+        if short in facts:
+            result.setdefault(long, facts[short])
+        elif long in facts:
+            result[short] = facts[long]
+    return result
+
+
+def generated_name(number: int, length: int) -> str:
+    """The last so many digits of a number as letters and digits, as in names that Kubernetes generates."""
+    letters = []
+    for _ in range(length):
+        number, letter = divmod(number, len(LETTERS))
+        letters.append(LETTERS[letter])
+    return "".join(letters)

@@ -1,0 +1,355 @@
+"""The events that change a fleet, and nodes that join and leave with a cluster.
+
+Nothing else changes a fleet; each event is recorded and can be replayed.
+
+Some pools may have the nodes of a cluster. The order of the nodes of such a pool is the order of their names, not of
+their arrival: the same nodes give the same page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fakedev.base.errors import Refused
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
+from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
+
+#: Devices a fleet may have.
+MAX_DEVICES: Final = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFleet:
+    """A fleet that was compiled before its event, perhaps in a thread.
+
+    :param base: the fleet that it was made from; the preparation is void for another one.
+    """
+
+    base: CompiledFleet
+    compiled: CompiledFleet
+
+
+def prepare(base: CompiledFleet, joined: Sequence[tuple[str, str]], left: Sequence[str]) -> PreparedFleet:
+    """The fleet after a change of its nodes; takes long for large fleets, and may run in a thread.
+
+    :raises Refused: as :func:`with_changed_nodes`.
+    """
+    compiled = CompiledFleet(with_changed_nodes(base.spec, joined, left))
+    compiled.reindex_from(base.roster)
+    return PreparedFleet(base, compiled)
+
+
+def with_changed_nodes(spec: FleetSpec, joined: Sequence[tuple[str, str]], left: Sequence[str]) -> FleetSpec:
+    """The specification of a fleet with other nodes of its cluster.
+
+    :param joined: the name of each new node, and that of its pool.
+    :raises Refused: for an unknown pool or one with nodes of its own, a node that is there already, one that is not
+        there, or too many devices.
+    """
+    pools = {pool.name: pool for pool in spec.pools if pool.has_cluster_nodes}
+    present = {node.name: pool for pool in spec.pools for node in pool.nodes}
+    for name in left:
+        if name not in present or not present[name].has_cluster_nodes:
+            raise Refused("unknown-name", f"{name} is not a node of the cluster", name)
+        del present[name]
+    added: dict[str, list[NodeSpec]] = {}
+    for name, pool in joined:
+        if pool not in pools:
+            known = ", ".join(pools) or "none"
+            text = f"node {name}: no pool {pool!r} has nodes of the cluster (nodes: cluster); there are: {known}"
+            raise Refused("unknown-name", text, pool)
+        if name in present:
+            raise Refused("bad-argument", f"node {name} is in the pool {present[name].name} already", name)
+        present[name] = pools[pool]
+        added.setdefault(pool, []).append(NodeSpec(name))
+    gone = frozenset(left)
+    changed = {
+        pool.name: _sorted([*(node for node in pool.nodes if node.name not in gone), *added.get(pool.name, ())])
+        for pool in pools.values()
+    }
+    return _with_nodes(spec, changed)
+
+
+def with_nodes_of(spec: FleetSpec, present: FleetSpec) -> FleetSpec:
+    """A specification with the cluster's nodes that another one has, each in the pool of the same name.
+
+    The same object is returned when it has them already. A node whose pool is not there any more is left out.
+    """
+    nodes = {pool.name: pool.nodes for pool in present.pools if pool.has_cluster_nodes}
+    own = {node.name for pool in spec.pools if not pool.has_cluster_nodes for node in pool.nodes}
+    wanted = {
+        pool.name: tuple(node for node in nodes.get(pool.name, ()) if node.name not in own)
+        for pool in spec.pools
+        if pool.has_cluster_nodes
+    }
+    return _with_nodes(spec, wanted)
+
+
+def _with_nodes(spec: FleetSpec, nodes: Mapping[str, tuple[NodeSpec, ...]]) -> FleetSpec:
+    """The specification with other nodes of some pools; the same object when these are the nodes that it has.
+
+    :raises Refused: when there are too many devices.
+    """
+    if all(pool.nodes == nodes.get(pool.name, pool.nodes) for pool in spec.pools):
+        return spec
+    pools: list[PoolSpec] = []
+    for pool in spec.pools:
+        pools.append(replace(pool, nodes=nodes[pool.name]) if pool.has_cluster_nodes else pool)
+    count = sum(len(pool.nodes) * pool.devices_per_node for pool in pools)
+    if count > MAX_DEVICES:
+        raise Refused("limit", f"the fleet would have {count} devices: at most {MAX_DEVICES}")
+    return replace(spec, pools=tuple(pools))
+
+
+def _sorted(nodes: Sequence[NodeSpec]) -> tuple[NodeSpec, ...]:
+    return tuple(sorted(nodes, key=lambda node: node.name))
+
+
+@dataclass(frozen=True)
+class StartWorkload:
+    """Start a workload. Its id contains the event's sequence number."""
+
+    workload: WorkloadSpec
+
+
+@dataclass(frozen=True)
+class StopWorkload:
+    """Stop a workload: it ends with code 0 and the reason."""
+
+    workload_id: str
+    reason: str = "stopped"
+
+
+@dataclass(frozen=True)
+class StopWorkloads:
+    """Stop several workloads as one event: each ends as with :class:`StopWorkload`."""
+
+    workload_ids: tuple[str, ...]
+    reason: str = "stopped"
+
+
+@dataclass(frozen=True)
+class DropWorkload:
+    """End a workload without a verdict, because its peer has disconnected."""
+
+    workload_id: str
+
+
+@dataclass(frozen=True)
+class DropWorkloads:
+    """End all workloads of a peer as one event: each ends as with :class:`DropWorkload`."""
+
+    workload_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ChangeClock:
+    """Ticks are due ``wall_per_tick`` seconds apart from now on, counted from ``wall_seconds``.
+
+    Only the timestamps of some identities depend on it. 0: the clock advances by command only.
+    """
+
+    wall_seconds: float
+    wall_per_tick: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class InjectFault:
+    """Inject a fault. Its id contains the event's sequence number."""
+
+    fault: FaultSpec
+
+
+@dataclass(frozen=True)
+class ClearFault:
+    """Clear a fault."""
+
+    fault_id: str
+
+
+@dataclass(frozen=True)
+class ClearFaults:
+    """Clear several faults as one event."""
+
+    fault_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reload:
+    """Use another configuration from the next tick on.
+
+    :param source: the files and overrides that it was read from.
+    """
+
+    compiled: CompiledFleet
+    source: RecordHead
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Begin again with the configuration: from the next tick on, the fleet is as at its start, but the clock goes on.
+
+    All workloads end with code 0 and the reason, all faults are gone, and the configuration's own start again.
+    Workloads and faults that come after this event, in the same tick, stay.
+    """
+
+    reason: str = "the fleet was reset"
+
+
+@dataclass(frozen=True)
+class ChangeNodes:
+    """Nodes of a cluster come or go, from the next tick on.
+
+    :param joined: the name of each new node, and that of its pool.
+    :param prepared: the fleet with these nodes, compiled beforehand because it takes long; None: not yet.
+    """
+
+    joined: tuple[tuple[str, str], ...] = ()
+    left: tuple[str, ...] = ()
+    prepared: PreparedFleet | None = field(default=None, compare=False, repr=False)
+
+
+Event = (
+    StartWorkload | StopWorkload | StopWorkloads | DropWorkload | DropWorkloads | ChangeClock | InjectFault
+    | ClearFault | ClearFaults | Reload | Reset | ChangeNodes
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """An event with the tick in which it arrived and its sequence number."""
+
+    tick: int
+    sequence: int
+    event: Event
+
+
+def event_to_fields(stamped: Stamped) -> dict[str, object]:
+    """A stamped event as plain values, for a record's line."""
+    fields: dict[str, object] = {"tick": stamped.tick, "seq": stamped.sequence}
+    match stamped.event:
+        case StartWorkload(workload):
+            fields |= {"event": "start", "workload": fields_of_workload(workload)}
+        case StopWorkload(workload_id, reason):
+            fields |= {"event": "stop", "id": workload_id, "reason": reason}
+        case StopWorkloads(workload_ids, reason):
+            fields |= {"event": "stop", "ids": workload_ids, "reason": reason}
+        case DropWorkload(workload_id):
+            fields |= {"event": "drop", "id": workload_id}
+        case DropWorkloads(workload_ids):
+            fields |= {"event": "drop", "ids": workload_ids}
+        case InjectFault(fault):
+            fields |= {"event": "fault", "fault": fields_of_fault(fault)}
+        case ClearFault(fault_id):
+            fields |= {"event": "clear", "id": fault_id}
+        case ClearFaults(fault_ids):
+            fields |= {"event": "clear", "ids": fault_ids}
+        case ChangeClock(wall_seconds, wall_per_tick, reason):
+            fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
+        case Reload(_, source):
+            fields |= {"event": "reload", "source": source.fields()}
+        case Reset(reason):
+            fields |= {"event": "reset", "reason": reason}
+        case ChangeNodes(joined, left):
+            fields |= {"event": "nodes", "joined": joined, "left": left}
+    return fields
+
+
+def no_reload(source: RecordHead) -> CompiledFleet:
+    """For readers of records that cannot compile a configuration.
+
+    :raises Refused: always.
+    """
+    raise Refused("bad-argument", "a reload cannot be run again here")
+
+
+def event_from_fields(
+    fields: Mapping[str, object], compile_fleet: Callable[[RecordHead], CompiledFleet] = no_reload
+) -> Stamped:
+    """The stamped event that :func:`event_to_fields` wrote.
+
+    :param compile_fleet: compiles the configuration of a reload.
+    :raises Refused: if the fields are not those of an event.
+    """
+    try:
+        tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])
+        match fields["event"]:
+            case "start":
+                workload = workload_from_fields(_object(fields["workload"], "workload"))
+                return Stamped(tick, sequence, StartWorkload(workload))
+            case "stop" | "drop" | "clear" as kind:
+                return Stamped(tick, sequence, _end_from_fields(kind, fields))
+            case "clock":
+                wall, step = _number(fields["wall"]), _number(fields["wall-per-tick"])
+                return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
+            case "reload":
+                source = RecordHead.of(_object(fields["source"], "source"))
+                return Stamped(tick, sequence, Reload(compile_fleet(source), source))
+            case "reset":
+                return Stamped(tick, sequence, Reset(str(fields["reason"])))
+            case "nodes":
+                return Stamped(tick, sequence, ChangeNodes(_joined(fields["joined"]), _names(fields["left"])))
+            case "fault":
+                return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
+            case other:
+                raise Refused("bad-argument", f"unknown event {other!r}", "event")
+    except KeyError as missing:
+        raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
+
+
+def _end_from_fields(kind: str, fields: Mapping[str, object]) -> Event:
+    """An event that ends workloads or faults: one, or several at once."""
+    several = _ids(fields["ids"]) if "ids" in fields else ()
+    one = "" if several else str(fields["id"])
+    if kind == "stop":
+        reason = str(fields["reason"])
+        return StopWorkloads(several, reason) if several else StopWorkload(one, reason)
+    if kind == "drop":
+        return DropWorkloads(several) if several else DropWorkload(one)
+    return ClearFaults(several) if several else ClearFault(one)
+
+
+def _object(value: object, name: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise Refused("bad-argument", f"{name}: must be an object", name)
+    return value
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    """Several ids, each once: to end something twice would be two verdicts."""
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) for each in value):
+        raise Refused("bad-argument", "ids: must be a list of ids", "ids")
+    if len(set(value)) < len(value):
+        raise Refused("bad-argument", "ids: has an id twice", "ids")
+    return tuple(value)
+
+
+def _joined(value: object) -> tuple[tuple[str, str], ...]:
+    pairs = [each for each in value if isinstance(each, list | tuple)] if isinstance(value, list | tuple) else []
+    if not isinstance(value, list | tuple) or any(len(pair) != 2 for pair in pairs) or len(pairs) < len(value):
+        raise Refused("bad-argument", "joined: must be a list of pairs of a node and its pool", "joined")
+    return tuple((str(node), str(pool)) for node, pool in pairs)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise Refused("bad-argument", "left: must be a list of names of nodes", "left")
+    return tuple(value)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Refused("bad-argument", f"{value!r} is no tick or sequence number")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused("bad-argument", f"{value!r} is no number")
+    return float(value)

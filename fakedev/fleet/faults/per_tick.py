@@ -1,0 +1,187 @@
+"""Effects of faults on the devices of a fleet in one tick: arrays by name, created when a fault needs them.
+
+Lasting effects become the conditions of the devices; the others concern only this tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fakedev.fleet.boards.conditions import Conditions
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.state import Mask, Positions
+from fakedev.fleet.parts.part_layout import Parts
+from fakedev.fleet.spec.quantities import ERROR_COUNTERS
+from fakedev.fleet.spec.xids import Xid
+from fakedev.fleet.workloads.demand import Demand
+
+_PENDING: Final = "row_remap_pending"
+#: Lasting effects, with their values on devices without faults.
+_LASTING: Final[Mapping[str, float]] = {
+    "inlet_rise_celsius": 0.0,
+    "power_limit_watts": np.nan,
+    "highest_mhz": np.nan,
+    "boost_share": np.nan,
+    "overheated_celsius": np.nan,
+    "resistance": 1.0,
+    "braked": 0.0,
+    "fan_stopped": 0.0,
+    "hung": 0.0,
+    "lost": 0.0,
+    "pcie_share": 1.0,
+    "fabric_share": 1.0,
+    "pcie_width": np.nan,
+    "pcie_generation": np.nan,
+}
+#: Effects only in the tick, likewise.
+_MOMENTARY: Final[Mapping[str, float]] = {
+    "idled": 0.0,  # the board does no work
+    "reset": 0.0,
+    "xid": np.nan,  # the reported code
+    _PENDING: 0.0,
+    **dict.fromkeys(ERROR_COUNTERS, 0.0),  # new errors
+}
+_NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
+
+
+class Ending(NamedTuple):
+    """A fault ends the workloads on some devices.
+
+    :ivar text: the reason; ``{}`` stands for the device's name.
+    """
+
+    devices: Positions
+    text: str
+    fault_id: str
+
+
+class Report(NamedTuple):
+    """An error code that the driver of some devices reports."""
+
+    devices: Positions
+    code: int
+
+
+class Cut(NamedTuple):
+    """A link of some devices is down.
+
+    :ivar link: its number; ALL_LINKS for all of each device.
+    """
+
+    devices: Positions
+    link: int
+
+
+class FaultTick:
+    """Effects of faults on D units (devices and parts) in one tick.
+
+    :param now_seconds: simulated time at its end.
+    :ivar endings: workloads that faults end.
+    :ivar reports: error codes of drivers, in order; a device's ``xid`` is the last of its codes.
+    :ivar cuts: single links that are down.
+    :ivar struck: links that go down in this tick, single ones or all of a device.
+    """
+
+    def __init__(self, parts: Parts, seconds: float, now_seconds: float) -> None:
+        self._parts = parts
+        self._count = parts.unit_count
+        self.seconds = seconds
+        self.now_seconds = now_seconds
+        self._arrays: dict[str, Floats] = {}
+        self.endings: list[Ending] = []
+        self.reports: list[Report] = []
+        self.cuts: list[Cut] = []
+        self.struck: list[Cut] = []
+
+    def _of(self, name: str) -> Floats:
+        if name not in self._arrays:
+            self._arrays[name] = np.full(self._count, _NEUTRAL[name])
+        return self._arrays[name]
+
+    def of_devices(self) -> FaultTick:
+        """Only the effects on devices."""
+        if not self._parts.count:
+            return self
+        parts, count = self._parts, self._parts.device_count
+        tick = FaultTick(Parts(count), self.seconds, self.now_seconds)
+        tick._arrays = {name: values[:count] for name, values in self._arrays.items()}
+        if _PENDING in self._arrays:
+            # Memory rows belong to the device, whichever part's work found the errors.
+            tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
+        tick.endings = self.endings
+        tick.reports = [self._of_boards(report) for report in self.reports]
+        return tick
+
+    def get(self, name: str) -> Floats | None:
+        """An effect by its name, shape (D,); None for no effect."""
+        return self._arrays.get(name)
+
+    def _of_boards(self, report: Report) -> Report:
+        """The report of the devices' drivers: a lost instance is no board that has fallen off the bus."""
+        units, code = report
+        if code == Xid.FALLEN_OFF:
+            units = units[units < self._parts.device_count]
+        return Report(self._parts.owners_of(units), code)
+
+    def where(self, name: str) -> Mask | None:
+        """The units with a flag, shape (D,); None for none."""
+        flags = self._arrays.get(name)
+        return None if flags is None or not flags.any() else flags > 0
+
+    def resets(self) -> Mask | None:
+        """The devices that are reset, shape (D,); None for none. A lost device cannot be reset."""
+        reset, lost = self.where("reset"), self.where("lost")
+        return reset if reset is None or lost is None else reset & ~lost
+
+    def report(self, devices: Positions, code: int) -> None:
+        """Report an error code of the devices' drivers."""
+        self.reports.append(Report(devices, code))
+        self.put("xid", devices, code)
+
+    def put(
+        self, name: str, devices: Positions, value: float | Floats, combine: np.ufunc | None = None
+    ) -> None:
+        """Put a value on some devices, each named once.
+
+        :param combine: combines it with the value before, such as ``np.add``; None: the last of several faults counts.
+        """
+        values = self._of(name)
+        values[devices] = value if combine is None else combine(values[devices], value)
+
+    def end_work(self, devices: Positions, text: str, fault_id: str) -> None:
+        """End the workloads on some devices."""
+        if len(devices):
+            self.endings.append(Ending(devices, text, fault_id))
+
+    def conditions(self, inlet_celsius: Floats) -> Conditions:
+        """The conditions of the devices.
+
+        :param inlet_celsius: the inlet temperature without faults; NaN where it is not known, shape (D,).
+        """
+        given = {name: self._arrays[name] for name in _LASTING if name in self._arrays}
+        rise = given.pop("inlet_rise_celsius", None)
+        if rise is not None:
+            given["inlet_celsius"] = np.where(rise == 0.0, np.nan, inlet_celsius + rise)
+        return Conditions(**given)
+
+    def on(self, demand: Demand) -> Demand:
+        """The demand under these faults: with their errors, and without the work of idled boards."""
+        asked = dict(demand.asked)
+        for name in ERROR_COUNTERS:
+            if name in self._arrays:
+                asked[name] = asked.get(name, 0.0) + self._arrays[name]
+        if (reset := self.resets()) is not None:
+            of_devices = np.arange(self._count) < self._parts.device_count
+            asked["resets"] = asked.get("resets", 0.0) + np.where(of_devices, reset, 0.0)
+        idled = self.where("idled")
+        if idled is None:
+            return replace(demand, asked=asked)
+        idled = self._parts.spread(idled)
+        for name in set(asked) - set(ERROR_COUNTERS):
+            asked[name] = np.where(idled, 0.0, asked[name])
+        working = replace(demand, asked=asked, contexts=demand.contexts & ~idled)
+        return working.with_loads(lambda load: np.where(idled, 0.0, load))

@@ -1,0 +1,415 @@
+"""The fleet: one state, one door for all changes (:mod:`fakedev.fleet.door`), one tick at a time.
+
+Each step of a tick is a few array operations over the whole fleet:
+1. Workloads that were accepted or stopped since the last tick start or end; a reload gives the fleet its new
+   configuration; churn starts workloads (:mod:`fakedev.fleet.workloads.churn`).
+2. The workloads' profiles and noise give their demand on every device (:mod:`fakedev.fleet.workloads.demand`).
+3. The demand gives all quantities of the devices (:mod:`fakedev.fleet.devices.relations`), and these the tallies
+   (:mod:`fakedev.fleet.tallies`).
+4. Workloads with an end, a crossed limit or a lost device get their verdict and end.
+An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Final
+
+from fakedev.base.errors import Refused
+from fakedev.fleet.budget import Budget
+from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.devices.reports import reports_of_boards
+from fakedev.fleet.door import (
+    Door,
+    WallClock,
+    choose_devices,
+    ended_with_configuration,
+    without_closed_devices,
+    without_devices_here,
+)
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.reindex import FleetReindex
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.state import Level, State
+from fakedev.fleet.events import Event, Stamped
+from fakedev.fleet.faults.faults import Faults
+from fakedev.fleet.faults.page_faults import ExporterFaults, NodePageFaults
+from fakedev.fleet.faults.per_tick import Report
+from fakedev.fleet.journal import FleetJournal, Tell, entry_of_start, no_op
+from fakedev.fleet.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
+from fakedev.fleet.links.advance import advanced
+from fakedev.fleet.links.link_levels import LinkHistory, link_history
+from fakedev.fleet.past import Past, When
+from fakedev.fleet.spec.fault_kinds import Scope
+from fakedev.fleet.spec.fleet_spec import FleetSpec
+from fakedev.fleet.spec.limits import RecordHead, key_of_limit
+from fakedev.fleet.tallies import Tallies
+from fakedev.fleet.workloads.configured import NO_STARTS, ConfiguredWork
+from fakedev.fleet.workloads.endings import Endings
+from fakedev.fleet.workloads.intake import Intake
+from fakedev.fleet.workloads.owners import DeviceLabels
+from fakedev.fleet.workloads.running import Workloads
+from fakedev.fleet.workloads.workload import Verdict, Workload
+
+#: Tick 0 shows the first instant: the mean over this many seconds.
+_INSTANT_SECONDS: Final = 1e-6
+
+
+def discard_record(stamped: Stamped) -> None:
+    """Record nothing."""
+
+
+class Fleet:
+    """The simulated devices and the workloads on them.
+
+    :param record: receives every accepted event, in order.
+    :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
+    :param tell: receives the entries of the journal, in order.
+    :ivar state: the true state, for limits and answers; a new one each tick.
+    :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
+    :ivar budget: what workloads and faults take of the limits.
+    :ivar past: the last workloads that ended, and the last faults that are over.
+    :ivar moves: the new positions of the devices at the last reload or change of nodes; None: there was none.
+    :ivar source: of the last reload; None: there was none.
+    """
+
+    def __init__(
+        self,
+        spec: FleetSpec,
+        record: Callable[[Stamped], None] = discard_record,
+        wall_per_tick: float | None = None,
+        tell: Tell = no_op,
+    ) -> None:
+        self._use(CompiledFleet(spec))
+        self.moves: FleetReindex | None = None
+        self.source: RecordHead | None = None
+        self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity, spec.epoch_seconds)
+        self._labels = DeviceLabels(self.roster, spec.seed)
+        self.journal = FleetJournal(self.roster, tell)
+        self.past = Past(self.journal.names)
+        compiled = self.compiled
+        self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
+        self.budget = Budget(spec.limits)
+        self.faults = Faults(spec.seed, compiled.fault_rules, self.budget)
+        self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
+        self.intake = Intake(
+            self.workloads, self._labels.attribution, self.faults, compiled.admission, self.budget
+        )
+        self._configured = ConfiguredWork(self.intake, self.faults, self.budget)
+        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal, record)
+        self._configured.start_workloads(spec.base)
+        self._configured.start_faults(spec.faults)
+        self.page_faults = NodePageFaults(self.faults, self.roster)
+        self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
+        self.intake.apply_changes(0, 0.0)
+        demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
+        levels = first_levels(compiled, demand, 0)
+        #: Counts that exporters keep of what the devices report.
+        self.tallies = self._first_tallies(levels, 0)
+        #: The error codes that boards reported in the last tick, also boards whose drivers report none.
+        self.reports: list[Report] = []
+        self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
+
+    def _use(self, compiled: CompiledFleet) -> None:
+        self.compiled, self.spec, self.roster = compiled, compiled.spec, compiled.roster
+        self._relations = compiled.relations
+
+    def _first_tallies(self, levels: Levels, tick: int) -> Tallies:
+        tallies = Tallies(self.spec.tallies, self.roster, self.compiled.quantities)
+        seconds = tick * self.spec.tick_seconds
+        tallies.note([], levels[DEVICE], None, None, self._relations.conditions, seconds, self.due_seconds(tick))
+        return tallies
+
+    def _state_of(self, tick: int, levels: Levels) -> State:
+        seconds = tick * self.spec.tick_seconds
+        return State(tick, seconds, self.due_seconds(tick), levels, self._labels.latest)
+
+    def outside(self) -> tuple[object, object]:
+        """Who gets the events and the entries of the journal: ``record`` and ``tell``."""
+        return self._door.record, self.journal.tell
+
+    def __getattr__(self, name: str) -> Floats:
+        """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
+        state = self.__dict__.get("state")
+        if state is not None and name in state.levels[DEVICE].arrays:
+            array: Floats = state.levels[DEVICE].arrays[name]
+            return array
+        raise AttributeError(f"a fleet has no quantity or attribute {name!r}")
+
+    def due_seconds(self, tick: int) -> float:
+        """The wall time at which a tick is due, in seconds since 1970."""
+        return self._clock.due_seconds(tick)
+
+    def wall_seconds(self, tick: int) -> float:
+        """The wall time of a past tick, in seconds since 1970: when it was due by the clock of that time."""
+        return self._clock.past_seconds(tick)
+
+    # -- the door ---------------------------------------------------------------------------------
+
+    def apply(self, event: Event, peer: object | None = "") -> Stamped:
+        """Accept an event; it takes effect in the next tick.
+
+        :param peer: who sends it, for the limits of each peer; empty: no single peer; None: a replay, for which the
+            limits do not hold.
+        :raises Refused: if it is not possible; nothing is changed or recorded then.
+        """
+        return self._door.apply(event, self.state, self.compiled, peer)
+
+    @property
+    def is_reloading(self) -> bool:
+        """Whether a reload, or a change of nodes, takes effect with the next tick."""
+        return self._door.is_reloading
+
+    def check_can_reload(self, following: CompiledFleet) -> tuple[int, int]:
+        """How many workloads and faults a reload with another configuration would start.
+
+        :raises Refused: if the reload is not possible.
+        """
+        return self._door.check_can_reload(self.compiled, following)
+
+    # -- the tick ---------------------------------------------------------------------------------
+
+    def advance(self) -> list[Verdict]:
+        """Do one tick.
+
+        :returns: a verdict for each workload that was stopped or ended.
+        """
+        tick_seconds = self.spec.tick_seconds
+        start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
+        self.intake.apply_changes(self.state.tick, start)
+        following, source, is_reset = self._door.take_reload()
+        if is_reset:
+            self._configured.forget()
+        if following is not None:
+            self.source = source or self.source
+            self._apply_reload(following, following.reindex_from(self.roster), start)
+        if is_reset:
+            self._begin_again(start)
+        past = self.state.levels
+        if self.compiled.churn.nodes or self._configured.waits:
+            self._start_without_events(start)
+        pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
+        demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
+        faults = self.faults.advance(start, end)
+        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
+                         falling=self._relations.falling(past[DEVICE]))  # fmt: skip
+        if faults is not None:
+            demand = faults.on(demand)
+            if self.faults.has_moved:
+                self.page_faults.update()
+                self._labels.attribution.release(self.faults.stale())
+        if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
+            self._relations.update_conditions(faults, links)
+        levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links, self.state.tick + 1)
+        if self.tallies.count_work:
+            self.tallies.note_work(
+                self.workloads, levels[DEVICE], past[DEVICE], tick_seconds, self.faults.frozen()
+            )
+        over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
+        self.intake.end(over)
+        if over:
+            self._configured.note_ends(over, end)
+        self.intake.apply_changes(self.state.tick, end)
+        self._labels.note(past[UNIT], levels[UNIT])
+        conditions = self._relations.conditions
+        shown = self.shown.levels
+        self.reports = reports_of_boards(levels[DEVICE].arrays, past[DEVICE], faults, conditions.lost)
+        if self.tallies.are_shown:
+            due = self.due_seconds(self.state.tick + 1)
+            entities = self.tallies.note(self.reports, levels[DEVICE], past[DEVICE], faults, conditions, end, due)
+            self._labels.change(entities)
+            self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
+        else:
+            self.state = self.shown = self._state_of(self.state.tick + 1, levels)
+        if self.faults.by_id or self.faults.changes or self._exporter_faults.is_active:
+            self._show_exporter_faults(levels, past[UNIT], shown, start)
+        verdicts = self.intake.take_verdicts() + list(over.values())
+        self._note(past[UNIT], verdicts)
+        return verdicts
+
+    def _show_exporter_faults(self, levels: Levels, past: Level, before: Levels, start_seconds: float) -> None:
+        """Replace the shown state, if exporters show something else than the devices.
+
+        :param before: what they showed a tick ago.
+        """
+        seen = self._exporter_faults.shown(
+            levels[UNIT], past, self.faults, start_seconds, self.due_seconds(self.state.tick - 1)
+        )
+        if seen is not levels[UNIT]:
+            shown, active = shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
+            self.shown = self._state_of(self.state.tick, self.tallies.shown(shown, active, before))
+
+    def _start_without_events(self, now_seconds: float) -> None:
+        """Start the work that churn brings, and work of the configuration that starts again."""
+        if self.compiled.churn.nodes:
+            arrived = self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state)
+            self._note_starts(arrived, "churn", now_seconds)
+        if self._configured.waits and (again := self._configured.start_again(now_seconds)):
+            self._note_starts(again, "restart", now_seconds)
+            self.intake.apply_changes(self.state.tick, now_seconds)
+
+    def _note_starts(self, workloads: Sequence[Workload], cause: str, seconds: float) -> None:
+        """Note in the journal that workloads start which no event starts."""
+        entries = [entry_of_start(workload, cause, self.state.tick, seconds) for workload in workloads]
+        self.journal.note(entries, [workload.devices for workload in workloads])
+
+    def restarts_at(self, workload_id: str) -> float | None:
+        """When work of the configuration that has ended starts again, in simulated seconds; None: it does not."""
+        return self._configured.restarts_at(workload_id)
+
+    def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
+        """Write the journal of the tick."""
+        tick, seconds = self.state.tick, self.state.seconds
+        self.journal.note_faults(tick, seconds, self.faults.changes)
+        self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
+        lost_on = self._endings.lost_on
+        causes = self._endings.causes | self._causes_of_losses(lost_on, past) if lost_on else self._endings.causes
+        self.journal.note_ends(tick, seconds, verdicts, causes)
+        if verdicts or self.faults.changes:
+            when = When(tick, seconds, self.state.wall_seconds)
+            self.past.note_ends(when, verdicts, causes)
+            self.past.note_faults(when, self.faults.changes, self.faults.by_id)
+
+    def _causes_of_losses(self, lost_on: Mapping[str, int], past: Level) -> dict[str, str]:
+        """The faults by which units were lost in the tick, by what ended on them."""
+        signs = self.faults.signs(past, self.state.levels[UNIT])
+        behind = self.faults.behind_each("lost", list(lost_on.values()), signs)
+        found = [",".join(fault.fault_id for fault in each) for each in behind]
+        return {ended: cause for ended, cause in zip(lost_on, found, strict=True) if cause}
+
+    def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
+        """Use another configuration; all that continues is found by its name."""
+        self._configured.reserve(NO_STARTS)
+        self.budget.limits = following.spec.limits
+        self.moves = moves
+        all_ids = self._configured.workload_ids
+        removed, added = self._configured.keep_workloads(following.spec.base)
+        elsewhere = without_devices_here(self.workloads, following, self._configured.workload_ids)
+        self._configured.note_elsewhere(elsewhere)
+        ended = ended_with_configuration(self.workloads, removed)
+        ended += ended_with_configuration(self.workloads, elsewhere, "this shard has none of its devices any more")
+        ended += without_closed_devices(self.workloads, self.roster, moves.closed, all_ids)
+        self.intake.end_with_verdicts(ended)
+        self.intake.apply_changes(self.state.tick, now_seconds)
+        past, before = self.state.levels, self.compiled
+        self._use(following)
+        chosen = choose_devices(self.workloads, following, self._configured.workload_ids)
+        self.workloads.reindex(
+            moves.units, {each.workload.workload_id for each in chosen}, following.keys, following.capacity,
+            following.quantities, self.state.tick,
+        )  # fmt: skip
+        self._endings = Endings(self.roster, self.workloads, following.device_limits)
+        self._labels = self._labels.reindexed(self.roster, moves, chosen)
+        self.intake.reindex(moves, self._labels.attribution, following.admission)
+        self._relations.change_conditions(moves.conditions(before.relations.conditions))
+        levels = reindexed_levels(following, past, before, moves, self.spec.epoch_seconds + now_seconds)
+        self._relations.use_links(link_history(levels))
+        self.tallies.move(moves, self.spec.tallies, self.roster, following.quantities)
+        self._reload_with_faults(moves)
+        self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT], self.faults)
+        self.past.settle()
+        self.journal.reindex(self.roster, moves.units, self.state.tick)
+        self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
+        self._configured.start_workloads(added)
+        self.intake.apply_changes(self.state.tick, now_seconds)
+
+    def _reload_with_faults(self, moves: FleetReindex) -> None:
+        removed, added = self._configured.keep_faults(self.spec.faults)
+        for fault_id in removed:
+            self.faults.clear_if_there(fault_id)
+        configured = self._configured.fault_ids | self.intake.fault_ids_of(self._configured.workload_ids)
+        self.faults.move(moves.units.new_of, self.compiled.fault_rules, configured)
+        self._configured.start_faults(added, removed)
+        self.page_faults = NodePageFaults(self.faults, self.roster)
+
+    def _begin_again(self, now_seconds: float) -> None:
+        """Forget all that has happened to the devices, and start what the configuration starts.
+
+        What came since the reset was asked for runs already: it starts again, too.
+        """
+        tick, compiled = self.state.tick, self.compiled
+        self._configured.reserve(NO_STARTS)
+        before = self._labels
+        self._labels = DeviceLabels(self.roster, self.spec.seed, before.latest + 1, before.latest_shared + 1)
+        self._configured.start_workloads(self._configured.keep_workloads(self.spec.base)[1])
+        self.intake.start_again(self._labels.attribution)
+        self._configured.start_faults(self._configured.keep_faults(self.spec.faults)[1])
+        self.intake.apply_changes(tick, now_seconds)
+        self.workloads.forget_crowds()
+        self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
+        self.page_faults = NodePageFaults(self.faults, self.roster)
+        self._exporter_faults = ExporterFaults(self.roster.parts, self.spec.epoch_seconds)
+        self._relations.update_conditions(None, LinkHistory(self.roster.links))
+        demand = self.workloads.demand(0, now_seconds, now_seconds + _INSTANT_SECONDS)
+        levels = first_levels(compiled, demand, tick, self.spec.epoch_seconds + now_seconds)
+        self.tallies = self._first_tallies(levels, tick)
+        self.journal.begin_again(tick)
+        self.state = self.shown = self._state_of(tick, self.tallies.shown(levels))
+
+    def settle(self, most: int | None = None) -> bool:
+        """Do now what a tick in which workloads ended has left to the next use of the journal and of the limits.
+
+        No answer depends on when that is: only time does.
+
+        :param most: for so many workloads; None: for all.
+        :returns: whether there are more.
+        """
+        return self.journal.settle(most) | self.past.settle(most) | self.budget.settle(most)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to :meth:`settle`."""
+        return self.journal.is_settled and self.past.is_settled and self.budget.is_settled
+
+    # -- queries ----------------------------------------------------------------------------
+
+    def facts(self, node: RosterNode) -> list[dict[str, str]]:
+        """The facts of each device of a node, with those of workloads (pod, ...) and values (xid)."""
+        return self._labels.facts(node, self.state.levels[UNIT])
+
+    def owner_facts(self, device: int) -> dict[str, str]:
+        """The part of a device's :meth:`facts` that workloads change."""
+        return self._labels.attribution.facts(device)
+
+    def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
+        """As :meth:`facts`: for each device the facts of each container on it."""
+        return self._labels.shared_facts(node, self.state.levels[UNIT])
+
+    def bare_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
+        """As :meth:`shared_facts`, without the containers: of workloads only the labels of those without a pod."""
+        return self._labels.bare_facts(node, self.state.levels[UNIT])
+
+    def part_facts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
+        """Each part of a node's devices, as a unit, with the facts of its device and its own."""
+        return self._labels.part_facts(node, self.state.levels[UNIT])
+
+    def shared_part_facts(
+        self, node: RosterNode, *, are_bare: bool = False
+    ) -> list[tuple[int, list[dict[str, str]]]]:
+        """As :meth:`part_facts`: for each part the facts of each container on it, or as of :meth:`bare_facts`."""
+        return self._labels.shared_part_facts(node, self.state.levels[UNIT], are_bare=are_bare)
+
+    def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
+        """A number that changes whenever one of the node's :meth:`facts`, or :meth:`shared_facts`, changes."""
+        return self._labels.version(node, is_shared=is_shared)
+
+    def quantity_of(self, metric: str) -> str:
+        """The quantity of a metric, by the metric's name in an identity or the quantity's name or alias.
+
+        :raises Refused: if no device has it.
+        """
+        quantity = self.compiled.admission.known_metric(metric).quantity
+        if quantity not in self.compiled.quantities:
+            raise Refused("unknown-name", f"no metric {metric!r}", "metric")
+        return quantity
+
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """What is used of each limit, and what it allows, by its key in the configuration."""
+        limits = self.budget.limits
+        used = {"workloads": self.intake.count, "faults": len(self.faults.by_id), **self.budget.used()}
+        return {key_of_limit(each.name): (used[each.name], getattr(limits, each.name)) for each in fields(limits)}
+
+    def quantity_names(self) -> list[str]:
+        """The quantities of the fleet's devices."""
+        return sorted(self.compiled.quantities)

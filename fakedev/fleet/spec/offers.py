@@ -1,0 +1,114 @@
+"""How a fleet appears in a Kubernetes cluster, as frozen values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from fakedev.schema.declare import setting
+
+#: The node label whose value names a node's pool, and that of run-ai's fake-gpu-operator, which is taken too.
+NODE_LABEL: Final = "fakedev/pool"
+OPERATOR_NODE_LABEL: Final = "run.ai/simulated-gpu-node-pool"
+#: How many pods may share a device by time-slicing: a node has at most some ten thousand slots.
+MAX_REPLICAS: Final = 100
+
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def object_name(text: str) -> str:
+    """The name of a namespace, or of an object of ours.
+
+    :raises ValueError: for another text.
+    """
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is no name in Kubernetes: at most 63 small letters, digits and -")
+    return text
+
+
+class MigStrategy(Enum):
+    """How GPUs with instances are offered, in the words of NVIDIA's device plugin."""
+
+    NONE = "none"  # whole GPUs
+    SINGLE = "single"  # instances, all of one profile, as nvidia.com/gpu
+    MIXED = "mixed"  # each profile as a resource of its own
+
+
+class Resources(Enum):
+    """How devices are offered to pods."""
+
+    DEVICE_PLUGIN = "device-plugin"
+    DRA = "dra"
+    BOTH = "both"
+
+
+class Recovery(Enum):
+    """When an unhealthy device becomes healthy again."""
+
+    AUTO = "auto"  # when its fault is cleared
+    VENDOR = "vendor"  # when its device plugin is started again, as with NVIDIA's
+
+
+class Struck(Enum):
+    """What becomes of a running pod whose device fails."""
+
+    NOTHING = "nothing"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True)
+class InCluster:
+    """How the devices of a pool are offered in a cluster."""
+
+    replicas: int = setting("How many pods may share a device.", default=1, low=1, high=MAX_REPLICAS)
+    is_renamed: bool = setting(
+        "Shared devices are another resource: nvidia.com/gpu.shared.", default=False, name="rename"
+    )
+    mig_strategy: MigStrategy = setting(
+        "How instances are offered in a cluster: not at all, all of one profile as nvidia.com/gpu, or each profile as "
+        "a resource of its own.",
+        default=MigStrategy.NONE, default_words="none",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KubernetesSettings:
+    """The connection with a cluster.
+
+    :param node_label: the nodes with this label are simulated; its value is the name of a pool.
+    :param operator_label: of fake-gpu-operator, which is taken too; a topology may name another one.
+    :param utilization: from the lowest to the highest percentage.
+    :param is_compatible: whether the ConfigMaps and the topology server of fake-gpu-operator are there too.
+    """
+
+    node_label: str = NODE_LABEL
+    operator_label: str = OPERATOR_NODE_LABEL
+    utilization: tuple[float, float] = (80.0, 100.0)
+    struck: Struck = setting(
+        "What becomes of a pod whose device becomes unhealthy: nothing, or it is evicted.",
+        default=Struck.NOTHING, default_words="nothing",
+    )  # fmt: skip
+    resources: Resources = setting(
+        "How devices are offered: as extended resources (nvidia.com/gpu), by ResourceSlices, or both.",
+        default=Resources.DEVICE_PLUGIN, default_words="device-plugin",
+    )  # fmt: skip
+    recovery: Recovery = setting(
+        "When a device is healthy again: auto: with its fault; vendor: when its plugin starts again, too.",
+        default=Recovery.AUTO, default_words="auto",
+    )  # fmt: skip
+    requests_per_second: float = setting(
+        "The most requests to the API server, on average.", default=50.0, low=0.1, high=10_000
+    )
+    is_compatible: bool = False
+    kubeconfig: str = setting(
+        "The file that names the API server.", default="", path="path",
+        absent="those of the variable KUBECONFIG, else the service account of fakedev's own pod",
+    )  # fmt: skip
+    context: str = setting("The context of the kubeconfig.", default="", absent="its current one")
+    namespace: str = setting(
+        "Where fakedev keeps its Lease, and ConfigMaps. Each fleet has one of its own.", default="", words="name",
+        check=object_name, absent="that of its own pod, or of the kubeconfig's context",
+    )  # fmt: skip

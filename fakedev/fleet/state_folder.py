@@ -1,0 +1,492 @@
+"""Keeps the state of a fleet in a folder (snapshot and events), so that a service goes on after a restart or kill.
+
+For each generation N there are ``snapshot-N``, a line of JSON and the fleet at one tick as bytes, and
+``since-N.jsonl``, a line for each event after it. ``tick`` has the last tick. See doc/restarts.md.
+
+Each event is in a file before anybody is answered, and the number of each tick. From time to time a copy of the
+process writes a snapshot, so that few ticks must run again at the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import orjson
+from twisted.application.service import Service
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+import fakedev
+from fakedev.base.errors import CannotWrite, Refused, plain_reason
+from fakedev.fleet.events import Stamped
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.record import event_line
+from fakedev.fleet.snapshot import fleet_to_bytes
+from fakedev.fleet.spec.limits import RecordHead
+from fakedev.runtime.disk import PRIVATE, LineFile, read_regular_file, replace_file, sync_file
+from fakedev.runtime.processes import Outcome, run_in_copy
+
+_FORMAT: Final = 3
+_NAME: Final = re.compile(r"snapshot-([0-9]{1,15})|since-([0-9]{1,15})\.jsonl")
+#: The tick, the generation of the events, and the size of their file in bytes; then the checksum of all that.
+_LAST_TICK: Final = re.compile(rb"([0-9]{20}) ([0-9]{15}) ([0-9]{20})")
+_CONNECTED: Final = b'{"connected":'
+
+
+class CannotGoOn(Exception):
+    """What a folder has cannot be used; the text has the reason and the remedy."""
+
+
+@dataclass(frozen=True)
+class LastEvent:
+    """The last event of a fleet, by which its record is known again.
+
+    :param sequence: 0: there was none.
+    :param sha256: of its line; empty without one.
+    """
+
+    sequence: int = 0
+    sha256: str = ""
+
+    def followed_by(self, lines: Sequence[bytes]) -> LastEvent:
+        """The last one after these lines of events."""
+        return LastEvent(self.sequence + len(lines), sha256_of(lines[-1])) if lines else self
+
+
+def sha256_of(line: bytes) -> str:
+    """The checksum of a line."""
+    return hashlib.sha256(line).hexdigest()
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a folder has.
+
+    :param content: the bytes of the newest snapshot.
+    :param head: the configuration that the fleet had then.
+    :param last_event: the last one before it.
+    :param lines: of the events since then.
+    :param tick: the last tick of the service.
+    :param connected: ids of workloads that ended with connections of the service.
+    :param damages: what is lost, a sentence each.
+    """
+
+    path: str
+    content: bytes
+    head: RecordHead
+    last_event: LastEvent
+    lines: Sequence[bytes]
+    tick: int
+    connected: frozenset[str]
+    damages: Sequence[str] = ()
+
+    def damaged(self, reason: object) -> CannotGoOn:
+        """The error for content that cannot be read."""
+        return CannotGoOn(f"{self.path}: it is no state of a fleet ({reason}): {_REMEDY}")
+
+
+_REMEDY: Final = "move its folder away to begin anew"
+
+
+def generations(folder: str) -> dict[int, list[str]]:
+    """The files of each generation, by its number."""
+    found: dict[int, list[str]] = {}
+    for name in os.listdir(folder):
+        match = _NAME.fullmatch(name)
+        if match is not None:
+            found.setdefault(int(match[1] or match[2]), []).append(f"{folder}/{name}")
+    return found
+
+
+def snapshot_path(folder: str, number: int) -> str:
+    """The path of a generation's snapshot."""
+    return f"{folder}/snapshot-{number}"
+
+
+def since_path(folder: str, number: int) -> str:
+    """The path of the events after it."""
+    return f"{folder}/since-{number}.jsonl"
+
+
+def with_checksum(line: bytes) -> bytes:
+    """A line with its checksum behind it."""
+    text = line.removesuffix(b"\n")
+    return b"%b\t%08x\n" % (text, crc32(text))
+
+
+def last_tick_line(tick: int, generation: int, size_bytes: int) -> bytes:
+    """The content of the file of the last tick, always as long.
+
+    :param generation, size_bytes: of the file of events.
+    """
+    return with_checksum(b"%020d %015d %020d" % (tick, generation, size_bytes))
+
+
+def connected_line(workload_id: str) -> bytes:
+    """The line for a workload that ends with its connection."""
+    return orjson.dumps({"connected": workload_id}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def write_snapshot(
+    folder: str, number: int, fleet: Fleet, head: RecordHead, connected: Sequence[str], last_event: LastEvent
+) -> None:
+    """Write the snapshot of a generation, then remove the older generations.
+
+    :param head: the configuration of the fleet.
+    :param connected: ids of workloads that end with their connections.
+    :raises CannotWrite: and the older ones stay.
+    """
+    content = fleet_to_bytes(fleet)
+    fields = {
+        "fakedev-state": _FORMAT, "version": fakedev.__version__, "code": code_version(), "tick": fleet.state.tick,
+        "sha256": hashlib.sha256(content).hexdigest(), "head": head.fields(), "connected": list(connected),
+        "sequence": last_event.sequence, "last-event": last_event.sha256,
+    }  # fmt: skip
+    path, unfinished = snapshot_path(folder, number), f"{folder}/.snapshot-{number}"
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE), "wb") as file:
+            file.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+        for older, paths in generations(folder).items():
+            for each in paths if older < number else ():
+                os.unlink(each)
+    except OSError as reason:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise CannotWrite(path, reason) from None
+
+
+def read_saved(folder: str) -> tuple[Saved | None, int]:
+    """What a folder has, None for nothing; and the number of its newest generation, 0 for none.
+
+    :raises CannotGoOn: when that cannot be used.
+    """
+    try:
+        found = generations(folder)
+        newest = max((number for number in found if snapshot_path(folder, number) in found[number]), default=0)
+        if not newest:
+            return None, max(found, default=0)
+        path = snapshot_path(folder, newest)
+        fields, content = _snapshot(path)
+        lines = [line for number in sorted(found) if number >= newest for line in _lines(since_path(folder, number))]
+        shown, damages = _last_tick(folder, found)
+    except OSError as reason:
+        raise CannotGoOn(f"{folder}: {plain_reason(reason)}") from None
+    try:
+        connected = {*map(str, fields["connected"])}
+        connected |= {str(json.loads(line)["connected"]) for line in lines if line.startswith(_CONNECTED)}
+        events = [line for line in lines if not line.startswith(_CONNECTED)]
+        head = RecordHead.of(fields["head"])
+        last_event = LastEvent(int(fields["sequence"]), str(fields["last-event"]))
+        tick = max(int(fields["tick"]), shown, *(int(json.loads(line)["tick"]) for line in events[-1:]))
+        return Saved(path, content, head, last_event, events, tick, frozenset(connected), damages), max(found)
+    except (ValueError, KeyError, TypeError, Refused) as reason:
+        raise CannotGoOn(f"{path}: it is no state of a fleet ({reason}): {_REMEDY}") from None
+
+
+def _snapshot(path: str) -> tuple[dict[str, Any], bytes]:
+    first, _, content = _content(path).partition(b"\n")
+    try:
+        fields = json.loads(first)
+        form, version, code, checksum = (fields[each] for each in ("fakedev-state", "version", "code", "sha256"))
+    except (ValueError, KeyError, TypeError) as reason:
+        raise CannotGoOn(f"{path}: it is no snapshot of a fleet ({reason}): {_REMEDY}") from None
+    if form != _FORMAT or code != code_version():
+        other = f"fakedev {version}" if version != fakedev.__version__ else f"another build of fakedev {version}"
+        raise CannotGoOn(f"{path}: it was written by {other}: start that one, or {_REMEDY}")
+    if hashlib.sha256(content).hexdigest() != checksum:
+        raise CannotGoOn(f"{path}: it is damaged: {_REMEDY}")
+    return fields, content
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """The lines of a file without their checksums, and without an incomplete last one; none if there is no file.
+
+    :raises CannotGoOn: for a damaged line.
+    """
+    for number, line in enumerate(_content(path).split(b"\n")[:-1], 1):
+        text = _checked(line)
+        if text is None:
+            raise CannotGoOn(f"{path}:{number}: the line is damaged: {_REMEDY}")
+        yield text + b"\n"
+
+
+def _last_tick(folder: str, found: Mapping[int, Sequence[str]]) -> tuple[int, list[str]]:
+    """The last tick of the service before, 0 when it is lost; and what is damaged."""
+    path = f"{folder}/tick"
+    text = _checked(_content(path).partition(b"\n")[0])
+    match = None if text is None else _LAST_TICK.fullmatch(text)
+    if match is None:
+        return 0, [f"{path} is damaged: the ticks since the last snapshot or event are lost"]
+    tick, generation, size_bytes = map(int, match.groups())
+    events = since_path(folder, generation)
+    size_now = os.path.getsize(events) if events in found.get(generation, ()) else 0
+    if size_now < size_bytes and generation >= max(found):
+        return tick, [f"{events} is damaged: events in its last {size_bytes - size_now} bytes are lost"]
+    return tick, []
+
+
+def _checked(line: bytes) -> bytes | None:
+    """A line without its checksum; None if it has another one."""
+    text = line.rpartition(b"\t")[0]
+    return text if line + b"\n" == with_checksum(text) else None
+
+
+def _content(path: str) -> bytes:
+    """The content of a file, none if there is no file.
+
+    :raises OSError: also for a pipe, which would be waited for.
+    """
+    try:
+        return read_regular_file(path)
+    except FileNotFoundError:
+        return b""
+
+
+#: The rooms whose modules make a fleet.
+_SIMULATOR: Final = ("base", "fleet")
+
+
+@cache
+def code_version() -> str:
+    """A checksum of the simulator's modules: a snapshot is read by those that have written it alone."""
+    checksum = hashlib.sha256()
+    root = Path(fakedev.__file__).parent
+    for room in _SIMULATOR:
+        for path in sorted((root / room).rglob("*.py")):
+            checksum.update(path.read_bytes())
+    return checksum.hexdigest()[:16]
+
+
+#: The file with what a cluster knows of the health of devices (fakedev/kubernetes/controller.py).
+CLUSTER_HEALTH: Final = "cluster-health"
+#: Seconds from one snapshot to the next.
+EVERY_SECONDS: Final = 60.0
+_NO_EVENT: Final = LastEvent()
+#: Ticks of devices after which a snapshot is due, too: to run them again takes about a second.
+_MOST_DEVICE_TICKS: Final = 2_000_000
+#: A tick takes as long as that of so many devices more.
+_DEVICES_OF_A_TICK: Final = 1000
+
+
+class StateFolder(Service):
+    """The folder of the state of a service, which is its own while it runs.
+
+    :param path: is made if it is not there; its parent must exist.
+    :param copy: see run_in_copy.
+    :raises CannotWrite: when the folder cannot be used.
+    :ivar path: of the folder.
+    :ivar snapshots: how many were written, by whether that was possible.
+    :ivar saved_at: when the last snapshot was begun, in seconds since 1970.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, path: str, clock: IReactorTime, copy: Callable[[Callable[[], None]], Outcome] = run_in_copy
+    ) -> None:
+        self.setName("state")
+        self.path = path
+        self._clock = clock
+        self._copy = copy
+        self._generation = 0
+        self._since: LineFile | None = None
+        self._outcome: Outcome | None = None
+        self._first_tick = 0
+        self.snapshots = {True: 0, False: 0}
+        self.saved_at = 0.0
+        self._tick_file = -1
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            self._check_owner()
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            self._tick_file = os.open(f"{path}/tick", flags, PRIVATE)
+            if not stat.S_ISREG(os.fstat(self._tick_file).st_mode):
+                raise CannotWrite(f"{path}/tick", "it is not a regular file: remove it")
+            fcntl.flock(self._tick_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._close()
+            raise CannotWrite(path, "another service keeps its state there: give each a folder of its own") from None
+        except FileNotFoundError:
+            self._close()
+            raise CannotWrite(path, "the folder that it is to be made in is not there: make that one first") from None
+        except (OSError, CannotWrite) as reason:
+            self._close()
+            raise reason if isinstance(reason, CannotWrite) else CannotWrite(path, reason) from None
+
+    @property
+    def problem(self) -> str:
+        """Why the state is not kept any more; empty while it is."""
+        return self._since.problem if self._since is not None else ""
+
+    def read(self) -> Saved | None:
+        """What the service before this one has left; None: nothing.
+
+        :raises CannotGoOn: when it cannot be used.
+        """
+        saved, self._generation = read_saved(self.path)
+        return saved
+
+    def begin(
+        self, fleet: Fleet, head: RecordHead, connected: Iterable[str] = (), last_event: LastEvent = _NO_EVENT,
+        record: str = "",
+    ) -> None:  # fmt: skip
+        """Keep the state of a fleet from now on. Its first snapshot is complete when this returns.
+
+        :param head: its configuration.
+        :param connected: ids of workloads whose connections are gone; they are to end.
+        :param last_event: that the fleet had so far.
+        :param record: the file of its record, which is forced to the disk before each snapshot; empty: there is none.
+        :raises CannotWrite: when that is not possible.
+        """
+        self._fleet, self._head = fleet, head
+        self._last_event, self._record = last_event, record
+        self._next_generation()
+        self._write_tick()
+        write_snapshot(self.path, self._generation, fleet, fleet.source or head, sorted(connected), last_event)
+
+    def record(self, stamped: Stamped) -> None:
+        """Keep an event; it is in the file when this returns."""
+        if self._since is not None:
+            line = event_line(stamped)
+            self._since.write(with_checksum(line))
+            self._last_event = LastEvent(stamped.sequence, sha256_of(line))
+
+    def note_connected(self, workload_id: str) -> None:
+        """Keep that a workload ends with its connection."""
+        if self._since is not None:
+            self._since.write(with_checksum(connected_line(workload_id)))
+
+    def path_of(self, name: str) -> str:
+        """The path of a file that is kept beside the fleet."""
+        return f"{self.path}/{name}"
+
+    def kept(self, name: str) -> str | None:
+        """What the service before this one has kept in a file; None: nothing.
+
+        :raises CannotGoOn: when it cannot be read.
+        """
+        try:
+            return read_regular_file(self.path_of(name)).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as reason:
+            raise CannotGoOn(f"{self.path_of(name)}: {plain_reason(reason)}") from None
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep something that is not of the fleet in a file of its own, in place of what is there."""
+        if self._since is not None and not self.problem:
+            try:
+                replace_file(self.path_of(name), text)
+            except CannotWrite as reason:
+                self._since.fail(reason)
+
+    def forget(self, name: str) -> None:
+        """Remove such a file."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path_of(name))
+
+    def ticked(self, connected: Iterable[str]) -> None:
+        """A tick has ended, and no event has come since: keep its number, and begin a snapshot if one is due.
+
+        :param connected: ids of the workloads that end with their connections.
+        """
+        if self._since is None or self.problem:
+            return
+        self._write_tick()
+        self._look_after_copy()
+        ticks, age_seconds = self._fleet.state.tick - self._first_tick, self._clock.seconds() - self.saved_at
+        most = _MOST_DEVICE_TICKS // (_DEVICES_OF_A_TICK + self._fleet.roster.device_count)
+        if self._outcome is None and (ticks >= most or not 0 <= age_seconds < EVERY_SECONDS):
+            self._begin_snapshot(sorted(connected))
+
+    def stopService(self) -> None:
+        """End. The next service goes on from here."""
+        super().stopService()
+        self._close()
+
+    def _begin_snapshot(self, connected: list[str]) -> None:
+        try:
+            self._next_generation()
+            self._outcome = self._copy(partial(self._write_snapshot, connected))
+        except (OSError, CannotWrite) as reason:
+            self._note_failure(str(reason))
+
+    def _write_snapshot(self, connected: list[str]) -> None:
+        """In a copy of the process."""
+        if self._record:
+            with suppress(OSError):  # the record may have been moved away
+                sync_file(self._record)
+        head = self._fleet.source or self._head
+        write_snapshot(self.path, self._generation, self._fleet, head, connected, self._last_event)
+
+    def _look_after_copy(self) -> None:
+        outcome = None if self._outcome is None else self._outcome()
+        if outcome is None:
+            return
+        self._outcome = None
+        self.snapshots[outcome] += 1
+        if not outcome:
+            self._note_failure("the process that writes it has failed")
+
+    def _note_failure(self, reason: str) -> None:
+        self.log.error(
+            "no snapshot of the state could be written: {reason}; the one before stays, and events are kept: "
+            "the next start takes longer", reason=reason,
+        )  # fmt: skip
+
+    def _next_generation(self) -> None:
+        """Write events into the next file from now on.
+
+        :raises CannotWrite: when there can be none; the file before stays in use.
+        """
+        before = self._since
+        self._since = LineFile("state", since_path(self.path, self._generation + 1))
+        self._generation += 1
+        self.saved_at, self._first_tick = self._clock.seconds(), self._fleet.state.tick
+        if before is not None:
+            before.close()
+
+    def _write_tick(self) -> None:
+        try:
+            size_bytes = 0 if self._since is None else self._since.size
+            os.pwrite(self._tick_file, last_tick_line(self._fleet.state.tick, self._generation, size_bytes), 0)
+        except OSError as reason:
+            if self._since is not None:
+                self._since.fail(CannotWrite(f"{self.path}/tick", reason))
+
+    def _check_owner(self) -> None:
+        """A snapshot decides what the program does: nobody else may have written it.
+
+        :raises CannotWrite: when others may.
+        """
+        status = os.stat(self.path)
+        if not stat.S_ISDIR(status.st_mode):
+            raise CannotWrite(self.path, "it is no folder")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            reason = "others may write there: make it a folder of the user of the service, with mode 0700"
+            raise CannotWrite(self.path, reason)
+
+    def _close(self) -> None:
+        if self._tick_file >= 0:
+            os.close(self._tick_file)
+            self._tick_file = -1
+        if self._since is not None:
+            self._since.close()
+            self._since = None

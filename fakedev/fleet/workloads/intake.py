@@ -1,0 +1,243 @@
+"""Accepts, starts and ends workloads: it accepts them at any time, but starts and ends them only between two ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fakedev.base.errors import Refused
+from fakedev.fleet.budget import Budget, cost_of_fault, cost_of_workload
+from fakedev.fleet.entities.reindex import FleetReindex
+from fakedev.fleet.faults.faults import Faults
+from fakedev.fleet.faults.rules import workload_faults
+from fakedev.fleet.spec.fleet_spec import WorkloadSpec
+from fakedev.fleet.spec.limits import Limits, check_limit
+from fakedev.fleet.workloads.admission import Admission
+from fakedev.fleet.workloads.owners import Attribution
+from fakedev.fleet.workloads.running import Workloads
+from fakedev.fleet.workloads.workload import Verdict, Workload, start_row
+
+
+class Intake:
+    """The workloads that start or end before the next tick, and verdicts that are not reported yet.
+
+    :param faults: know the devices that still show an ended workload.
+    :param budget: of the workloads and faults.
+    """
+
+    def __init__(
+        self, workloads: Workloads, attribution: Attribution, faults: Faults, admission: Admission, budget: Budget
+    ) -> None:  # fmt: skip
+        self._workloads = workloads
+        self._faults = faults
+        self._starting: dict[str, Workload] = {}
+        #: In the order in which they were stopped or ended.
+        self._ending: dict[str, None] = {}
+        self._verdicts: list[Verdict] = []
+        #: Workloads that ended before they ran, whose verdicts are not reported yet.
+        self._never_ran: list[Workload] = []
+        #: Stopped workloads with the reason. Their verdicts are made in the tick: a stop of thousands has no time.
+        self._stopped: list[tuple[list[Workload], str]] = []
+        self._stopped_count = 0
+        self._reserved = 0
+        self._budget = budget
+        self._faults_of: dict[str, list[str]] = {}
+        self._attribution, self._admission = attribution, admission
+
+    def reindex(self, moves: FleetReindex, attribution: Attribution, admission: Admission) -> None:
+        """Use the new positions of the units (devices and parts), and admit workloads by the new configuration."""
+        self._attribution, self._admission = attribution, admission
+        verdicts = self.take_verdicts()
+        if verdicts:
+            followed = moves.units.each_followed([each.devices for each in verdicts])
+            self._verdicts = [each._replace(devices=at) for each, at in zip(verdicts, followed, strict=True)]
+
+    def accept(
+        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False,
+        peer: object | None = None,
+    ) -> Workload:  # fmt: skip
+        """Accept a workload; :meth:`apply_changes` starts it.
+
+        :param key: of its randomness; empty: its id.
+        :param of_configuration: this shard may have none of its devices; then it does not start here.
+        :param peer: who starts it, empty for no single peer; None: the limits were checked already.
+        :raises Refused: if the fleet cannot run it.
+        """
+        if peer is not None:
+            self.check_room(1)
+        devices = self._admission.check(spec, of_configuration=of_configuration)
+        if not len(devices):
+            return Workload(workload_id, spec, devices)
+        faults = []
+        if spec.faults:
+            if peer is not None:
+                self._faults.check_room(len(spec.faults))
+            rules = self._faults.rules
+            faults = workload_faults(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
+        spec = self._admission.fitted(spec, devices)
+        uses = tuple(replace(use, activities=self._budget.shared(use.activities)) for use in spec.uses)
+        spec = replace(spec, activities=self._budget.shared(spec.activities), uses=uses)
+        brought = [cost_of_fault(each.spec, len(each.devices)) for each in faults]
+        cost = cost_of_workload(spec, len(devices), self._faults.rules.tick_seconds, brought)
+        if peer is not None:
+            self._budget.check(cost, peer)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key, cost=cost, peer=peer)
+        workload.row = start_row(workload)
+        self._workloads.accept(workload)
+        self._budget.add(cost, peer)
+        self._starting[workload_id] = workload
+        if faults:
+            self._faults_of[workload_id] = [fault.fault_id for fault in faults]
+            for fault in faults:
+                self._faults.add(fault)
+        return workload
+
+    def fault_ids_of(self, workload_ids: Iterable[str]) -> set[str]:
+        """The ids of the workloads' own faults."""
+        return {fault_id for workload_id in workload_ids for fault_id in self._faults_of.get(workload_id, ())}
+
+    def _clear_faults_of(self, workload_id: str) -> None:
+        """Clear a workload's own faults, which end with it."""
+        for fault_id in self._faults_of.pop(workload_id, ()):
+            self._faults.clear_if_there(fault_id)
+
+    def check_room(self, count: int, limits: Limits | None = None) -> None:
+        """Check that the fleet has room for some more workloads.
+
+        :param limits: None: those in use.
+        :raises Refused: if it has not.
+        """
+        check_limit("workloads", count, self.count, (limits or self._budget.limits).workloads)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the fleet has room for one more workload."""
+        return self.count < self._budget.limits.workloads
+
+    @property
+    def count(self) -> int:
+        """The number of workloads, with those whose verdicts are not reported yet."""
+        return len(self._workloads.by_id) + len(self._verdicts) + self._stopped_count + self._reserved
+
+    def reserve(self, count: int) -> None:
+        """Keep room for workloads that a reload will start; 0: it has started them."""
+        self._reserved = count
+
+    def stop(self, workload_ids: Sequence[str], reason: str) -> None:
+        """End workloads before the next tick, with a verdict for each.
+
+        :raises Refused: if one does not exist, or is stopped already; then none is stopped.
+        """
+        workloads = self._known(workload_ids)
+        if not self._ending.keys().isdisjoint(workload_ids):
+            stopped = next(each for each in workload_ids if each in self._ending)
+            raise Refused("unknown-name", f"workload {stopped!r} is stopped already", "id")
+        self._stopped.append((workloads, reason))
+        self._stopped_count += len(workloads)
+        self._never_ran += self._not_started(workloads)
+        self._remove(workload_ids)
+
+    def stop_all(self, reason: str) -> None:
+        """End all workloads before the next tick, but those that end anyway, with a verdict for each."""
+        self.stop(self.not_ending(list(self._workloads.by_id)), reason)
+
+    def start_again(self, attribution: Attribution) -> None:
+        """Let the running workloads start with the next :meth:`apply_changes`, as if they had not run.
+
+        :param attribution: has no owners yet, and is used from now on.
+        """
+        running = self._workloads.running()
+        ids = {each.workload_id for each in running}
+        self._workloads.change([], ids, self._workloads.rows_with(ids), 0, 0.0)
+        for workload in running:
+            self._workloads.accept(workload)
+        self._starting |= {each.workload_id: each for each in running}
+        self._attribution = attribution
+
+    def drop(self, workload_ids: Sequence[str]) -> None:
+        """End workloads before the next tick, without a verdict.
+
+        :raises Refused: if one does not exist; then none is ended.
+        """
+        self._release(self._not_started(self._known(workload_ids)))
+        self._remove(workload_ids)
+
+    def _not_started(self, workloads: Iterable[Workload]) -> list[Workload]:
+        return [each for each in workloads if each.workload_id in self._starting] if self._starting else []
+
+    def _release(self, workloads: Iterable[Workload]) -> None:
+        """Workloads are gone: give back what they took of the limits."""
+        for workload in workloads:
+            self._budget.remove(workload.cost, workload.peer)
+
+    def _known(self, workload_ids: Iterable[str]) -> list[Workload]:
+        by_id = self._workloads.by_id
+        try:
+            return [by_id[workload_id] for workload_id in workload_ids]
+        except KeyError as unknown:
+            raise Refused("unknown-name", f"no workload {unknown.args[0]!r}", "id") from None
+
+    def _remove(self, workload_ids: Sequence[str]) -> None:
+        if self._starting:
+            never_ran = [each for each in workload_ids if self._starting.pop(each, None) is not None]
+            # No tick has seen them, so that they can be removed now.
+            for workload_id in never_ran:
+                self._clear_faults_of(workload_id)
+            self._workloads.forget(never_ran)
+            workload_ids = list(dict.fromkeys(workload_ids).keys() - never_ran) if never_ran else workload_ids
+        self.end(workload_ids)
+
+    def end(self, workload_ids: Iterable[str]) -> None:
+        """End running workloads whose verdicts are reported already."""
+        self._ending.update(dict.fromkeys(workload_ids))
+
+    def end_with_verdicts(self, verdicts: list[Verdict]) -> None:
+        """End running workloads; their verdicts are reported with those of the next tick."""
+        self._verdicts += verdicts
+        self.end(verdict.workload_id for verdict in verdicts)
+
+    def apply_changes(self, tick: int, now_seconds: float) -> None:
+        """Start the waiting workloads and end those that were stopped.
+
+        :param tick: the last tick that was done.
+        """
+        if not self._starting and not self._ending:
+            return
+        started, workloads = list(self._starting.values()), self._workloads
+        ended = self._known(self._ending)
+        rows = workloads.rows_with(self._ending) if ended else None
+        if rows is not None:
+            self._attribution.remove(workloads.holds(rows), self._faults.stale())
+        if self._faults_of:
+            for workload_id in [each for each in self._ending if each in self._faults_of]:
+                self._clear_faults_of(workload_id)
+        self._budget.remove_later(ended)
+        workloads.change(started, self._ending, rows, tick, now_seconds)
+        if started:
+            is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
+            self._attribution.add(workloads.holds(is_new), workloads.by_id)
+        self._starting, self._ending = {}, {}
+
+    def take_verdicts(self) -> list[Verdict]:
+        """The verdicts that are not reported yet; after this call they count as reported."""
+        verdicts = [each.verdict(0, reason) for workloads, reason in self._stopped for each in workloads]
+        verdicts += self._verdicts
+        self._verdicts, self._stopped, self._stopped_count = [], [], 0
+        self._release(self._never_ran)
+        self._never_ran = []
+        return verdicts
+
+    @property
+    def starting_count(self) -> int:
+        """The number of workloads that start before the next tick."""
+        return len(self._starting)
+
+    def not_ending(self, workload_ids: Iterable[str]) -> list[str]:
+        """Those of some workloads that do not end before the next tick."""
+        return [each for each in workload_ids if each not in self._ending]
+
+    def is_ending(self, workload_id: str) -> bool:
+        """Whether a workload ends before the next tick."""
+        return workload_id in self._ending

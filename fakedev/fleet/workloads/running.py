@@ -1,0 +1,600 @@
+"""The running workloads: their devices, demand, shares of quantities, known ends, and how far their profiles get.
+
+The seconds of a profile are time, work, or drawn. A drawn length is the written one times two factors of log-normal
+shape: one for the pace of the workload, and one for each run of each activity. Both are pure functions of the seed,
+the workload, the run and the activity; so a profile passes at another speed in each of its activities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fakedev.base.errors import Refused, unknown_name
+from fakedev.fleet.entities.randomness import Floats, Keys, normal
+from fakedev.fleet.entities.reindex import Reindex
+from fakedev.fleet.entities.state import Level, Mask, Positions
+from fakedev.fleet.spec.fleet_spec import FOREVER
+from fakedev.fleet.spec.limits import entity_key
+from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
+from fakedev.fleet.spec.value_functions import MAX_LENGTHS
+from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
+from fakedev.fleet.workloads.draws import Course, FurtherSpans, Spans, segment_keys
+from fakedev.fleet.workloads.fluctuation import first_noise, next_noise
+from fakedev.fleet.workloads.owners import Holds
+from fakedev.fleet.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
+from fakedev.fleet.workloads.workload import ENDS, Verdict, Workload
+
+#: Spread of the pace of workloads with drawn lengths, as a natural logarithm: mostly within 1 / 1.25 to 1.25.
+_PACE: Final = math.log(1.25)
+#: Less than this of an activity is nothing: sums of decimal fractions differ by less.
+_ROUNDING_SECONDS: Final = 1e-6
+#: Squarings of :func:`_exponential`.
+_SQUARINGS: Final = 10
+
+
+def pace_of(seed: int, keys: Keys) -> Floats:
+    """The pace of workloads with drawn lengths: how much longer than others they take for everything, shape (W,).
+
+    :param keys: of the workloads, shape (W,).
+    """
+    return _exponential(_PACE * normal(seed, keys, "pace", 0))
+
+
+class _Walk:
+    """Goes through the activities of N workloads with drawn lengths, one of each workload at a time.
+
+    :param rows: the workloads, ascending, shape (N,).
+    :param left: the time that they have in the tick, at the speed of their work, shape (N,).
+    """
+
+    def __init__(self, table: Table, seed: int, rows: Positions, left: Floats) -> None:
+        self._rows, self._seed = rows, seed
+        self._profiles = profiles = table.profiles.at(rows)
+        self._keys, self._work = table.keys[rows], table.work[rows]
+        self._time, self._left = table.done[rows], left.copy()
+        self._run = profiles.run_at(self._time + _ROUNDING_SECONDS)
+        self._segment = profiles.segment_at(self._time + _ROUNDING_SECONDS - self._run * profiles.period).copy()
+        self._pace = table.pace[rows]
+        #: Those of the N workloads that go on.
+        self._here = np.arange(len(rows))
+
+    def step(self, *, is_last: bool) -> tuple[Positions, Floats, Floats, Floats]:
+        """The next stretch of the workloads that go on: their rows, the time before it, its end, and its factor.
+
+        :param is_last: take all that is left, with the lengths as they are written.
+        """
+        here, profiles = self._here, self._profiles
+        run, segment, begin, left = self._run[here], self._segment[here], self._time[here], self._left[here]
+        spread = profiles.spread[segment]
+        own = segment_keys(self._keys[here], run, segment - profiles.firsts[here])
+        factor = self._pace[here] * _exponential(spread * normal(self._seed, own, "length", 0))
+        factor = np.ones(len(here)) if is_last else np.where(spread > 0.0, factor, 1.0)
+        end = np.where(run > 0, run * profiles.period[here], 0.0) + profiles.ends[segment]
+        cost = np.maximum(end - begin, 0.0) * factor
+        is_over = (cost <= left) & (not is_last)
+        stop = np.minimum(np.where(is_over, end, begin + left / factor), self._work[here])
+        self._time[here], self._left[here] = stop, left - cost
+        rows = self._rows[here]
+        self._here = here = here[is_over & (stop < self._work[here] - _ROUNDING_SECONDS) & (cost < left)]
+        following = self._segment[here] + 1
+        is_end = following > profiles.lasts[here]
+        self._run[here] += is_end
+        self._segment[here] = np.where(is_end, profiles.again[here], following)
+        return rows, left, stop, factor
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no workload goes on."""
+        return not len(self._here)
+
+
+def course_of(
+    table: Table, seed: int, start_seconds: float, end_seconds: float, wall_seconds: float, rates: Floats
+) -> Course:
+    """The course of some workloads in a tick.
+
+    :param start_seconds, end_seconds: of the tick, simulated.
+    :param wall_seconds: of the wall clock at its beginning, since 1970.
+    :param rates: the speed of each workload's work, shape (W,); 1 where profiles pass as time does.
+    """
+    seconds = end_seconds - start_seconds
+    begin = np.minimum(start_seconds - table.start, table.lasts)
+    end = np.minimum(end_seconds - table.start, table.lasts)
+    first = Spans(begin, end, rates * seconds, np.full(len(table), wall_seconds))
+    if not table.is_open.any():
+        return Course(seed, table.keys, table.services, first, None, end, np.zeros(len(table)))
+    # A profile that ends within a tick, or at the deadline of its workload, has only part of its load there.
+    left = first.tick * np.where(table.is_open, (end - begin) / seconds, 1.0)
+    done = np.minimum(table.done + left, table.work)
+    begin, end = np.where(table.is_open, table.done, begin), np.where(table.is_open, done, end)
+    first = replace(first, begin=begin, end=end)
+    further = None
+    rows = np.flatnonzero(table.is_open & table.profiles.is_drawn)
+    if len(rows):
+        further = _drawn(table, seed, rows, left[rows], first)
+        done[rows] = first.end[rows]
+        if further is not None:
+            done[further.rows] = further.spans.end  # the last one counts
+    until = np.where(table.is_open, done, end)
+    return Course(seed, table.keys, table.services, first, further, until, np.where(table.is_open, done, 0.0))
+
+
+def _drawn(table: Table, seed: int, rows: Positions, left: Floats, first: Spans) -> FurtherSpans | None:
+    """The stretches of workloads with drawn lengths; the first ones are written into ``first``.
+
+    :param left: the time that they have in the tick, at the speed of their work, shape (N,).
+    """
+    walk = _Walk(table, seed, rows, left)
+    _, _, stop, factor = walk.step(is_last=False)
+    whole = first.tick[rows]
+    first.end[rows], first.tick[rows] = stop, whole / factor
+    latest = np.arange(len(table))  # the latest stretch of each workload
+    found: list[tuple[Positions, Positions, Floats, Floats, Floats]] = []
+    count, tick, given = len(table), np.ones(len(table)), np.zeros(len(table))
+    tick[rows], given[rows] = whole, left
+    for number in range(1, MAX_LENGTHS):
+        if walk.is_over:
+            break
+        own, remains, stop, factor = walk.step(is_last=number == MAX_LENGTHS - 1)
+        found.append((own, latest[own], stop, tick[own] / factor, first.wall[own] + given[own] - remains))
+        latest[own] = count + np.arange(len(own))
+        count += len(own)
+    if not found:
+        return None
+    places, before = (np.concatenate(each) for each in list(zip(*found, strict=True))[:2])
+    end, ticks, wall = (np.concatenate(each) for each in list(zip(*found, strict=True))[2:])
+    begin = np.concatenate((first.end, end))[before]
+    return FurtherSpans(Spans(begin, end, ticks, wall), places, before)
+
+
+def _exponential(values: Floats) -> Floats:
+    """Nearly e to the power of values within -20 to 20, only by products: the same bits on every vector unit."""
+    power = 1.0 + values / 2.0**_SQUARINGS
+    for _ in range(_SQUARINGS):
+        power = power * power
+    return power
+
+
+_MEMORY_RATIO: Final = "memory_used_ratio"
+_USAGE: Final = "usage_ratio"
+#: Of all pairs.
+_ALL: Final = slice(None)
+
+#: The quantities of which a workload has a share; all others are of boards only.
+BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
+
+
+class Oversubscription(NamedTuple):
+    """The demand on each of D devices in a tick as a multiple of the device, at least 1: arrays of shape (D,).
+
+    Kept from the tick, because workloads that ended with it also had only their share.
+
+    :param load: from the loads of the workloads.
+    :param peak: from the highest loads of the workloads whose memory follows from their loads.
+    """
+
+    load: Floats
+    peak: Floats
+
+
+class WorkShares:
+    """The amounts of P pairs of a workload and a device in the last tick; for counters the total so far.
+
+    :param crowds: of that tick.
+    :param before: of the tick before the last one, in which workloads of the last one had nothing.
+    """
+
+    def __init__(self, table: Table, capacity: Capacity, crowds: Oversubscription, *, before: bool = False) -> None:
+        self._table = table
+        self._capacity = capacity
+        self._crowds = crowds
+        self._is_before = before
+        share = np.maximum(table.before if before else table.share, 0.0) / 100.0
+        #: The load of each pair, reduced to the room of its device, as a share of 1: shape (P,).
+        self.parts = share / crowds.load[table.device]
+        #: Load x intensity, likewise.
+        self._busy = self.parts
+        if len(table.intense):
+            self._busy = table.busy(100.0 * share, before=before) / 100.0 / crowds.load[table.device]
+
+    def of(self, quantity: str, pairs: Positions | slice = _ALL) -> Floats:
+        """The amount of a quantity (one of BROUGHT) of some pairs, in their order: by default of all, shape (P,)."""
+        table = self._table
+        if quantity == _MEMORY_RATIO:
+            total = self._capacity.memory_total_bytes[table.device[pairs]]
+            return np.divide(self.of(MEMORY, pairs), total, out=np.zeros(len(total)), where=total > 0)
+        if quantity == MEMORY:
+            brought = self._held_memory(pairs)
+        else:
+            brought = (self.parts if quantity == _USAGE else self._busy)[pairs] * self._by_load(quantity, pairs)
+        uses = table.uses.get(quantity)
+        if uses is not None:
+            last = uses.before if self._is_before else uses.amount
+            used = np.zeros(len(table.device))
+            used[uses.pair] = uses.counted if quantity in COUNTED else last
+            brought += used[pairs]
+        return brought
+
+    def by_workload(self) -> tuple[dict[str, Floats], dict[str, Mask]]:
+        """By quantity the sum over each workload's devices, and which workloads have it: shape (W,).
+
+        For the usage the mean. Counters and hangs are there only if a workload demands them.
+        """
+        table = self._table
+        arrays, present = {}, {}
+        of_load = {quantity for kind in table.kind_rows[0] for quantity in self._capacity.brought(kind)}
+        for quantity in (_USAGE, *ASKABLE):
+            has = self._capacity.most(quantity)[table.device] > 0
+            if has.any() and (quantity in table.uses or quantity in of_load):
+                arrays[quantity] = np.add.reduceat(self.of(quantity) * has, table.firsts)
+                present[quantity] = np.logical_or.reduceat(has, table.firsts)
+        if _USAGE in arrays:
+            arrays[_USAGE] = arrays[_USAGE] / table.pair_counts
+        return arrays, present
+
+    def _held_memory(self, pairs: Positions | slice) -> Floats:
+        """The memory of some pairs, as far as their workloads do not state how much they need."""
+        table = self._table
+        device, owner, holds = table.device[pairs], table.owner[pairs], table.holds[pairs]
+        if self._is_before:
+            holds = holds * ~table.is_fresh[owner]
+        peaks = table.peak[owner] / 100.0 * holds
+        held = peaks / self._crowds.peak[device]
+        share = np.where(self._capacity.holds_memory[device], held, self.parts[pairs] * holds)
+        return share * self._by_load(MEMORY, pairs)
+
+    def _by_load(self, quantity: str, pairs: Positions | slice) -> Floats:
+        """The amount of a quantity at full load of the kind of work of some pairs."""
+        table = self._table
+        kinds, rows = table.kind_rows
+        nothing = np.zeros(self._capacity.count)
+        full = np.array([self._capacity.brought(kind).get(quantity, nothing) for kind in kinds])
+        brought: Floats = full[rows[pairs], table.device[pairs]]
+        return brought
+
+    def by_device(self, values: Floats) -> Floats:
+        """The sums over the pairs of each device, shape (D,)."""
+        return self._table.sums.by_device(values, self._capacity.count)
+
+
+class Workloads:
+    """All workloads of a fleet, by id; the running workloads also as arrays.
+
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    :param epoch_seconds: wall time of tick 0, in seconds since 1970: some loads follow the time of day.
+    :ivar changes: how often workloads started or ended.
+    """
+
+    def __init__(self, seed: int, device_keys: Keys, capacity: Capacity, epoch_seconds: float = 0.0) -> None:
+        self._seed, self._epoch_seconds = seed, epoch_seconds
+        self._device_keys = device_keys
+        self._capacity, self._count = capacity, capacity.count
+        self.table = Table()
+        self.by_id: dict[str, Workload] = {}
+        self._by_name: dict[str, dict[str, None]] = {}
+        self._held: Floats | None = None
+        self._contexts: Mask | None = None
+        self.forget_crowds()
+        self.changes = 0
+
+    def accept(self, workload: Workload) -> None:
+        """Add a workload; it runs from the next :meth:`change` that starts it."""
+        self.by_id[workload.workload_id] = workload
+        self._by_name.setdefault(workload.spec.name, {})[workload.workload_id] = None
+
+    def find(self, word: str) -> list[str]:
+        """The ids that a word means: one id, or all workloads of that name, oldest first."""
+        return [word] if word in self.by_id else list(self._by_name.get(word, {}))
+
+    def unknown(self, word: str) -> Refused:
+        """The error for a word that means no workload, or only some that end already."""
+        names = self._by_name.keys() - {word} if word in self._by_name else self._by_name.keys()
+        return Refused("unknown-name", unknown_name("workload", word, names), "workload")
+
+    def forget(self, workload_ids: Iterable[str]) -> None:
+        """Remove workloads that are not in the arrays."""
+        for workload_id in workload_ids:
+            name = self.by_id.pop(workload_id).spec.name
+            names = self._by_name[name]
+            del names[workload_id]
+            if not names:
+                del self._by_name[name]
+
+    def change(
+        self, started: list[Workload], ended: Collection[str], rows: Mask | None, tick: int, now_seconds: float
+    ) -> None:
+        """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on.
+
+        :param rows: those of the ended ones in the table, by rows_with(); None: none ended.
+        """
+        self.changes += 1
+        self._held = self._contexts = None
+        if rows is not None:
+            self.table = self.table.kept(~rows)
+            self.forget(ended)
+        if started:
+            for workload in started:
+                workload.start_seconds = now_seconds
+            new = table_of(started, now_seconds, self._device_keys, self._capacity)
+            noise, pace = first_noise(self._seed, new.pair_keys, tick), pace_of(self._seed, new.keys)
+            new = replace(new, noise=noise, pace=pace)
+            self.table = self.table.joined(new)
+
+    def rows_with(self, ids: Collection[str]) -> Mask:
+        """The rows of some workloads in the table, however many: shape (W,)."""
+        return np.array([workload_id in ids for workload_id in self.table.ids.tolist()], dtype=np.bool_)
+
+    def holds(self, rows: Mask) -> Holds:
+        """The devices that get labels from some workloads.
+
+        :param rows: of the workloads, shape (W,).
+        """
+        table = self.table
+        pairs = (rows & table.is_owner)[table.owner]
+        return Holds(table.ids, table.owner[pairs], table.device[pairs])
+
+    def forget_crowds(self) -> None:
+        """No device was asked for more than it has, as before the first tick."""
+        ones = np.ones(self._count)
+        self._crowds = self._crowds_before = Oversubscription(ones, ones)
+
+    def reindex(
+        self, moves: Reindex, chosen: Collection[str], device_keys: Keys, capacity: Capacity,
+        quantities: Collection[str], tick: int,
+    ) -> None:  # fmt: skip
+        """Give the running workloads the new positions of their devices.
+
+        :param chosen: ids of the workloads that already have their new devices and limits.
+        :param device_keys, capacity, quantities: of the new devices; limits of other quantities are removed.
+        :param tick: the last tick that was done.
+        """
+        self.changes += 1
+        self._held = self._contexts = None
+        self._device_keys, self._capacity, self._count = device_keys, capacity, capacity.count
+        ones = np.ones(self._count)
+        self._crowds = self._crowds_before = Oversubscription(*(moves.carried(crowd, ones) for crowd in self._crowds))
+        old = self.table
+        if not len(old):
+            return
+        known = [row for row, workload_id in enumerate(old.ids.tolist()) if workload_id in chosen] if chosen else []
+        counts, devices = self._followed(moves, np.array(known, dtype=np.int64))
+        limits = old.limits
+        lost = [rows for quantity, rows in limits.by_quantity.items() if quantity not in quantities]
+        for row in np.unique(limits.workload[np.concatenate(lost)]).tolist() if lost else ():
+            workload = self._of_row(row)
+            workload.limits = tuple(limit for limit in workload.limits if limit.quantity in quantities)
+        if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
+            limits = LimitRows.of([workload.limits for workload in self.running()])
+        fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
+        self.table = fresh.with_history(old, moves.new_of, self._count, self._seed, tick)
+
+    def _of_row(self, row: int) -> Workload:
+        return self.by_id[self.table.ids[row]]
+
+    def _followed(self, moves: Reindex, chosen: Positions) -> tuple[Positions, Positions]:
+        """Give running workloads the new positions of their remaining devices, ascending.
+
+        :param chosen: rows of the workloads that already have their new devices.
+        :returns: the number of devices of each workload, shape (W,), and all devices, grouped by workload.
+        """
+        table = self.table
+        owners, places = table.owner, moves.new_of[table.device]
+        others = np.unique(owners[places != table.device])
+        is_chosen = np.zeros(len(table), dtype=np.bool_)
+        is_chosen[chosen] = True
+        stays = (places >= 0) & ~is_chosen[owners]
+        given = [self._of_row(row).devices for row in chosen.tolist()]
+        owners = np.concatenate((owners[stays], np.repeat(chosen, [len(each) for each in given])))
+        places = np.concatenate((places[stays], *given))
+        order = np.argsort(owners * (int(places.max(initial=0)) + 1) + places, kind="stable")
+        places = places[order]
+        counts = np.bincount(owners, minlength=len(table))
+        ends = np.cumsum(counts)
+        others = others[~is_chosen[others]]
+        begins = (ends - counts)[others].tolist()
+        for workload_id, begin, end in zip(table.ids[others].tolist(), begins, ends[others].tolist(), strict=True):
+            self.by_id[workload_id].devices = places[begin:end]
+        return counts, places
+
+    def demand(
+        self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
+    ) -> Demand:
+        """The workloads' demand on each device over one tick; the noise of every pair takes one step.
+
+        Loads of several workloads add up; if the sum is over 1, each gets its share of 1.
+
+        :param tick: 0 for the first instant, in which counters do not grow.
+        :param pace: the speed of each kind of work on each device, shape (devices,); full speed if missing.
+        """
+        table = self.table
+        seconds = end_seconds - start_seconds
+        wall_seconds = self._epoch_seconds + start_seconds
+        rates = np.where(table.is_work, self._rates(pace), 1.0) if table.is_work.any() else np.ones(len(table))
+        course = course_of(table, self._seed, start_seconds, end_seconds, wall_seconds, rates)
+        table.done = course.done
+        load, fluctuation = course.means(table.profiles, INTENSE)
+        load, fluctuation = load * table.ease, fluctuation * table.ease
+        noisy, noise = table.noisy, table.noise.copy()
+        noise[noisy] = next_noise(noise[noisy], self._seed, table.pair_keys[noisy], tick, seconds)
+        table.noise = noise
+        share = load[table.owner] + fluctuation[table.owner] * table.noise
+        if (table.ease > 1.0).any():
+            most = np.where(table.ease > 1.0, 100.0, np.inf)
+            load, share = np.minimum(load, most), np.minimum(share, most[table.owner])
+        table.load = load
+        table.before, table.share = table.share, share
+        table.is_fresh = table.start >= start_seconds
+        self._crowds_before = self._crowds
+        held = self._hold() if self._held is None else self._held
+        crowd = table.sums.by_device(np.maximum(share, 0.0), self._count) / 100.0
+        self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
+        asked = {}
+        for metric, uses in table.uses.items():
+            counted = seconds if tick else 0.0
+            amount = uses.ask(metric, course, table.speed, table.ease, table.noise, counted)
+            asked[metric] = table.sums.by_use(metric, amount, self._count)
+        if len(table.intense):
+            table.intense.ask(INTENSE, course, table.speed, table.ease, table.noise, seconds)
+        loads, activity = self._by_kind(share)
+        if self._contexts is None:
+            self._contexts = np.bincount(table.device, minlength=self._count) > 0
+        return Demand(loads, self._held_share(loads, held), asked, activity, self._contexts)
+
+    @property
+    def count_work(self) -> bool:
+        """Whether any workload's seconds are work, so that the pace matters."""
+        return bool(self.table.is_work.any())
+
+    def _rates(self, pace: Mapping[str, Floats]) -> Floats:
+        """The speed of each workload, which is that of its slowest device: shape (W,).
+
+        Where workloads asked for more of a device than there is in the last tick, each has its part of the device.
+        """
+        table = self.table
+        kinds, rows = table.kind_rows
+        paces = np.array([pace.get(kind, np.ones(self._count)) for kind in kinds]) / self._crowds.load
+        return np.minimum.reduceat(paces[rows, table.device], table.firsts) * table.speed
+
+    def _by_kind(self, share: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Loads and activity by kind of work; the same mapping twice if all intensities are 100 %."""
+        table, count = self.table, self._count
+        kinds = table.kind_rows[0]
+
+        def sums(values: Floats) -> Floats:
+            return np.maximum(table.sums.by_kind(values, count) / 100.0, 0.0)
+
+        loads = sums(share)
+        # Summed row by row, so that the last digit does not depend on the other kinds in use.
+        total = np.zeros(count)
+        for row in loads:
+            total = total + row
+        most = np.maximum(total, 1.0)
+        shown = dict(zip(kinds, loads / most, strict=True))
+        if not len(table.intense):
+            return shown, shown
+        return shown, dict(zip(kinds, sums(table.busy(share)) / most, strict=True))
+
+    def _hold(self) -> Floats:
+        """The memory that workloads hold while they run, as shares of 1; kept until workloads change."""
+        table = self.table
+        held = table.sums.by_device(table.peak[table.owner] * table.holds, self._count) / 100.0
+        self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
+        self._held = np.minimum(held, 1.0)
+        return self._held
+
+    def _held_share(self, loads: Mapping[str, Floats], held: Floats) -> Floats:
+        """The memory of workloads that do not state how much they need, as shares of 1: shape (devices,).
+
+        On devices that hold memory while workloads run: the sum of the profiles' highest loads, at most 1. On others:
+        the loads.
+        """
+        table, capacity = self.table, self._capacity
+        if capacity.holds_memory.all():
+            return held
+        total = sum(loads.values(), np.zeros(self._count))
+        if MEMORY in table.uses:
+            holding = table.sums.by_device(self.shares().parts * table.holds, self._count)
+            # Only there: another sum on other devices would have other last digits.
+            total = np.where(table.sums.has_use(MEMORY, self._count), holding, total)
+        return np.where(capacity.holds_memory, held, np.minimum(total, 1.0))
+
+    def shares(self) -> WorkShares:
+        """Each workload's share of its devices in the last tick."""
+        return WorkShares(self.table, self._capacity, self._crowds)
+
+    def shares_before(self) -> WorkShares:
+        """As :meth:`shares`, in the tick before the last one."""
+        return WorkShares(self.table, self._capacity, self._crowds_before, before=True)
+
+    def running(self, ids: Collection[str] | None = None) -> list[Workload]:
+        """The running workloads, in order of their start.
+
+        :param ids: only the workloads with these ids; None: all.
+        """
+        every = self.table.ids.tolist()
+        return [self.by_id[each] for each in every if ids is None or each in ids]
+
+    def on_devices(self, which: Mask) -> list[tuple[Workload, int]]:
+        """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
+        if not which.any() or not len(self.table):
+            return []
+        found: dict[str, int] = {}
+        pairs = np.flatnonzero(which[self.table.device])
+        for pair in pairs.tolist():
+            found.setdefault(self.table.ids[self.table.owner[pair]], int(self.table.device[pair]))
+        return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
+
+    def rows_of(self, ids: Collection[str]) -> dict[str, int]:
+        """The rows of some workloads, at most hundreds, in the table, by id, without those that do not run yet."""
+        wanted = [self.by_id[each].key for each in ids if each in self.by_id]
+        if not wanted:
+            return {}
+        # By their keys: to compare 100,000 numbers takes a fifth of the time of as many texts.
+        keys = np.sort(np.array([entity_key("workload", each) for each in wanted], dtype=np.uint64))
+        table = self.table
+        rows = np.flatnonzero(keys[np.minimum(np.searchsorted(keys, table.keys), len(keys) - 1)] == table.keys)
+        found = dict(zip(table.ids[rows].tolist(), rows.tolist(), strict=True))
+        return {each: found[each] for each in ids if each in found}
+
+    def load_percents(self, rows: Mapping[str, int]) -> dict[str, float]:
+        """The mean load of workloads in the last tick, without fluctuation, by id.
+
+        :param rows: from :meth:`rows_of`.
+        """
+        return dict(zip(rows, self.table.load[list(rows.values())].tolist(), strict=True))
+
+    def work_left(self, rows: Mapping[str, int]) -> dict[str, float]:
+        """Remaining seconds at the highest clock, by id, of those workloads whose profile has an open end.
+
+        :param rows: from :meth:`rows_of`.
+        """
+        table = self.table
+        places = np.array(list(rows.values()), dtype=np.int64)
+        places = places[table.is_open[places]]
+        return dict(zip(table.ids[places].tolist(), table.work_left[places].tolist(), strict=True))
+
+    def level(self, now_seconds: float) -> Level:
+        """The quantities of each running workload, in the order of :meth:`running`: shape (W,).
+
+        ``devices``; ``load_ratio``, without fluctuation; ``usage_ratio``, the mean of its devices; memory, bandwidths
+        and all else that workloads add, summed over its devices, by quantity; ``run_seconds``; ``progress_ratio``, the
+        done part of its profile, if the profile has an end; ``remaining_seconds`` until the earliest known end, for
+        work at the highest clock.
+
+        :param now_seconds: simulated seconds at the end of the tick.
+        """
+        table = self.table
+        run_seconds = now_seconds - table.start
+        passed = np.where(table.is_open, table.done, run_seconds)
+        ends = table.work < FOREVER
+        progress = np.divide(passed, table.work, out=np.zeros(len(table)), where=ends)
+        remaining = table.lasts - run_seconds
+        remaining = np.where(table.is_open, np.minimum(remaining, table.work_left), remaining)
+        arrays, present = self.shares().by_workload()
+        arrays |= {
+            "devices": table.pair_counts.astype(np.float64),
+            "load_ratio": table.load / 100.0,
+            "run_seconds": run_seconds,
+            "progress_ratio": np.clip(progress, 0.0, 1.0),
+            "remaining_seconds": np.maximum(remaining, 0.0),
+        }
+        has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
+        return Level(len(table), arrays, {**present, **has_end})
+
+    def over(self, end_seconds: float) -> list[Verdict]:
+        """Verdicts on the workloads with a known end at or before ``end_seconds``, or with finished work."""
+        table = self.table
+        is_done = table.is_open & (table.done >= table.work - _ROUNDING_SECONDS)
+        over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
+        ends = [ENDS[end] for end in np.where(is_done, 0, table.ends)[over].tolist()]
+        workloads = map(self.by_id.__getitem__, table.ids[over].tolist())
+        return [
+            Verdict(each.workload_id, each.spec.name, code, text, each.devices, each.spec.pod)
+            for each, (code, text) in zip(workloads, ends, strict=True)
+        ]

@@ -1,0 +1,481 @@
+"""The running workloads and their limits as arrays, and sums over the workloads of each device.
+
+The order of a sum follows from the workloads' names alone. A sum of floats depends on its order from the third number
+on. The order of arrival, or of an array, would give a device other last digits in a shard, after a reload, or because
+of workloads elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.fleet.entities.randomness import Floats, Keys
+from fakedev.fleet.entities.state import Mask, Positions, Rows, column
+from fakedev.fleet.spec.fleet_spec import Activities, Intensity, MetricUse, WorkloadSpec
+from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, OF_PROCESSES
+from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
+from fakedev.fleet.workloads.fluctuation import first_noise
+from fakedev.fleet.workloads.profile import Profiles
+from fakedev.fleet.workloads.workload import Limit, Workload, columns_of
+
+#: The sum of so many numbers is the same in every order.
+_ANY_ORDER: Final = 2
+
+
+class DeviceSums:
+    """Sums over P pairs of a workload and a device: those of a device in the order of its workloads' keys.
+
+    :param device: the device of each pair, shape (P,).
+    :param owner: the workload of each pair, shape (P,).
+    :param keys: the workloads' keys of randomness, which follow from their names, shape (W,).
+    :param kinds: K kinds of work, sorted by name.
+    :param rows: the position of each pair's kind among them, shape (P,).
+    :param uses: the pairs that demand a metric, by metric, each of shape (V,).
+    """
+
+    def __init__(
+        self, device: Positions, owner: Positions, keys: Keys, kinds: Sequence[str], rows: Positions,
+        uses: Mapping[str, Positions],
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._uses = uses
+        self._kinds = kinds
+        crowded = np.flatnonzero(np.bincount(device)[device] > _ANY_ORDER) if len(device) else device
+        #: The pairs in the order of their sums; None if every order gives the same sums.
+        self._order: Positions | None = None
+        if len(crowded):
+            self._order = np.arange(len(device))
+            self._order[crowded] = crowded[np.argsort(keys[owner[crowded]], kind="stable")]
+        self._places = device if self._order is None else device[self._order]
+        self._rows = rows if self._order is None else rows[self._order]
+        self._kind_places: Positions | None = None
+
+    def by_device(self, values: Floats, count: int) -> Floats:
+        """The sums over the pairs of each device, shape (count,).
+
+        :param values: of the pairs, shape (P,).
+        """
+        return _sums(self._places, values, self._order, count)
+
+    def by_kind(self, values: Floats, count: int) -> Floats:
+        """As :meth:`by_device`, for each kind of work: shape (K, count); the count never changes."""
+        if self._kind_places is None:
+            self._kind_places = self._rows * count + self._places
+        sums = _sums(self._kind_places, values, self._order, len(self._kinds) * count)
+        return sums.reshape(len(self._kinds), count)
+
+    def by_use(self, metric: str, amounts: Floats, count: int) -> Floats:
+        """As :meth:`by_device`, for the pairs that demand a metric.
+
+        :param amounts: what each of them demands, shape (V,).
+        """
+        order, device = self._use_orders.get(metric), self._device[self._uses[metric]]
+        return _sums(device if order is None else device[order], amounts, order, count)
+
+    @cached_property
+    def _use_orders(self) -> Mapping[str, Positions]:
+        """The pairs of each metric in the order of their sums; empty if every order gives the same sums."""
+        if self._order is None:
+            return {}
+        ranks = np.empty(len(self._device), dtype=np.int64)
+        ranks[self._order] = np.arange(len(self._device))
+        return {metric: np.argsort(ranks[pairs]) for metric, pairs in self._uses.items()}
+
+    def has_use(self, metric: str, count: int) -> Mask:
+        """The devices with a workload that demands a metric, shape (count,)."""
+        has = np.zeros(count, dtype=np.bool_)
+        if metric in self._uses:
+            has[self._device[self._uses[metric]]] = True
+        return has
+
+
+def _sums(places: Positions, values: Floats, order: Positions | None, count: int) -> Floats:
+    """The sums of values by place, one value after the other: shape (count,).
+
+    :param places: of the values, in their order.
+    :param order: None: as they are.
+    """
+    weights = values if order is None else values[order]
+    return np.asarray(np.bincount(places, weights=weights, minlength=count), dtype=np.float64)
+
+
+Texts = NDArray[np.object_]
+
+MEMORY = "memory_used_bytes"
+
+
+@dataclass
+class LimitRows(Rows):
+    """L limits of workloads.
+
+    :ivar by_quantity: the rows of each quantity, ascending.
+    :ivar workload: the workload's position in the table, shape (L,).
+    :ivar order: the limit's position in the workload's list of limits.
+    :ivar metric, factor, value: as in :class:`Limit`.
+    """
+
+    by_quantity: dict[str, Positions] = field(default_factory=dict)
+    workload: Positions = column("limit", np.int64, "workload")
+    order: Positions = column("limit", np.int64)
+    metric: NDArray[np.object_] = column("limit", object)
+    factor: Floats = column("limit")
+    value: Floats = column("limit")
+
+    @classmethod
+    def of(cls, limits: Sequence[Sequence[Limit]]) -> LimitRows:
+        """The limits of some workloads, in their order."""
+        rows = [(place, order, limit) for place, each in enumerate(limits) for order, limit in enumerate(each)]
+        if not rows:
+            return cls()
+        places, orders, found = zip(*rows, strict=True)
+        quantities: dict[str, list[int]] = {}
+        for row, limit in enumerate(found):
+            quantities.setdefault(limit.quantity, []).append(row)
+        return cls(
+            {quantity: np.array(rows, dtype=np.int64) for quantity, rows in sorted(quantities.items())},
+            np.array(places, dtype=np.int64),
+            np.array(orders, dtype=np.int64),
+            np.array([limit.metric for limit in found], dtype=object),
+            np.array([limit.factor for limit in found]),
+            np.array([limit.value for limit in found]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.workload)
+
+    def kept(self, keep: Mask) -> LimitRows:
+        """The limits of the workloads where ``keep``, shape (W,), is true, with the workloads' new positions."""
+        stays = keep[self.workload]
+        places = np.cumsum(stays) - 1
+        by_quantity = {quantity: places[rows[stays[rows]]] for quantity, rows in self.by_quantity.items()}
+        left = {quantity: rows for quantity, rows in by_quantity.items() if len(rows)}
+        return LimitRows(left, **self._kept(limit=stays, workload=keep))
+
+    def joined(self, other: LimitRows, workloads: int) -> LimitRows:
+        """These limits, followed by the other limits, whose workloads' positions begin at ``workloads``."""
+        none = np.zeros(0, dtype=np.int64)
+        by_quantity = {
+            quantity: np.concatenate(
+                (self.by_quantity.get(quantity, none), other.by_quantity.get(quantity, none) + len(self))
+            )
+            for quantity in sorted({*self.by_quantity, *other.by_quantity})
+        }
+        return LimitRows(by_quantity, **self._joined(other, workload=workloads))
+
+
+@dataclass
+class Table(Rows):
+    """W workloads, and P pairs of a workload and one of its devices, grouped by workload.
+
+    :ivar start, lasts: simulated seconds of the start, and from the start to the known end.
+    :ivar ends: the verdict at the known end, as its position in :data:`fakedev.fleet.workloads.workload.ENDS`.
+    :ivar services: keys of the services that the workloads are replicas of.
+    :ivar is_work: whether the profile is work; is_open: whether its end is open: it is work, or lengths are drawn.
+    :ivar is_owner: whether labels of its devices come from the workload.
+    :ivar work, done: seconds of an open profile in all, and done so far.
+    :ivar pace: of drawn lengths: how much longer than those of others they are.
+    :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
+    :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 if that is unknown.
+    :ivar ease: factor from the measured load to the load on the workload's devices, for profiles of time.
+    :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
+    :ivar is_fresh: whether the last tick was the workload's first tick.
+    :ivar noise: of the pairs, within -1 to 1.
+    :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
+    :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
+    :ivar worked_seconds, stalled_seconds, corrected_errors: tallies of the pairs, if any identity shows them.
+    :ivar hidden_worked_seconds, hidden_stalled_seconds, hidden_corrected_errors: what of these was counted since the
+        series of the device froze.
+    :ivar uses: the demand for single metrics, by quantity.
+    :ivar intense: load x intensity of the workloads whose intensity is not 100 %, as shares of 1.
+    """
+
+    profiles: Profiles = field(default_factory=Profiles)
+    uses: Mapping[str, MetricUses] = field(default_factory=dict)
+    limits: LimitRows = field(default_factory=LimitRows)
+    intense: MetricUses = field(default_factory=MetricUses)
+    ids: Texts = column("workload", object)
+    kinds: Texts = column("workload", object)
+    keys: Keys = column("workload", np.uint64)
+    start: Floats = column("workload")
+    lasts: Floats = column("workload")
+    ends: Positions = column("workload", np.uint8)
+    services: Keys = column("workload", np.uint64)
+    is_work: Mask = column("workload", np.bool_)
+    is_open: Mask = column("workload", np.bool_)
+    is_owner: Mask = column("workload", np.bool_)
+    work: Floats = column("workload")
+    done: Floats = column("workload")
+    speed: Floats = column("workload")
+    ease: Floats = column("workload")
+    measured_mhz: Floats = column("workload")
+    measured_capability: Floats = column("workload")
+    pace: Floats = column("workload")
+    peak: Floats = column("workload")
+    load: Floats = column("workload")
+    is_fresh: Mask = column("workload", np.bool_)
+    pair_counts: Positions = column("workload", np.int64)
+    device: Positions = column("pair", np.int64)
+    pair_keys: Keys = column("pair", np.uint64)
+    noise: Floats = column("pair")
+    share: Floats = column("pair")
+    before: Floats = column("pair")
+    holds: Floats = column("pair")
+    worked_seconds: Floats = column("pair")
+    stalled_seconds: Floats = column("pair")
+    corrected_errors: Floats = column("pair")
+    hidden_worked_seconds: Floats = column("pair")
+    hidden_stalled_seconds: Floats = column("pair")
+    hidden_corrected_errors: Floats = column("pair")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def work_left(self) -> Floats:
+        """Remaining seconds of open profiles at the highest clock, shape (W,); meaningless for others."""
+        left: Floats = (self.work - self.done) / self.speed
+        return left
+
+    def kept(self, keep: Mask) -> Table:
+        """The workloads where ``keep``, shape (W,), is true."""
+        pairs = np.repeat(keep, self.pair_counts)
+        uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
+        return Table(
+            self.profiles.kept(keep),
+            {metric: each for metric, each in uses.items() if len(each.workload)},
+            self.limits.kept(keep),
+            self.intense.kept(keep, pairs),
+            **self._kept(workload=keep, pair=pairs),
+        )
+
+    def joined(self, other: Table) -> Table:
+        """These workloads, followed by the other workloads."""
+        uses = {}
+        for metric in sorted({*self.uses, *other.uses}):
+            mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
+            uses[metric] = mine.joined(others, len(self), len(self.device))
+        limits = self.limits.joined(other.limits, len(self))
+        intense = self.intense.joined(other.intense, len(self), len(self.device))
+        return Table(self.profiles.joined(other.profiles), uses, limits, intense, **self._joined(other))
+
+    def with_history(self, old: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
+        """These rows, as at the start of the workloads, with the history of the old rows of the same workloads.
+
+        A new pair of a workload and a device begins as if the workload started with the next tick.
+
+        :param old: rows of the same workloads in the same order.
+        :param new_of: the new position of each old device, -1 if it was removed.
+        :param count: the number of new devices.
+        """
+        was = self._former_pairs(old, new_of, count)
+        uses = {
+            metric: each.with_history(old.uses[metric], was, len(old.device)) if metric in old.uses else each
+            for metric, each in self.uses.items()
+        }
+        columns = self._carried(old, was, "noise", "share", "before", *OF_PROCESSES)
+        added = np.flatnonzero(was < 0)
+        noise = columns.pop("noise").copy()
+        noise[added] = first_noise(seed, self.pair_keys[added], tick)
+        columns |= {name: getattr(old, name) for name in ("start", "done", "load", "is_fresh")}
+        intense = self.intense.with_history(old.intense, was, len(old.device))
+        return replace(self, uses=uses, intense=intense, noise=noise, **columns)
+
+    def _former_pairs(self, old: Table, new_of: Positions, count: int) -> Positions:
+        """The old position of each pair, -1 for a new pair: shape (P,)."""
+        places = new_of[old.device]
+        stays = np.flatnonzero(places >= 0)
+        codes = old.owner[stays] * count + places[stays]
+        order = np.argsort(codes, kind="stable")  # nearly sorted already
+        codes, stays = codes[order], stays[order]
+        wanted = self.owner * count + self.device
+        if not len(codes):
+            return np.full(len(wanted), -1, dtype=np.int64)
+        found = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        return np.where(codes[found] == wanted, stays[found], -1)
+
+    @cached_property
+    def firsts(self) -> Positions:
+        """The first pair of each workload, shape (W,)."""
+        firsts: Positions = np.cumsum(self.pair_counts) - self.pair_counts
+        return firsts
+
+    @cached_property
+    def owner(self) -> Positions:
+        """The workload of each pair, shape (P,)."""
+        return np.repeat(np.arange(len(self)), self.pair_counts)
+
+    def busy(self, share: Floats, *, before: bool = False) -> Floats:
+        """Load x intensity of each pair, percent, at most its load: shape (P,).
+
+        :param share: the loads, of the last tick or of the tick before it.
+        """
+        intense = self.intense
+        busy, last = share.copy(), intense.before if before else intense.amount
+        busy[intense.pair] = np.minimum(100.0 * last, share[intense.pair])
+        return busy
+
+    @cached_property
+    def sums(self) -> DeviceSums:
+        """Sums over the pairs of each device."""
+        pairs = {metric: uses.pair for metric, uses in self.uses.items()}
+        return DeviceSums(self.device, self.owner, self.keys, *self.kind_rows, pairs)
+
+    @cached_property
+    def noisy(self) -> Positions | slice:
+        """The pairs of workloads whose load or metrics fluctuate: only their noise is seen."""
+        fluctuates = self.profiles.fluctuates.copy()
+        for uses in (*self.uses.values(), self.intense):
+            fluctuates[uses.workload[uses.profiles.fluctuates]] = True
+        return slice(None) if fluctuates.all() else np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
+
+    @cached_property
+    def kind_rows(self) -> tuple[list[str], Positions]:
+        """The kinds of work, sorted by name, and the position of each pair's kind among them, shape (P,)."""
+        kinds = sorted(set(self.kinds.tolist())) or ["compute"]
+        places = {kind: place for place, kind in enumerate(kinds)}
+        own = np.array([places[kind] for kind in self.kinds.tolist()], dtype=np.int64)
+        return kinds, own[self.owner]
+
+
+def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys, capacity: Capacity) -> Table:
+    """The rows of workloads that start; their noise and pace are 0.
+
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    """
+    specs = [workload.spec for workload in started]
+    nothing = np.zeros(len(started))
+    rows = Table(
+        Profiles.of([spec.activities for spec in specs]),
+        {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
+        LimitRows.of([workload.limits for workload in started]),
+        MetricUses.of(_intense(specs)),
+        ids=np.array([workload.workload_id for workload in started], dtype=object),
+        kinds=np.array([spec.kind for spec in specs], dtype=object),
+        start=np.full(len(started), now_seconds),
+        done=nothing,
+        pace=nothing,
+        load=nothing,
+        is_fresh=np.ones(len(started), dtype=np.bool_),
+        **columns_of(started),
+    )
+    counts = np.fromiter((len(workload.devices) for workload in started), np.int64, len(started))
+    devices = np.concatenate([workload.devices for workload in started])
+    return on_devices(rows, counts, devices, device_keys, capacity)
+
+
+def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: Keys, capacity: Capacity) -> Table:
+    """Rows of workloads with all columns that depend on their devices, as at the start of the workloads.
+
+    :param rows: rows of the same workloads; their columns that depend on devices are replaced.
+    :param counts: the number of devices of each workload, shape (W,).
+    :param devices: the devices, grouped by workload, shape (P,).
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    """
+    shares = _amount_shares(capacity, devices, np.repeat(np.arange(len(counts)), counts))
+    speed = _speeds(rows.measured_mhz, rows.measured_capability, counts, devices, shares, capacity)
+    states_memory = np.zeros(len(counts), dtype=np.bool_)
+    if MEMORY in rows.uses:
+        states_memory[rows.uses[MEMORY].workload] = True
+    firsts = np.cumsum(counts) - counts
+    nothing = np.zeros(len(devices))
+    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in rows.uses else {}
+    return replace(
+        rows,
+        uses={
+            metric: uses.on_devices(
+                firsts,
+                counts,
+                *_max_and_amounts(metric, capacity.most(metric)[devices], shares),
+                bandwidth.get(metric),
+            )
+            for metric, uses in rows.uses.items()
+        },
+        intense=rows.intense.on_devices(firsts, counts, np.ones(len(devices))),
+        speed=np.where(rows.is_work, speed, 1.0),
+        ease=np.where(rows.is_work, 1.0, 1.0 / speed),
+        pair_counts=counts,
+        device=devices,
+        pair_keys=np.repeat(rows.keys, counts) ^ device_keys[devices],
+        noise=nothing,
+        share=nothing,
+        before=nothing,
+        worked_seconds=nothing,
+        stalled_seconds=nothing,
+        corrected_errors=nothing,
+        hidden_worked_seconds=nothing,
+        hidden_stalled_seconds=nothing,
+        hidden_corrected_errors=nothing,
+        holds=np.repeat(np.where(states_memory, 0.0, 1.0), counts),
+    )
+
+
+def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
+    """The speed of the slowest of some devices, relative to the device of the workload's measurement; 1 if unknown."""
+    mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
+    shares = _amount_shares(capacity, devices, np.zeros(len(devices), dtype=np.int64))
+    return float(_speeds(mhz, capability, np.array([len(devices)]), devices, shares, capacity)[0])
+
+
+def _amount_shares(capacity: Capacity, devices: Positions, owners: Positions) -> Floats:
+    return np.ones(len(devices)) if capacity.amount_shares is None else capacity.amount_shares(devices, owners)
+
+
+def _speeds(
+    measured_mhz: Floats, measured_capability: Floats, counts: Positions, devices: Positions, shares: Floats,
+    capacity: Capacity,
+) -> Floats:  # fmt: skip
+    """The speed of each workload's slowest device, relative to the device that it was measured on: shape (W,).
+
+    :param measured_mhz, measured_capability: of that device, shape (W,); 0 if unknown.
+    :param counts, devices: as for :func:`on_devices`.
+    :param shares: the share of a demanded amount for each pair, shape (P,).
+    """
+    speed = np.ones(len(devices))
+    if measured_mhz.any():
+        by = np.repeat(measured_mhz, counts)
+        speed = np.where(by > 0, capacity.clock_mhz[devices] / np.where(by > 0, by, 1.0), speed)
+    if measured_capability.any():
+        by = np.repeat(measured_capability, counts)
+        faster = speed * capacity.capability[devices] / shares / np.where(by > 0, by, 1.0)
+        speed = np.where(by > 0, faster, speed)
+    slowest: Floats = np.minimum.reduceat(speed, np.cumsum(counts) - counts)
+    return slowest
+
+
+def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:
+    """The demand for each metric: (position of the workload, its use of the metric)."""
+    found: dict[str, list[tuple[int, MetricUse]]] = {}
+    for place, spec in enumerate(specs):
+        for use in spec.uses:
+            found.setdefault(use.metric, []).append((place, use))
+    return found
+
+
+def _intense(specs: Sequence[WorkloadSpec]) -> list[tuple[int, MetricUse]]:
+    """Load x intensity of the workloads whose intensity is not 100 %, as :func:`_uses`, in percent."""
+    known: dict[tuple[Activities, tuple[Intensity, ...]], MetricUse] = {}
+    found = []
+    for place, spec in enumerate(specs):
+        if spec.intensities:
+            key = spec.activities, spec.intensities
+            if key not in known:
+                known[key] = MetricUse(INTENSE, spec.intense_activities, is_share=True)
+            found.append((place, known[key]))
+    return found
+
+
+def _max_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """100 % of a metric on some devices, and the part of a value in its unit that is demanded from each.
+
+    :param most: the maximum of each device; a part of a board has the links of the whole board.
+    :param shares: the share of a demanded amount for each device.
+    """
+    if metric in ENGINES or metric == "hung":
+        return most, np.ones(len(shares))
+    return most * shares if metric.startswith(("pcie_", "fabric_")) else most, shares

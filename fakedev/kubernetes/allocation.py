@@ -1,0 +1,268 @@
+"""Allocation: which container has which device on a node; placement: which free devices a container gets.
+
+Allocation is for nodes where no kubelet reports it. The rules are the rules of the kubelet's device manager
+(kubernetes/kubernetes, pkg/kubelet/cm/devicemanager/manager.go): containers get their devices in order, init
+containers first; what an init container had is used again by later init containers and by the main ones; a sidecar
+keeps its devices, and nobody else of its pod has them.
+
+Placement prefers devices with the most links between them, then near each other, then in order, as NVIDIA's device
+plugin does (NVIDIA/k8s-device-plugin, internal/rm/allocate.go): whole boards ``aligned``, shared ones and instances
+``distributed``, from the board with the fewest replicas in use. For boards it asks for the best set by links and host
+topology (NVIDIA/go-gpuallocator, best-effort policy), and keeps what remains connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import Final
+
+import numpy as np
+
+from fakedev.fleet.links.link_layout import NOWHERE, other_ends
+from fakedev.fleet.spec.device_types import Layout
+from fakedev.kubernetes.offered_devices import REPLICA, NodeDevices, Slot, is_nvidia_resource, numa_node
+from fakedev.kubernetes.pods import Container, ContainerKind, Pod
+
+#: More sets than this are not compared one by one: 8 of 16 boards are 12,870, a millisecond for each thousand or so.
+_MAX_SETS: Final = 2000
+#: From so many boards a good set is grown, when it cannot be found among all.
+_MAX_SEEDS: Final = 16
+#: One link counts more than any number of boards of the same NUMA node.
+_LINK: Final = 1000
+_SAME_NUMA_NODE: Final = 1
+
+#: How well each two boards are connected, by their indices.
+Scores = Sequence[Sequence[int]]
+
+
+def preferred(devices: NodeDevices, available: Sequence[Slot], must: Sequence[Slot], count: int) -> list[Slot]:
+    """The slots that a container should get, in order of the node's slots.
+
+    :param available: of one resource; may include those of ``must``.
+    :param must: slots that the container gets in any case.
+    :param count: of slots in all; fewer are returned where there are fewer.
+    """
+    taken = {slot.id for slot in must}
+    order = {slot.id: place for place, slot in enumerate(devices.slots)}
+    free = sorted((slot for slot in available if slot.id not in taken), key=lambda slot: order[slot.id])
+    needed = min(max(count - len(must), 0), len(free))
+    if len(free) > needed:
+        if all(slot.part is None and REPLICA not in slot.id for slot in free):
+            near = [slot.index for slot in must]
+            chosen = _connected(scores(devices), [slot.index for slot in free], near, needed)
+            free = [slot for slot in free if slot.index in chosen]
+        else:
+            free = _distributed(devices, free, must, needed)
+    return sorted((*must, *free), key=lambda slot: order[slot.id])
+
+
+def scores(devices: NodeDevices) -> Scores:
+    """How well each two boards of a node are connected: by the number of their links, then by NUMA node."""
+    count = len(devices.boards)
+    found = np.zeros((count, count), dtype=np.int64)
+    links = devices.pool.device_type.connections.links
+    if links is not None and links.layout is Layout.SWITCHES and len(links.peers) != count:
+        found += links.count * _LINK  # switches connect all boards with all their links
+    elif links is not None:
+        ends = other_ends(links, count)
+        here = np.flatnonzero(ends != NOWHERE)
+        np.add.at(found, (here // links.count, ends[here] // links.count), _LINK)
+    # Boards of unknown NUMA nodes are near none.
+    zones = [numa_node(board) for board in devices.boards]
+    nodes = np.array([-1 - place if zone is None else zone for place, zone in enumerate(zones)])
+    found += (nodes[:, np.newaxis] == nodes) * _SAME_NUMA_NODE
+    np.fill_diagonal(found, 0)
+    matrix: list[list[int]] = found.tolist()
+    return matrix
+
+
+def _connected(of: Scores, free: Sequence[int], must: Sequence[int], count: int) -> tuple[int, ...]:
+    """The boards among the free ones that are best connected with each other and with those that must be there.
+
+    Among equal sets that which leaves the others best connected; then the first.
+    """
+    with_must = {board: sum(of[board][each] for each in must) for board in free}
+    with_all = {board: sum(of[board][each] for each in free) for board in free}
+
+    def value(boards: Iterable[int]) -> tuple[int, int]:
+        chosen = tuple(boards)
+        inside = sum(of[one][other] for one, other in combinations(chosen, 2))
+        # The links that the others lose: all of the chosen ones, where those between two were counted twice.
+        lost = sum(with_all[board] for board in chosen) - inside
+        return inside + sum(with_must[board] for board in chosen), -lost
+
+    if comb(len(free), count) <= _MAX_SETS:
+        # The first of the best: combinations come in order, and max keeps the first.
+        return max(combinations(free, count), key=value)
+    seeds = sorted(free, key=lambda board: -with_must[board])[:_MAX_SEEDS]
+    return max((_grown(of, free, with_must, seed, count) for seed in seeds), key=value)
+
+
+def _grown(of: Scores, free: Sequence[int], with_must: dict[int, int], seed: int, count: int) -> tuple[int, ...]:
+    """A set that is grown from one board, each time by the board that is best connected with it."""
+    near = dict(with_must)
+    chosen: list[int] = []
+    board = seed
+    while True:
+        chosen.append(board)
+        del near[board]
+        if len(chosen) == count:
+            return tuple(sorted(chosen))
+        for other in near:
+            near[other] += of[board][other]
+        board = max(near, key=lambda each: near[each])
+
+
+def _distributed(devices: NodeDevices, free: Sequence[Slot], must: Sequence[Slot], count: int) -> list[Slot]:
+    """Slots of the boards or instances with the fewest replicas in use, one after the other."""
+    left: dict[str, list[Slot]] = {}
+    for slot in free:
+        left.setdefault(slot.device_id, []).append(slot)
+    used = {device: -len(slots) for device, slots in left.items()}
+    for slot in devices.slots:
+        if slot.device_id in used:
+            used[slot.device_id] += 1
+    picked = dict.fromkeys(left, 0)
+    for slot in must:
+        if slot.device_id in picked:
+            picked[slot.device_id] += 1
+    chosen: list[Slot] = []
+    while len(chosen) < count:
+        device = min((each for each in left if left[each]), key=lambda each: (used[each], picked[each]))
+        chosen.append(left[device].pop(0))
+        used[device] += 1
+        picked[device] += 1
+    return chosen
+
+
+#: Container to its slots.
+PodSlots = Mapping[str, tuple[Slot, ...]]
+_NOTHING: Final[PodSlots] = {}
+
+
+class NotEnough(Exception):
+    """A node has not as many devices as a container wants.
+
+    :ivar free: of the resource: healthy, and of nobody else.
+    """
+
+    def __init__(self, node: str, container: str, resource: str, wanted: int, free: int) -> None:
+        of_container = f"container {container} wants {wanted} of {resource}"
+        super().__init__(f"{of_container}, and node {node} has {free} free and healthy")
+        self.container, self.resource, self.wanted, self.free = container, resource, wanted, free
+
+
+class NodeAllocation:
+    """The devices of the pods of one node.
+
+    :ivar devices: of the node.
+    """
+
+    def __init__(self, devices: NodeDevices) -> None:
+        self.devices = devices
+        self._by_id = {slot.id: slot for slot in devices.slots}
+        self._by_resource: dict[str, list[Slot]] = {}
+        self._by_device: dict[str, list[Slot]] = {}
+        for slot in devices.slots:
+            self._by_resource.setdefault(slot.resource, []).append(slot)
+            self._by_device.setdefault(slot.device_id, []).append(slot)
+        self._places = {slot.id: place for place, slot in enumerate(devices.slots)}
+        self._pods: dict[str, PodSlots] = {}
+        # Slot to the pods that have it: a claim may be shared by several pods.
+        self._holders: dict[str, set[str]] = {}
+
+    def admit(self, pod: Pod, unhealthy: Collection[str]) -> PodSlots:
+        """Give a pod its devices; those that it has if it has any already.
+
+        Resources that are not GPUs, like ``nvidia.com/hostdev``, belong to other device plugins and are ignored.
+
+        :param unhealthy: the device ids that are not to be given.
+        :raises NotEnough: if there are too few; then the pod has none.
+        """
+        if pod.uid in self._pods:
+            return self._pods[pod.uid]
+        given: dict[str, tuple[Slot, ...]] = {}
+        own: set[str] = set()
+        reusable: set[str] = set()
+        for container in pod.containers:
+            slots = self._slots_for(container, own, reusable, unhealthy)
+            if not slots:
+                continue
+            given[container.name] = slots
+            ids = {slot.id for slot in slots}
+            own |= ids
+            if container.kind is ContainerKind.INIT:
+                reusable |= ids
+            else:
+                reusable -= ids
+        self._keep(pod.uid, given)
+        return given
+
+    def _slots_for(
+        self, container: Container, own: Collection[str], reusable: Collection[str], unhealthy: Collection[str]
+    ) -> tuple[Slot, ...]:
+        """The slots of one container.
+
+        :param own: ids of slots that the pod has.
+        :param reusable: those among them that this container may use.
+        """
+        found: list[Slot] = []
+        for resource, wanted in container.wants.items():
+            slots = self._by_resource.get(resource, [])
+            if not slots and not is_nvidia_resource(resource):
+                continue
+            again = [slot for slot in slots if slot.id in reusable]
+            must = preferred(self.devices, again, (), wanted)
+            free = [
+                slot
+                for slot in slots
+                if slot.id not in own and slot.id not in self._holders and slot.device_id not in unhealthy
+            ]
+            if len(must) + len(free) < wanted:
+                raise NotEnough(self.devices.name, container.name, resource, wanted, len(again) + len(free))
+            found += preferred(self.devices, free, must, wanted)
+        return tuple(found)
+
+    def adopt(self, uid: str, containers: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+        """Take over what a kubelet or a claim says of a pod, in place of what was known.
+
+        A kubelet lists the devices of a container in any order, which changes between two answers, and some of them
+        twice; here each slot is once, in the order of boards.
+
+        :param containers: container to ids of slots; the id of a device stands for all its replicas.
+        :returns: the ids that are none of this node.
+        """
+        self.release(uid)
+        unknown: list[str] = []
+        taken: dict[str, tuple[Slot, ...]] = {}
+        for container, ids in containers.items():
+            slots: dict[str, Slot] = {}
+            for each in ids:
+                of_id = [self._by_id[each]] if each in self._by_id else self._by_device.get(each, [])
+                slots |= {slot.id: slot for slot in of_id}
+                if not of_id:
+                    unknown.append(each)
+            if slots:
+                taken[container] = tuple(sorted(slots.values(), key=lambda slot: self._places[slot.id]))
+        self._keep(uid, taken)
+        return tuple(unknown)
+
+    def _keep(self, uid: str, given: PodSlots) -> None:
+        self._pods[uid] = given
+        for slots in given.values():
+            for slot in slots:
+                self._holders.setdefault(slot.id, set()).add(uid)
+
+    def release(self, uid: str) -> None:
+        for slots in self._pods.pop(uid, _NOTHING).values():
+            for slot in slots:
+                holders = self._holders.get(slot.id, set())
+                holders.discard(uid)
+                if not holders:
+                    self._holders.pop(slot.id, None)
+
+    def slots_of(self, uid: str) -> PodSlots:
+        """The slots of each container of a pod; empty if it has none."""
+        return self._pods.get(uid, _NOTHING)

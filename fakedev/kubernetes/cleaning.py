@@ -1,0 +1,177 @@
+"""Removes from a cluster all that fakedev wrote to it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from fakedev.fleet.spec.offers import KubernetesSettings
+from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.api_paths import Target, node_path
+from fakedev.kubernetes.dra import MADE_BY
+from fakedev.kubernetes.node_status import NodePatches, clean_patches
+from fakedev.kubernetes.nodes import slim_node
+from fakedev.kubernetes.owned_objects import SLICES_PATH
+from fakedev.kubernetes.part import make_client
+from fakedev.kubernetes.watch import list_all
+from fakedev.runtime.http_client import NO_ANSWER, ApiError
+from fakedev.runtime.listening import CannotStart
+from fakedev.runtime.reactor import program_reactor
+from fakedev.runtime.signals import stop_reactor
+
+#: How often a node is read again that somebody else changes meanwhile.
+_MOST_CONFLICTS: Final = 3
+_LEASE: Final = re.compile(r"fakedev-\d+-of-\d+")
+_OURS: Final = {"labelSelector": ",".join(f"{name}={value}" for name, value in MADE_BY.items())}
+
+
+class Cleaning:
+    """One cleaning of a cluster.
+
+    :param show: called with a line for each object that is changed or deleted.
+    :param is_dry: nothing is changed, only shown.
+    :ivar count: the objects that were changed or deleted.
+    :ivar problems: what the server refused, a line each; all else is done.
+    """
+
+    def __init__(self, client: ApiClient, show: Callable[[str], None], *, is_dry: bool) -> None:
+        self._client = client
+        self._show = show
+        self._is_dry = is_dry
+        self.count = 0
+        self.problems: list[str] = []
+
+    async def clean(self) -> None:
+        """Clean nodes, ResourceSlices, ConfigMaps and Leases.
+
+        :raises ApiError: when the API server cannot be reached.
+        """
+        namespace = self._client.server.namespace
+        await self._attempt("the nodes", self._clean_nodes())
+        for path, kind, selector, chosen in (
+            (SLICES_PATH, "ResourceSlice", _OURS, bool),
+            (Target("", "v1", "configmaps", namespace).path, "ConfigMap", _OURS, bool),
+            (Target("coordination.k8s.io", "v1", "leases", namespace).path, "Lease", {}, _LEASE.fullmatch),
+        ):
+            await self._attempt(f"{kind}s", self._delete_all(path, kind, selector, chosen))
+        self.problems += self._client.troubles.texts
+
+    async def _attempt(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do a part of the work; what the server refuses of it is noted, so that the others are done."""
+        try:
+            await work
+        except ApiError as error:
+            if error.code == NO_ANSWER:
+                raise
+            if error.code != 403:  # else the client has logged which rule of a Role is missing
+                self.problems.append(f"{what}: {error.message}")
+
+    async def _clean_nodes(self) -> None:
+        nodes, _ = await list_all(self._client, "/api/v1/nodes", read=_written_node, attempts=1)
+        for item in nodes:
+            await self._attempt(f"node {item['metadata']['name']}", self._clean_node(item))
+
+    async def _clean_node(self, item: Mapping[str, Any]) -> None:
+        name = item["metadata"]["name"]
+        for attempt in range(_MOST_CONFLICTS + 1):
+            patches = clean_patches(item)
+            if not patches:
+                return
+            try:
+                await self._patch(name, patches)
+            except ApiError as error:
+                if error.code == 404:
+                    return
+                if error.code != 409 or attempt == _MOST_CONFLICTS:
+                    raise
+                item = await self._client.request("GET", node_path(name), attempts=1)
+            else:
+                return
+
+    async def _patch(self, name: str, patches: NodePatches) -> None:
+        if not self._is_dry:
+            if patches.spec is not None:
+                await self._client.merge_patch(node_path(name), patches.spec)
+            if patches.status is not None:
+                await self._client.merge_patch(node_path(name, "status"), patches.status)
+        self._done(f"node {name}: {'would be ' if self._is_dry else ''}cleaned")
+
+    async def _delete_all(
+        self, path: str, kind: str, selector: Mapping[str, str], chosen: Callable[[str], object]
+    ) -> None:
+        try:
+            names, _ = await list_all(self._client, path, query=selector, read=_name, attempts=1)
+        except ApiError as error:
+            if error.code == 404:
+                return  # the cluster does not have the kind
+            raise
+        for name in filter(chosen, names):
+            await self._attempt(f"{kind} {name}", self._delete(f"{path}/{name}", f"{kind} {name}"))
+
+    async def _delete(self, path: str, shown: str) -> None:
+        if not self._is_dry:
+            try:
+                await self._client.request("DELETE", path)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        self._done(f"{shown}: {'would be ' if self._is_dry else ''}deleted")
+
+    def _done(self, text: str) -> None:
+        self.count += 1
+        self._show(text)
+
+
+def _written_node(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    node = slim_node(item)
+    return node if clean_patches(node) else None
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return str(item["metadata"]["name"])
+
+
+_INTERRUPTED = 130
+
+
+def clean_cluster(settings: KubernetesSettings, show: Callable[[str], None], *, is_dry: bool) -> int:
+    """Remove all that fakedev wrote to a cluster.
+
+    :returns: 0; 1 after a line for each reason; 2 after the same, when the API server cannot be used; 130 after Ctrl-C.
+    """
+    reactor = program_reactor()
+    try:
+        client = make_client(settings, reactor)
+    except CannotStart as reason:
+        sys.stderr.write(f"{reason}\n")
+        return reason.code
+    cleaning = Cleaning(client, show, is_dry=is_dry)
+    codes: list[int] = []
+
+    async def clean() -> int:
+        try:
+            await cleaning.clean()
+        except ApiError as error:
+            sys.stderr.write(f"fakedev kube clean: {error.message}\n")
+            return 1
+        for text in cleaning.problems:
+            sys.stderr.write(f"fakedev kube clean: {text}\n")
+        show(f"{cleaning.count} objects {'would be ' if is_dry else ''}cleaned")
+        return 1 if cleaning.problems else 0
+
+    def internal(failure: Failure) -> int:
+        sys.stderr.write(f"fakedev kube clean: an internal error: {failure.getTraceback()}")
+        return 1
+
+    def begin() -> None:
+        running = Deferred.fromCoroutine(clean()).addErrback(internal).addCallback(codes.append)
+        running.addBoth(lambda _: client.stop()).addBoth(lambda _: stop_reactor(reactor))
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    return codes[0] if codes else _INTERRUPTED

@@ -1,0 +1,456 @@
+"""The pods of a cluster: their devices, resource claims, and the work that the fleet begins and ends for them.
+
+A record has what the pod does, what the fleet runs for it, and which reports were made of it. Pods get their devices
+by the rules of a kubelet, by the report of a kubelet, or by resource claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fakedev.base.errors import Refused
+from fakedev.fleet.spec.fleet_spec import Activities, Activity, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.offers import KubernetesSettings, Struck
+from fakedev.kubernetes.allocation import NotEnough
+from fakedev.kubernetes.dra import DRIVER, Claim, ClaimedDevices, claimed_devices, with_labels
+from fakedev.kubernetes.health import NodeHealth
+from fakedev.kubernetes.node_status import ReportedMessages
+from fakedev.kubernetes.node_view import Allocation, PreparedDevice
+from fakedev.kubernetes.nodes import ClusterNode, NodeTable
+from fakedev.kubernetes.offered_devices import Slot
+from fakedev.kubernetes.pods import Pod
+from fakedev.kubernetes.work import PodWork, work_of, workloads_of
+
+#: Namespace and name of a pod or of a claim.
+PodKey = tuple[str, str]
+#: Namespace and name of a pod, and the name of its container, or of a piece of its work.
+WorkKey = tuple[str, str, str]
+#: A container that fails is started again after this time, twice as long after each further failure, at most the
+#: second one (kubernetes/kubernetes, pkg/kubelet: MaxContainerBackOff).
+_FIRST_SECONDS: Final = 10.0
+_LONGEST_SECONDS: Final = 300.0
+#: Failures of a piece of work after which it does not even idle.
+_MOST_FAILURES: Final = 2
+_IDLE: Final = Activities((Activity(0.0),))
+
+
+class PodRecord:
+    """A pod with devices, or one that wants some.
+
+    :ivar work: what its annotations say; None: it is on no simulated node yet.
+    :ivar worked_for: the pool that the work was read for.
+    :ivar claimed: what it has by resource claims; None: it has no claims.
+    :ivar running: what the fleet runs for it: a piece of work for each container, and for each claimed device.
+    :ivar struck: pieces of work that have failed, with how often: they idle until their devices are healthy; after a
+        second failure only on those that are, and after a third one on none.
+    :ivar done: pieces of work that are over; they idle.
+    :ivar is_gone: it was deleted; the record stays until its work is taken away.
+    """
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.work: PodWork | None = None
+        self.worked_for: PoolSpec | None = None
+        self.claimed: ClaimedDevices | None = None
+        self.running: dict[str, WorkloadSpec] = {}
+        self.struck: dict[str, int] = {}
+        self.done: set[str] = set()
+        self.is_gone = False
+        self.reported = ReportedMessages()
+        self._failures = 0
+
+    @property
+    def key(self) -> PodKey:
+        return self.pod.namespace, self.pod.name
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is in the cluster, and stays."""
+        return not (self.is_gone or self.pod.is_leaving)
+
+    def update(self, pod: Pod) -> bool:
+        """The pod has changed; whether that matters here."""
+        if pod == self.pod:
+            return False
+        if (pod.annotations, pod.labels) != (self.pod.annotations, self.pod.labels):
+            self.work = None
+            self.done.clear()
+            self.work_again()
+        self.pod = pod
+        return True
+
+    def ended(self, name: str, code: int) -> float:
+        """A piece of work has ended by itself.
+
+        :param code: 0: it was done; else it failed.
+        :returns: after how many seconds it may be tried again; 0: never.
+        """
+        self.running.pop(name, None)
+        if not code:
+            self.done.add(name)
+            return 0.0
+        self.struck[name] = self.struck.get(name, 0) + 1
+        self._failures += 1
+        return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10))
+
+    def work_again(self) -> None:
+        """What made work fail is over."""
+        self.struck.clear()
+        self._failures = 0
+
+    def work_on(self, node: ClusterNode) -> dict[str, WorkloadSpec]:
+        """What the fleet is to run for the pod on its node, by the names of the pieces of work."""
+        if self.is_gone or self.work is None:
+            return {}
+        slots, labels = self.slots_on(node), self.claimed.labels if self.claimed is not None else {}
+        unhealthy = node.unhealthy_words if self.struck else frozenset()
+        found = {}
+        for whole in workloads_of(self.pod, node.name, slots, self.work):
+            pieces = with_labels(whole, node.name, labels.get(whole.container, {}))
+            for piece in pieces:
+                name = whole.container if len(pieces) == 1 else f"{whole.container} on {','.join(piece.devices)}"
+                allowed = self.allowed(name, piece, unhealthy)
+                if allowed is not None:
+                    found[name] = allowed
+        return found
+
+    def slots_on(self, node: ClusterNode) -> dict[str, tuple[Slot, ...]]:
+        """The devices of each container: those that the node gave it, and those of its claims."""
+        slots = dict(node.allocation.slots_of(self.pod.uid))
+        for container, claimed in (self.claimed.slots if self.claimed is not None else {}).items():
+            slots[container] = tuple(dict.fromkeys((*slots.get(container, ()), *claimed)))
+        return slots
+
+    def has_any(self, node: ClusterNode, device_ids: Collection[str]) -> bool:
+        """Whether the pod has any of some devices."""
+        return any(slot.device_id in device_ids for slots in self.slots_on(node).values() for slot in slots)
+
+    def allowed(self, name: str, spec: WorkloadSpec, unhealthy: Collection[str]) -> WorkloadSpec | None:
+        """A piece of work, or idleness where it has ended; None: nothing, where idleness has ended too.
+
+        A lost device ends all that begins on it: what idles there would begin and end in each tick.
+
+        :param unhealthy: the device words of the node that are.
+        """
+        failures = self.struck.get(name, 0)
+        if not failures and name not in self.done:
+            return spec
+        devices = spec.devices if failures <= 1 else tuple(word for word in spec.devices if word not in unhealthy)
+        if not devices or failures > _MOST_FAILURES:
+            return None
+        return replace(spec, devices=devices, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)
+
+
+@dataclass(frozen=True)
+class WorkChange:
+    """What the fleet is to run for a container.
+
+    :param spec: None: nothing any more.
+    """
+
+    key: WorkKey
+    spec: WorkloadSpec | None
+
+
+#: Reports something of a pod: reason and message of an Event.
+ReportOfPod = Callable[[PodRecord, str, str], None]
+
+
+class PodTable:
+    """The pods that want devices, with the claims that they use and the reports of their kubelets.
+
+    :param report: called with what a pod does not get, and what of it cannot be read.
+    :ivar has_more_work: whether the last :meth:`take_work` left pods for the next one.
+    :ivar changed: the pods whose work may have to change.
+    :ivar evictions: the pods that are to be evicted.
+    """
+
+    def __init__(self, settings: KubernetesSettings, nodes: NodeTable, report: ReportOfPod) -> None:
+        self._settings = settings
+        self._nodes = nodes
+        self._report = report
+        self._pods: dict[PodKey, PodRecord] = {}
+        #: The pods bound to each node, also to nodes that are not simulated (yet), in order of arrival.
+        self._bound: dict[str, dict[PodKey, None]] = {}
+        self._claims: dict[PodKey, Claim] = {}
+        #: The pods that use each claim.
+        self._users: dict[PodKey, dict[PodKey, None]] = {}
+        self._reported: dict[str, Sequence[Allocation]] = {}
+        self.changed: dict[PodKey, None] = {}
+        self.evictions: dict[PodKey, None] = {}
+        self.has_more_work = False
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    def list_pods(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """These are all pods of the cluster; one pod in each step."""
+        found = {(pod.namespace, pod.name): pod for pod in pods if pod.node and pod.wants_devices}
+        for key in [key for key, record in self._pods.items() if key not in found and not record.is_gone]:
+            self.remove(*key)
+        # Those of one node get their devices in the order in which they started, whatever the order of the list.
+        for pod in sorted(found.values(), key=lambda pod: (pod.started or "~", pod.namespace, pod.name)):
+            self.put(pod)
+            yield
+
+    def put(self, pod: Pod) -> None:
+        """A pod is new, or has changed."""
+        if not pod.node or not pod.wants_devices:
+            return
+        key = (pod.namespace, pod.name)
+        known = self._pods.get(key)
+        if known is None:
+            self._pods[key] = PodRecord(pod)
+        elif known.pod.uid != pod.uid or known.is_gone:
+            self._release(known)
+            record = self._pods[key] = PodRecord(pod)
+            record.running = known.running  # another pod of the same name: its work changes from that of the old one
+        elif not known.update(pod):
+            return
+        self._bound.setdefault(pod.node, {})[key] = None
+        self._place([key])
+
+    def remove(self, namespace: str, name: str) -> None:
+        record = self._pods.get((namespace, name))
+        if record is not None:
+            self._release(record)
+            record.is_gone = True
+            self.changed[record.key] = None
+
+    def uid_of(self, namespace: str, name: str) -> str:
+        """The UID of a pod; empty when it is not known."""
+        record = self._pods.get((namespace, name))
+        return record.pod.uid if record is not None else ""
+
+    def on_nodes(self) -> Iterator[tuple[Pod, ClusterNode]]:
+        for record in self._pods.values():
+            node = self._nodes.get(record.pod.node)
+            if node is not None and not record.is_gone:
+                yield record.pod, node
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def node_joined(self, name: str) -> None:
+        """A node is simulated now, or has other devices."""
+        keys = [*self._bound.get(name, ())]
+        for key in keys:
+            self._pods[key].work_again()
+        self._place(keys)
+
+    def node_left(self, name: str) -> None:
+        self.changed.update(self._bound.get(name, {}))
+
+    def reported(self, node: str, allocations: Sequence[Allocation]) -> None:
+        """The devices of all containers of a node, as its kubelet lists them."""
+        self._reported[node] = allocations
+        self._place([*self._bound.get(node, ())])
+
+    def forget_reports(self, node: str) -> None:
+        self._reported.pop(node, None)
+
+    def health_changed(self, node: ClusterNode, before: NodeHealth) -> None:
+        """The health of a node's devices has changed: work begins again, or pods are evicted."""
+        health = node.health
+        became = [each for each in health.unhealthy if each not in before.unhealthy]
+        healed = [each for each in before.unhealthy if each not in health.unhealthy]
+        is_back = before.is_down and not health.is_down
+        for key in self._bound.get(node.name, ()):
+            record = self._pods[key]
+            if is_back or (healed and record.has_any(node, healed)):
+                record.work_again()
+                self.changed[key] = None
+            if became and self._settings.struck is Struck.EVICT and record.is_there and record.has_any(node, became):
+                self.evictions[key] = None
+                self._report(record, "Evicting", f"a device of it on {node.name} has failed: it is evicted")
+        if healed:
+            self._place_lacking(node.name)
+
+    # -- claims -----------------------------------------------------------------------------------
+
+    def list_claims(self, claims: Iterable[Claim]) -> Iterator[None]:
+        found = {(claim.namespace, claim.name): claim for claim in claims}
+        for key in [key for key in self._claims if key not in found]:
+            self.remove_claim(*key)
+        for claim in found.values():
+            self.put_claim(claim)
+            yield
+
+    def put_claim(self, claim: Claim) -> None:
+        key = (claim.namespace, claim.name)
+        if self._claims.get(key) != claim:
+            self._claims[key] = claim
+            self._place([*self._users.get(key, ())])
+
+    def remove_claim(self, namespace: str, name: str) -> None:
+        if self._claims.pop((namespace, name), None) is not None:
+            self._place([*self._users.get((namespace, name), ())])
+
+    def prepared(self, node: str, namespace: str, name: str, uid: str) -> Sequence[PreparedDevice]:
+        """The devices of a node that a claim has.
+
+        :param uid: of the claim: another one of the same name may have been known before.
+        :raises Refused: ``unknown-name``, when the claim or its allocation is not known (yet).
+        """
+        claim = self._claims.get((namespace, name))
+        results = claim.results if claim is not None and claim.uid == uid else ()
+        found = [each for each in results if each.driver == DRIVER and each.pool == node]
+        if not found:
+            text = f"claim: no {namespace}/{name} with uid {uid} is allocated on {node}"
+            raise Refused("unknown-name", text, "claim")
+        return [PreparedDevice(each.request, each.pool, each.device) for each in found]
+
+    # -- devices ----------------------------------------------------------------------------------
+
+    def _place(self, keys: Iterable[PodKey]) -> None:
+        """Give pods their devices, or find out which they were given."""
+        for key in keys:
+            record = self._pods.get(key)
+            if record is None or record.is_gone:
+                continue
+            self.changed[key] = None
+            node = self._nodes.get(record.pod.node)
+            if node is None:
+                continue
+            if record.pod.is_over:
+                self._take_back(record, node)
+                continue
+            for claim in record.pod.claims.values():
+                self._users.setdefault((record.pod.namespace, claim), {})[key] = None
+            if record.work is None or record.worked_for is not node.pool:
+                record.work, record.worked_for = work_of(record.pod, self._settings, node.pool), node.pool
+                for problem in record.work.problems:
+                    self._report(record, "UnreadableAnnotation", problem)
+            if record.pod.claims:
+                record.claimed = claimed_devices(record.pod, node.name, node.dra_devices, self._claims)
+                for problem in record.claimed.problems:
+                    self._report(record, "UnknownDevice", problem)
+            if node.has_kubelet:
+                self._adopt(record, node)
+            else:
+                self._admit(record, node)
+
+    def _admit(self, record: PodRecord, node: ClusterNode) -> None:
+        try:
+            # A pod that runs already was given its devices when they were healthy.
+            unhealthy = () if record.pod.phase == "Running" else node.health.unhealthy.keys()
+            node.allocation.admit(record.pod, unhealthy)
+            node.lacking.pop(record.key, None)
+        except NotEnough as lack:
+            node.lacking[record.key] = None
+            self._report(record, "UnexpectedAdmissionError", str(lack))
+
+    def _adopt(self, record: PodRecord, node: ClusterNode) -> None:
+        containers: dict[str, list[str]] = {}
+        for each in self._reported.get(node.name, ()):
+            # Devices of claims are known by the claims themselves, with their labels.
+            if (each.namespace, each.pod) == record.key and not each.claim:
+                containers.setdefault(each.container, []).extend(each.ids)
+        for unknown in node.allocation.adopt(record.pod.uid, containers):
+            self._report(record, "UnknownDevice", f"the kubelet of {node.name} gave it {unknown}, which is unknown")
+
+    def _release(self, record: PodRecord) -> None:
+        """A pod is gone: so is all that was kept for it but its work."""
+        bound = self._bound.get(record.pod.node, {})
+        bound.pop(record.key, None)
+        if not bound:
+            self._bound.pop(record.pod.node, None)
+        self.evictions.pop(record.key, None)
+        for claim in record.pod.claims.values():
+            users = self._users.get((record.pod.namespace, claim), {})
+            users.pop(record.key, None)
+            if not users:
+                self._users.pop((record.pod.namespace, claim), None)
+        node = self._nodes.get(record.pod.node)
+        if node is not None:
+            self._take_back(record, node)
+
+    def _take_back(self, record: PodRecord, node: ClusterNode) -> None:
+        had_any = bool(node.allocation.slots_of(record.pod.uid))
+        node.allocation.release(record.pod.uid)
+        node.lacking.pop(record.key, None)
+        if had_any:
+            self._place_lacking(node.name)
+
+    def _place_lacking(self, name: str) -> None:
+        """Devices may be free now: give them to the pods of a node that lack some, in order of arrival."""
+        node = self._nodes.get(name)
+        if node is not None:
+            self._place(list(node.lacking))
+
+    # -- work -------------------------------------------------------------------------------------
+
+    def ended(self, key: WorkKey, code: int, text: str = "") -> float:
+        """The work of a container has ended in the fleet: it idles, after a failure until its devices are healthy.
+
+        :param text: why.
+        :returns: after how many seconds :meth:`again` is to be called; 0: not at all.
+        """
+        record = self._pods.get(key[:2])
+        if record is None:
+            return 0.0
+        self.changed[record.key] = None
+        if code:
+            self._report(record, "WorkFailed", f"container {key[2]}: {text}; it is tried again")
+        return record.ended(key[2], code)
+
+    def refused(self, key: WorkKey, reason: str) -> None:
+        """The fleet does not run the work of a container."""
+        record = self._pods.get(key[:2])
+        if record is not None:
+            record.running.pop(key[2], None)
+            self._report(record, "NotSimulated", f"container {key[2]}: {reason}")
+
+    def again(self, namespace: str, name: str) -> None:
+        """Try once more what was refused, or has failed; work does not begin on devices that are unhealthy."""
+        record = self._pods.get((namespace, name))
+        if record is None:
+            return
+        node = self._nodes.get(record.pod.node)
+        if node is not None and not node.health.is_down and not record.has_any(node, node.health.unhealthy):
+            record.struck.clear()
+        self.changed[record.key] = None
+
+    def take_work(self, is_there: Callable[[str, str], bool], most: int) -> Sequence[WorkChange]:
+        """The changes of at most so many pods: what ends first.
+
+        :param is_there: whether the fleet has a node in a pool by now; pods of others wait, and what they did ends.
+        """
+        ends: list[WorkChange] = []
+        starts: list[WorkChange] = []
+        count = 0
+        self.has_more_work = False
+        for key in [*self.changed]:
+            record = self._pods[key]
+            node = None if record.is_gone else self._nodes.get(record.pod.node)
+            is_waiting = node is not None and not is_there(node.name, node.pool.name)
+            if is_waiting and not record.running:
+                continue
+            if count == most:
+                self.has_more_work = True
+                break
+            # Pods of nodes that are not simulated are many in some clusters, and cost nothing.
+            count += bool(record.running) or node is not None
+            before, record.running = record.running, {} if node is None or is_waiting else record.work_on(node)
+            ends += [WorkChange((*key, name), None) for name in before if before[name] != record.running.get(name)]
+            starts += [
+                WorkChange((*key, name), spec) for name, spec in record.running.items() if before.get(name) != spec
+            ]
+            if not is_waiting:
+                del self.changed[key]
+            if record.is_gone:
+                del self._pods[key]
+        return [*ends, *starts]
+
+    def take_evictions(self) -> Sequence[Pod]:
+        taken = [self._pods[key].pod for key in self.evictions]
+        self.evictions.clear()
+        return taken
+
+    def evict_again(self, pod: Pod) -> None:
+        """A pod could not be evicted: it is to be evicted still, if its devices are unhealthy."""
+        record, node = self._pods.get((pod.namespace, pod.name)), self._nodes.get(pod.node)
+        if record is None or node is None or record.pod.uid != pod.uid or not record.is_there:
+            return
+        if record.has_any(node, node.health.unhealthy):
+            self.evictions[record.key] = None

@@ -1,1 +1,0 @@
-"""The Twisted side: protocols, ticker, web resources. Thin."""

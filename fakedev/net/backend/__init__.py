@@ -1,1 +1,0 @@
-"""The backend of a work queue: gets jobs, runs commands, reports."""

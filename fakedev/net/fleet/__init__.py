@@ -1,1 +1,0 @@
-"""The running fleet: clock, workload port, workloads, faults, journal, record."""

@@ -1,1 +1,0 @@
-"""HTTP for all ports: connections, requests, resources, responses, and their limits."""

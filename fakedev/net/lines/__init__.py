@@ -1,1 +1,0 @@
-"""The line server and the client for line protocols."""

@@ -1,1 +1,0 @@
-"""The file that the NVML library reads: written once a tick."""

@@ -1,1 +1,0 @@
-"""The work queues: ports, hub, figures, metrics."""

@@ -1,1 +1,0 @@
-"""Scenarios beside a running service, and towards a Prometheus."""

@@ -1,1 +1,0 @@
-"""The operating system: addresses, sockets, signals, logs, processes, memory, threads."""

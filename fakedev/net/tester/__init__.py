@@ -1,1 +1,0 @@
-"""Test clients: they put load on a queue, measure and report."""

@@ -1,1 +1,0 @@
-"""The web tree: metrics pages, health, metrics of fakedev itself, the web page and its stream."""

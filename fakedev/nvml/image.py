@@ -1,0 +1,455 @@
+"""A slot of the NVML file: all that some nodes show in a tick, as records of boards, links and processes.
+
+Records are NumPy arrays. What does not change from tick to tick of nodes, boards, MIG instances and links is kept as
+records; facts become numbers and texts. The workloads on boards are the processes of the file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.base.binary_records import Field, Record, text_of
+from fakedev.exporters.numbers import number_of, version_number
+from fakedev.exporters.row_levels import process_number
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.roster import Roster, RosterNode
+from fakedev.fleet.entities.state import Level, Positions
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.levels import DEVICE, UNIT
+from fakedev.fleet.levels import PART as PART_LEVEL
+from fakedev.fleet.links.link_levels import link_history
+from fakedev.fleet.spec.device_types import DeviceType, attributes_of, profiles_to_text
+from fakedev.fleet.workloads.workload import Workload
+from fakedev.nvml import records as layout
+from fakedev.nvml.records import (
+    ABSENT,
+    BOARD,
+    FIRST_IMPOSSIBLE_PID,
+    LINK,
+    MAX_PROCESSES,
+    MIG_ATTRIBUTES,
+    NODE,
+    PART,
+    PROCESS,
+    Counts,
+    head_of,
+)
+
+Numbers = NDArray[np.int64]
+#: From here up a number is no whole number of 64 bits.
+_TOO_LARGE: Final = 2.0**63
+_LEADING_NUMBER: Final = re.compile(r"[0-9]+")
+
+
+def dtype_of(record: Record) -> np.dtype[Any]:
+    """The type of an array of records."""
+    return np.dtype([(field.name, f"S{field.text_bytes}" if field.text_bytes else "i8") for field in record.fields])
+
+
+def whole(values: Floats | float, factor: float = 1.0) -> Numbers:
+    """Values times a factor as whole numbers, rounded as on pages: what is no finite number is absent."""
+    scaled = np.rint(np.asarray(values, dtype=np.float64) * factor)
+    is_number = np.abs(scaled) < _TOO_LARGE
+    return np.where(is_number, np.where(is_number, scaled, 0.0).astype(np.int64), ABSENT)
+
+
+def fact_of(field: Field, facts: Mapping[str, str]) -> int | bytes:
+    """The value of a field that shows a fact."""
+    text = facts.get(field.fact, "")
+    if field.text_bytes:
+        return text_of(text, field.text_bytes)
+    number = number_of(text)
+    return ABSENT if math.isnan(number) else int(whole(number, field.factor))
+
+
+def slices_of(profile: str) -> int:
+    """The slices of the engines of a MIG profile, as ``3g.40gb``; absent for another text."""
+    match = _LEADING_NUMBER.match(profile)
+    return int(match[0]) if match else ABSENT
+
+
+class Quantities:
+    """The quantities of a level in the fields of a record, for some of its entities.
+
+    :param records: whose fields they are written to.
+    :param positions: of the entities in the level, ascending: shape as ``records``.
+    """
+
+    def __init__(self, record: Record, records: NDArray[Any], positions: NDArray[np.int64]) -> None:
+        fields = record.quantities
+        self._names = [field.quantity for field in fields]
+        self._factors = np.array([[field.factor] for field in fields])
+        self._rows: dict[str, list[int]] = {}
+        for row, name in enumerate(self._names):
+            self._rows.setdefault(name, []).append(row)
+        # All of them follow each other: one table, a row for each entity.
+        first = record.offsets[fields[0].name] // 8
+        table = np.ndarray((len(records), record.size // 8), "i8", records)
+        self._table = table[:, first : first + len(fields)]
+        count = len(positions)
+        is_run = count > 0 and int(positions[-1]) - int(positions[0]) == count - 1
+        self._places = slice(int(positions[0]), int(positions[0]) + count) if is_run else positions
+        self._absent = np.full(count, math.nan)
+
+    def write(self, level: Level) -> None:
+        """Write the values of a tick."""
+        places, arrays = self._places, level.arrays
+        values = np.array([arrays[name][places] if name in arrays else self._absent for name in self._names])
+        for name, has in level.present.items():
+            for row in self._rows.get(name, ()):
+                values[row][~has[places]] = math.nan
+        self._table[:] = whole(values, self._factors).T  # type: ignore[arg-type]  # one factor for each row
+
+
+#: NVIDIA's number of a vendor on PCI.
+_VENDOR: Final = 0x10DE
+_VENDOR_NAME: Final = "NVIDIA"
+#: The generation of NVLink by architecture.
+_LINK_GENERATIONS: Final = {"pascal": 1, "volta": 2, "ampere": 3, "hopper": 4, "blackwell": 5}
+#: A clock step that boards without dynamics have.
+_CLOCK_STEP_MHZ: Final = 15.0
+
+
+class Chosen(NamedTuple):
+    """The boards of some nodes that NVML shows, in order of the file.
+
+    :ivar nodes: with the indices of their boards.
+    :ivar devices: positions of the boards in the level of devices, shape (B,).
+    :ivar parts: positions of their instances in the level of parts, shape (P,).
+    :ivar links: positions of their links, shape (L,).
+    """
+
+    nodes: Sequence[tuple[RosterNode, Sequence[int]]]
+    devices: Positions
+    parts: Positions
+    links: Positions
+
+
+def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
+    """The boards of NVIDIA, and those whose vendor is not known, of some nodes."""
+    found = [(node, [index for index in range(len(node.devices)) if _is_shown(node, index)]) for node in nodes]
+    devices = [node.first + index for node, indices in found for index in indices]
+    parts = [unit - roster.parts.device_count for device in devices for unit in roster.parts.of(device)]
+    links = [link for device in devices for link in roster.links.of(device)]
+    return Chosen(found, *(np.array(each, dtype=np.int64) for each in (devices, parts, links)))
+
+
+def _is_shown(node: RosterNode, index: int) -> bool:
+    device = node.pool.devices.get(index)
+    for facts in (device.facts if device else {}, node.spec.facts, node.pool.facts, node.pool.device_type.facts):
+        if "vendor" in facts:
+            return _VENDOR_NAME in facts["vendor"].upper()
+    return True
+
+
+def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArray[Any]]:
+    """The records of nodes, boards, parts and links, by the names of their places in a slot."""
+    node_rows: list[dict[str, Any]] = []
+    board_rows: list[dict[str, Any]] = []
+    part_rows: list[dict[str, Any]] = []
+    link_rows: list[dict[str, Any]] = []
+    place_of = {device: place for place, device in enumerate(boards.devices.tolist())}
+    for node, indices in boards.nodes:
+        facts = roster.facts(seed, node)
+        of_parts = roster.part_facts(seed, node, facts)
+        first_part = roster.parts.of(node.first).start
+        first = facts[indices[0]] if indices else {}
+        node_rows.append({
+            **_facts(NODE, first), "name": text_of(node.name, 256), "cuda_version": _cuda_version(first),
+            "first_board": len(board_rows), "board_count": len(indices),
+        })  # fmt: skip
+        for index in indices:
+            device = node.first + index
+            units, links = roster.parts.of(device), roster.links.of(device)
+            own = of_parts[units.start - first_part : units.stop - first_part]
+            board_rows.append({
+                **_board(facts[index], node.pool.device_type), "node": len(node_rows) - 1, "index": index,
+                "first_part": len(part_rows), "part_count": len(own), "first_link": len(link_rows),
+                "link_count": len(links),
+            })  # fmt: skip
+            part_rows += [_part(each, len(board_rows) - 1) for each in own]
+            link_rows += [_link(roster, node, link, place_of) for link in links]
+    rows = ((NODE, node_rows), (BOARD, board_rows), (PART, part_rows), (LINK, link_rows))
+    return {f"{record.name}s": _array(record, each) for record, each in rows}
+
+
+def _array(record: Record, rows: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
+    array = np.zeros(len(rows), dtype=dtype_of(record))
+    for place, row in enumerate(rows):
+        for field in record.fields:
+            array[place][field.name] = row.get(field.name, b"" if field.text_bytes else ABSENT)
+    return array
+
+
+def _facts(record: Record, facts: Mapping[str, str]) -> dict[str, Any]:
+    return {field.name: fact_of(field, facts) for field in record.fields if field.fact}
+
+
+def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
+    pci = {**facts, "id": facts.get("pci_device_id", "").removeprefix("0x")}
+    capability = version_number(facts.get("compute_cap", "")) or (ABSENT, ABSENT)
+    dynamics, links = device_type.dynamics, device_type.connections.links
+    low, high = device_type.power_limit_ends()
+    per_link = dynamics.fabric_bytes_per_second / links.count if dynamics and links and links.count else 0.0
+    address = facts.get("pci_address", "")
+    return {
+        **_facts(BOARD, facts),
+        "uuid": text_of(_prefixed("GPU-", facts.get("uuid", "")), 48),
+        "pci_bus_id": text_of(f"0000{address.upper()}" if address else "", 32),
+        "pci_device_id": int(pci["id"], 16) << 16 | _VENDOR if _is_hexadecimal(pci["id"]) else ABSENT,
+        "max_part_count": device_type.mig_slices,
+        "mig_profiles": text_of(profiles_to_text(device_type.mig_profiles, 512), 512),
+        "minor_number": int(facts["index"]),
+        "compute_major": capability[0],
+        "compute_minor": capability[1],
+        "power_limit_min": int(whole(low, 1000.0)) if dynamics else ABSENT,
+        "power_limit_max": int(whole(high, 1000.0)) if dynamics else ABSENT,
+        "clock_step": int(whole(dynamics.clock_step_mhz if dynamics else _CLOCK_STEP_MHZ, 1000.0)),
+        "link_generation": _LINK_GENERATIONS.get(facts.get("architecture", ""), ABSENT) if links else ABSENT,
+        "link_bandwidth": int(whole(per_link)) if per_link else ABSENT,
+    }
+
+
+def _part(facts: Mapping[str, str], board: int) -> dict[str, Any]:
+    own = {"uuid": text_of(_prefixed("MIG-", facts["part_uuid"]), 48), "board": board}
+    profile = facts.get("mig_profile", "")
+    names = (name for name, _ in MIG_ATTRIBUTES)
+    engines = dict(zip(names, attributes_of(facts, profile) or (), strict=False))
+    return {**_facts(PART, facts), **own, **engines, "slices": slices_of(profile)}
+
+
+def _link(roster: Roster, node: RosterNode, link: int, place_of: Mapping[int, int]) -> dict[str, Any]:
+    layout = roster.links
+    owner, remote, switch = int(layout.owners[link]), int(layout.remotes[link]), int(layout.switches[link])
+    row = {"board": place_of[owner], "number": link - int(layout.firsts[owner]), "up": 1}
+    if remote >= 0:
+        peer = int(layout.owners[remote])
+        row |= {"remote_board": place_of.get(peer, ABSENT), "remote_number": remote - int(layout.firsts[peer])}
+    if switch >= 0:
+        row["switch_number"] = switch - layout.switches_of(node.first).start
+    return row
+
+
+def _cuda_version(facts: Mapping[str, str]) -> int:
+    numbers = version_number(facts.get("cuda_version", ""))
+    return numbers[0] * 1000 + numbers[1] * 10 if numbers else ABSENT
+
+
+def _prefixed(prefix: str, uuid: str) -> str:
+    return uuid if uuid.startswith(prefix) or not uuid else prefix + uuid
+
+
+def _is_hexadecimal(text: str) -> bool:
+    return 0 < len(text) <= 4 and all(each in "0123456789abcdefABCDEF" for each in text)
+
+
+#: Field to the quantity of which a process has a share.
+_SHARES: Final[Mapping[str, str]] = {
+    "usage": "usage_ratio",
+    "memory_usage": "memory_usage_ratio",
+    "encoder_usage": "encoder_active_ratio",
+    "decoder_usage": "decoder_active_ratio",
+}
+_MEMORY: Final = "memory_used_bytes"
+_MIB: Final = 1048576.0
+#: The kind of work of programs that draw.
+_GRAPHICS: Final = "render"
+
+#: The pid of the client of a workload, by the workload's id; None: it has none.
+PidOf = Callable[[str], int | None]
+
+
+def no_pid(workload_id: str) -> int | None:
+    """No workload has a process."""
+    return None
+
+
+class Processes:
+    """The processes of the boards of a file: a workload on an undivided board, or on an instance of one.
+
+    :ivar records: in order of their boards and instances, at most 64 of each, beginning with the oldest.
+    :ivar counts: the processes of each board, also those that are not listed: shape (B,).
+    """
+
+    def __init__(self, fleet: Fleet, boards: Chosen, pid_of: PidOf) -> None:
+        self._fleet = fleet
+        self._pid_of = pid_of
+        parts = fleet.roster.parts
+        #: The board and the instance of each unit of the fleet, -1 for none.
+        self._board_of: Positions = np.full(parts.unit_count, -1, dtype=np.int64)
+        self._part_of: Positions = np.full(parts.unit_count, -1, dtype=np.int64)
+        self._board_of[boards.devices] = np.arange(len(boards.devices))
+        units = boards.parts + parts.device_count
+        self._board_of[units] = self._board_of[parts.owners[boards.parts]]
+        self._part_of[units] = np.arange(len(boards.parts))
+        #: The number of each board in its node.
+        self._indices = [index for _, indices in boards.nodes for index in indices]
+        self._followed = -1
+        #: The pairs of workload and unit; the first pair of each unit, and the number of the unit of each pair.
+        self._pairs: Positions = np.zeros(0, dtype=np.int64)
+        self._firsts = self._numbers = self._pairs
+        self.records: NDArray[Any] = np.zeros(0, dtype=dtype_of(PROCESS))
+        self.counts: Positions = np.zeros(len(boards.devices), dtype=np.int64)
+
+    def update(self) -> None:
+        """Follow the workloads to the present tick."""
+        if self._fleet.workloads.changes != self._followed:
+            self._followed = self._fleet.workloads.changes
+            self._find()
+        if not len(self._pairs):
+            return
+        shares, table = self._fleet.workloads.shares(), self._fleet.workloads.table
+        units = table.device[self._pairs]
+        held = shares.of(_MEMORY, self._pairs)
+        self.records["memory_used"] = np.floor(held / _MIB) * _MIB
+        # What a board or instance shows is divided by the loads of its workloads.
+        loads = shares.parts[self._pairs]
+        of_unit = np.add.reduceat(loads, self._firsts)[self._numbers]
+        level, shown = self._fleet.state.levels[UNIT].arrays, np.zeros((len(_SHARES), len(loads)))
+        for row, quantity in enumerate(_SHARES.values()):
+            if quantity in level:
+                shown[row] = level[quantity][units]
+        parts = np.divide(loads, of_unit, out=np.zeros(len(loads)), where=of_unit > 0)
+        for field, percents in zip(_SHARES, whole(shown * parts, 100.0), strict=True):
+            self.records[field] = percents
+
+    def _find(self) -> None:
+        """List the workloads that run on the boards."""
+        workloads = self._fleet.workloads
+        table, by_id = workloads.table, workloads.by_id
+        on_boards = np.flatnonzero(self._board_of[table.device] >= 0) if len(table.device) else self._pairs[:0]
+        boards, parts = self._board_of[table.device[on_boards]], self._part_of[table.device[on_boards]]
+        order = np.lexsort((on_boards, parts, boards))
+        on_boards, boards, parts = on_boards[order], boards[order], parts[order]
+        self.counts = np.bincount(boards, minlength=len(self.counts))
+        starts = np.ones(len(boards), dtype=np.bool_)
+        starts[1:] = (np.diff(boards) != 0) | (np.diff(parts) != 0)
+        first = np.maximum.accumulate(np.where(starts, np.arange(len(boards)), 0))
+        listed = np.arange(len(boards)) - first < MAX_PROCESSES
+        self._pairs, boards, parts, starts = on_boards[listed], boards[listed], parts[listed], starts[listed]
+        self._firsts, self._numbers = np.flatnonzero(starts), np.cumsum(starts) - 1
+        records = np.zeros(len(self._pairs), dtype=dtype_of(PROCESS))
+        records["board"] = boards
+        records["part"] = np.where(parts < 0, ABSENT, parts)
+        epoch = self._fleet.spec.epoch_seconds
+        pids: dict[tuple[str, int], int] = {}
+        used: set[int] = set()
+        for place, (owner, board) in enumerate(zip(table.owner[self._pairs].tolist(), boards.tolist(), strict=True)):
+            workload = by_id[table.ids[owner]]
+            key = workload.workload_id, board  # on several instances of a board it is one process
+            if key not in pids:
+                pids[key] = self._pid(workload, board, used)
+                used.add(pids[key])
+            record, pid = records[place], pids[key]
+            record["name"] = text_of(workload.spec.name, 64)
+            record["pid"] = pid
+            record["is_graphics"] = workload.spec.kind == _GRAPHICS
+            record["started"] = int(whole(epoch + (workload.start_seconds or 0.0), 1e6))
+        self.records = records
+
+    def _pid(self, workload: Workload, board: int, used: Set[int]) -> int:
+        pid = self._pid_of(workload.workload_id)
+        if pid is None:
+            pid = FIRST_IMPOSSIBLE_PID + process_number(workload.key, self._indices[board])
+            while pid in used:
+                pid += 1
+        return pid
+
+
+#: The fewest processes that a file has room for.
+_FEWEST_PROCESSES: Final = 64
+
+
+class Xid(NamedTuple):
+    """An error code that the driver of a board of the file has reported."""
+
+    board: int
+    code: int
+
+
+class SlotImage:
+    """The bytes of a slot for some nodes of a fleet, with their values of the present tick.
+
+    The true values: faults of exporters do not concern the driver.
+
+    :param nodes: nodes of the fleet's present roster.
+    :param pid_of: the process of the client of a workload.
+    :ivar counts: what the slot has room for.
+    :ivar content: the bytes.
+    """
+
+    def __init__(self, fleet: Fleet, nodes: Sequence[RosterNode], pid_of: PidOf = no_pid) -> None:
+        self._fleet = fleet
+        self._boards = chosen(fleet.roster, nodes)
+        self._board_of = {device: place for place, device in enumerate(self._boards.devices.tolist())}
+        self._processes = Processes(fleet, self._boards, pid_of)
+        self._processes.update()
+        capacity = _FEWEST_PROCESSES
+        while capacity < len(self._processes.records):
+            capacity *= 2
+        boards, parts, links = (len(each) for each in self._boards[1:])
+        self.counts = Counts(len(nodes), boards, parts, links, capacity)
+        head = head_of(self.counts)
+        self.content = bytearray(int(head["slot_bytes"]))
+        self._records: dict[str, NDArray[Any]] = {
+            f"{record.name}s": np.ndarray(count, dtype_of(record), self.content, int(head[place]))
+            for record, count, place in (
+                (layout.NODE, self.counts.nodes, "nodes_in_slot"),
+                (layout.BOARD, self.counts.boards, "boards_in_slot"),
+                (layout.PART, self.counts.parts, "parts_in_slot"),
+                (layout.LINK, self.counts.links, "links_in_slot"),
+            )
+        }
+        for name, records in static_records(fleet.roster, fleet.spec.seed, self._boards).items():
+            self._records[name][:] = records
+        self._places = int(head["processes_in_slot"])
+        self._head = np.ndarray(1, dtype_of(layout.SLOT), self.content)
+        self._of_boards = Quantities(layout.BOARD, self._records["boards"], self._boards.devices)
+        self._of_parts = Quantities(layout.PART, self._records["parts"], self._boards.parts)
+        self._up: object = None
+        self.update()
+
+    @property
+    def nodes(self) -> bytes:
+        """The records of the nodes: readers know where their node is in the file."""
+        return self._records["nodes"].tobytes()
+
+    def update(self) -> bool:
+        """Write the values of the fleet's present tick.
+
+        :returns: False when the processes do not fit: then nothing is written, and another image is needed.
+        """
+        processes, state = self._processes, self._fleet.state
+        processes.update()
+        count = len(processes.records)
+        if count > self.counts.processes:
+            return False
+        self._head["tick"] = state.tick
+        self._head["wall_time"] = round(state.wall_seconds * 1e6)
+        self._head["process_count"] = count
+        self._of_boards.write(state.levels[DEVICE])
+        self._records["boards"]["process_count"] = processes.counts
+        if self.counts.parts:
+            self._of_parts.write(state.levels[PART_LEVEL])
+        size = layout.PROCESS.size
+        self.content[self._places : self._places + count * size] = processes.records.tobytes()
+        up = link_history(state.levels).up
+        if self.counts.links and up is not self._up:
+            self._records["links"]["up"] = 1 if up is None else up[self._boards.links]
+            self._up = up
+        return True
+
+    def xids(self) -> list[Xid]:
+        """The error codes that boards of the slot reported in the present tick."""
+        return [
+            Xid(self._board_of[device], report.code)
+            for report in self._fleet.reports
+            for device in report.devices.tolist()
+            if device in self._board_of
+        ]

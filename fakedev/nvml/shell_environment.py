@@ -1,0 +1,98 @@
+"""The environment in which programs find the library, the file and their node."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from fakedev.base import environment
+from fakedev.base.errors import did_you_mean
+from fakedev.nvml.records import FILE_NAME, HEAD, MAGIC, NODE, OPEN, VERSION, Counts, head_of
+
+_PATH: Final = "LD_LIBRARY_PATH"
+#: Nodes that a message names.
+_LISTED: Final = 5
+
+
+class Unreadable(Exception):
+    """The file cannot be read; the text says why."""
+
+
+def default_file(environ: Mapping[str, str]) -> str:
+    """The file in the default folder of sockets, as the service and the library find it."""
+    given = environ.get(environment.NVML_FILE)
+    if given:
+        return given
+    folder = environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    if not folder and environ.get("XDG_RUNTIME_DIR"):
+        folder = os.path.join(environ["XDG_RUNTIME_DIR"], "fakedev")
+    return os.path.join(folder or os.path.join(environ.get("TMPDIR") or "/tmp", f"fakedev-{os.getuid()}"), FILE_NAME)
+
+
+def nodes_of(path: str) -> list[str]:
+    """The names of the nodes in a file.
+
+    :raises Unreadable: when there is none, or no service writes it.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        raise Unreadable(f"there is no file {path}: a service writes it with nvml: {{}} in its configuration") from None
+    if len(content) < HEAD.size or not content.startswith(MAGIC):
+        raise Unreadable(f"{path} is no file for NVML")
+    head = {name: int(value) for name, value in HEAD.unpack(content).items() if isinstance(value, int)}
+    rooms = ("node_count", "board_count", "part_count", "link_count", "process_capacity")
+    counts = Counts(*(head[name] for name in rooms))
+    if head["layout_version"] != VERSION or min(counts) < 0 or head_of(counts)["file_bytes"] != len(content):
+        raise Unreadable(f"{path} was written by another version of fakedev")
+    if head["state"] != OPEN:
+        raise Unreadable(f"the service that wrote {path} has ended")
+    places = {name: int(value) for name, value in head_of(counts).items() if isinstance(value, int)}
+    first = places["first_slot"] + head["published"] % 2 * places["slot_bytes"] + places["nodes_in_slot"]
+    return [str(NODE.unpack(content, first + place * NODE.size)["name"]) for place in range(counts.nodes)]
+
+
+def node_remark(nodes: Sequence[str], node: str, remedy: str) -> str:
+    """What the user should know of the choice of a node; empty for nothing.
+
+    :param nodes: those of the file.
+    :param node: the chosen one; empty: none is.
+    :param remedy: how to choose one, in words after "with".
+    """
+    some = ", ".join(nodes[:_LISTED]) + (", ..." if len(nodes) > _LISTED else "")
+    if node and node not in nodes:
+        return f"the file has no node {node!r}{did_you_mean(node, nodes, f': it has {some}')}"
+    if not node and len(nodes) != 1:
+        return f"the file has {len(nodes)} nodes: choose one with {remedy}: {some}"
+    return ""
+
+
+def variables(
+    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
+) -> dict[str, str]:
+    """The variables with which programs see simulated boards.
+
+    :param library: None: it could not be compiled, and only our programs see boards.
+    :param node: empty: programs see the only node of the file.
+    :param environ: where the folders of programs and libraries are that come after ours.
+    :param programs: a folder with programs that take the place of NVIDIA's.
+    """
+    found = {}
+    for variable, folder in ((_PATH, library and library.parent), ("PATH", programs)):
+        if folder is not None:
+            others = [each for each in environ.get(variable, "").split(":") if each and each != str(folder)]
+            found[variable] = ":".join([str(folder), *others])
+    found[environment.NVML_FILE] = os.path.abspath(path)
+    return found | ({environment.NODE: node} if node else {})
+
+
+def export_lines(
+    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
+) -> list[str]:
+    """The lines for a shell; the parameters are those of :func:`variables`."""
+    lines = ["# Programs of this shell that ask NVIDIA's driver see simulated boards. To undo it, close the shell."]
+    found = variables(library, path, node, environ, programs)
+    return lines + [f"export {name}={shlex.quote(value)}" for name, value in found.items()]

@@ -1,0 +1,290 @@
+"""Files on the disk: appended lines, files replaced in one step, and watches for changed files.
+
+No line is lost or incomplete. A watch reports when one of its files has changed or was replaced, however that
+happened.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.filepath import FilePath
+
+from fakedev.base.atomic_files import replace_file as replace_bytes
+from fakedev.base.errors import CannotWrite
+
+#: Read and write for the owner alone: the file may contain tokens, or names of pods.
+PRIVATE: Final = 0o600
+#: How many bytes are searched at a time for the last end of a line.
+_BLOCK_BYTES: Final = 65536
+
+
+class LineFile:
+    """Adds lines to a file that only its owner may read, and that no other process writes at the same time.
+
+    When a line cannot be written as a whole, none of it stays, the log has one error, and no more lines are written.
+    Several lines may be written at once; those that are complete stay.
+
+    :param what: what the file is, in messages: ``record``.
+    :param head: the first line of a new file; a file that is not empty is refused then. None: lines are added to an
+        existing file, without the incomplete last line of a program that was killed.
+    :raises CannotWrite: when the file cannot be opened, or the head not written.
+    :ivar problem: why no more lines are written; empty while they are.
+    :ivar size: of the file, in bytes.
+    """
+
+    log = Logger()
+
+    def __init__(self, what: str, path: str, head: bytes | None = None) -> None:
+        self._what = what
+        self._path = path
+        self.problem = ""
+        self._descriptor = -1
+        try:
+            # Without waiting: to open a pipe that no process reads would wait for one.
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, PRIVATE)
+            status = os.fstat(self._descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.ENXIO, "")
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if status.st_size and head is not None:
+                raise CannotWrite(path, f"there is a {what} already: move it away, or give another name")
+            os.fchmod(self._descriptor, PRIVATE)
+            self.size = self._cut_incomplete_line()
+            self._append(head or b"")
+        except (OSError, CannotWrite) as reason:
+            self.close()
+            raise reason if isinstance(reason, CannotWrite) else CannotWrite(path, reason) from None
+
+    def write(self, line: bytes) -> None:
+        """Add a line, or several; it is in the file when this returns, unless there is a problem."""
+        if self.problem or self._descriptor < 0:
+            return
+        try:
+            self._append(line)
+        except OSError as reason:
+            self.fail(CannotWrite(self._path, reason))
+
+    def fail(self, reason: CannotWrite) -> None:
+        """Write no more lines, and log the reason."""
+        self.problem = f"the {self._what} ends: {reason}"
+        self.log.error("{problem}; all else continues", problem=self.problem)
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        self.cut(0)
+
+    def cut(self, size: int) -> None:
+        """Remove what follows so many bytes."""
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def close(self) -> None:
+        """Write no more lines."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _append(self, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest:  # a disk that is nearly full takes a part
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            self.size += line.rfind(b"\n", 0, len(line) - len(rest)) + 1
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self.size)
+            raise
+        self.size += len(line)
+
+    def _cut_incomplete_line(self) -> int:
+        """Remove what follows the last end of a line; returns the size."""
+        size = end = os.fstat(self._descriptor).st_size
+        while end:
+            begin = max(0, end - _BLOCK_BYTES)
+            place = os.pread(self._descriptor, end - begin, begin).rfind(b"\n")
+            if place >= 0:
+                end = begin + place + 1
+                break
+            end = begin
+        if end < size:
+            os.ftruncate(self._descriptor, end)
+            self.log.warn(
+                "the {what} {path} ended with an incomplete line, which is removed", what=self._what, path=self._path
+            )
+        return end
+
+
+def open_regular_file(path: str) -> BinaryIO:
+    """Open a file for reading.
+
+    :raises OSError: also for a pipe, a socket or a device: to read one could wait for ever.
+    """
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 - returned
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.ENXIO, "")
+    return file
+
+
+def read_regular_file(path: str) -> bytes:
+    """The content of a file, as :func:`open_regular_file` opens it."""
+    with open_regular_file(path) as file:
+        return file.read()
+
+
+def sync_file(path: str) -> None:
+    """Force what a file has to the disk; waits for it.
+
+    :raises OSError: when that fails.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: str, text: str, mode: int = PRIVATE) -> None:
+    """Write a whole file in one step: readers find the old content or the new one, also when the disk is full.
+
+    :raises CannotWrite: and the old file stays.
+    """
+    replace_bytes(Path(path), text.encode("utf-8"), mode)
+
+
+#: Wait after a change in a folder: writing several files, or one in several steps, mostly ends within it.
+_SETTLE_SECONDS: Final = 0.3
+#: How often folders are checked that cannot be watched: they are missing, or the system's limit is reached.
+_LOOK_AGAIN_SECONDS: Final = 5.0
+#: The longest chain of links.
+_MAX_LINKS: Final = 10
+
+#: A file at the time of a check: device, inode, time, size; None when it was missing.
+Seen = tuple[int, int, int, int] | None
+
+
+def watch_folders(folders: Iterable[str], changed: Callable[[], None]) -> tuple[Any, bool]:
+    """Watch folders by inotify.
+
+    :param changed: called for each change in one of them.
+    :returns: the notifier, with ``loseConnection``, and whether it watches all folders.
+    """
+    from twisted.internet import inotify  # noqa: PLC0415 - only Linux has it
+
+    notifier = inotify.INotify()
+    notifier.startReading()
+    mask = inotify.IN_CLOSE_WRITE | inotify.IN_CREATE | inotify.IN_MOVED_TO | inotify.IN_MOVED_FROM | inotify.IN_DELETE
+    is_all = True
+    for folder in folders:
+        try:
+            notifier.watch(FilePath(folder), mask | inotify.IN_MOVE_SELF, callbacks=[lambda *_: changed()])
+        except inotify.INotifyError:
+            is_all = False
+    return notifier, is_all
+
+
+class FileFollower(Service):
+    """Checks some files whenever something changes in a folder that contains them, or links to them.
+
+    :param files: returns the paths of the files, the main one first; called again after each change.
+    :param changed: called when a file was changed or replaced since the last check; its Deferred fires when the
+        caller has finished with the change.
+    :param watch: as :func:`watch_folders`.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        files: Callable[[], Sequence[str]],
+        changed: Callable[[], Deferred[None]],
+        clock: IReactorTime,
+        watch: Callable[[Iterable[str], Callable[[], None]], tuple[Any, bool]] = watch_folders,
+    ) -> None:
+        self.setName("follower")
+        self._files = files
+        self._changed = changed
+        self._clock = clock
+        self._watch = watch
+        self._watching: Any = None
+        self._look: IDelayedCall | None = None
+        self._seen: dict[str, Seen] = {}
+
+    def startService(self) -> None:
+        """Start to watch; the present files count as unchanged."""
+        super().startService()
+        self._watch_folders()
+        self._seen = {path: _seen(path) for path in self._files()}
+
+    def stopService(self) -> None:
+        super().stopService()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if self._watching is not None:
+            self._watching.loseConnection()
+
+    def _check_soon(self) -> None:
+        if self._look is None and self.running:
+            self._look = self._clock.callLater(_SETTLE_SECONDS, self._compare)
+
+    def _compare(self) -> None:
+        self._look = None
+        # The folders may be different now: links may have changed, and removed folders are not watched any more.
+        self._watch_folders()
+        files = self._files()
+        now = {path: _seen(path) for path in files}
+        # A missing main file is being replaced: wait for the new one.
+        if now[files[0]] is None or all(now[path] == self._seen.get(path, now[path]) for path in files):
+            return
+        self._seen = now
+        self.log.info("{path} has changed", path=files[0])
+        # The files may be different after that.
+        self._changed().addBoth(lambda _: self._check_soon())
+
+    def _watch_folders(self) -> None:
+        before = self._watching
+        folders = dict.fromkeys(folder for path in self._files() for folder in _folders(path))
+        self._watching, is_all = self._watch(folders, self._check_soon)
+        if before is not None:
+            before.loseConnection()
+        if not is_all and self._look is None:
+            self._look = self._clock.callLater(_LOOK_AGAIN_SECONDS, self._compare)
+
+
+def _seen(path: str) -> Seen:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _folders(path: str) -> Iterable[str]:
+    """The folders of a file and of all links to it: a mounted ConfigMap is a link through a link to a folder."""
+    for _ in range(_MAX_LINKS):
+        folder = os.path.dirname(path)
+        yield folder
+        yield os.path.realpath(folder)
+        try:
+            target = os.readlink(path)
+        except OSError:
+            return
+        # The folder may be a link as well; changes of it show in the folder that contains it.
+        path = os.path.normpath(os.path.join(folder, target))
+        parent = os.path.dirname(path)
+        if os.path.islink(parent):
+            yield os.path.dirname(parent)

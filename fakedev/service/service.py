@@ -1,0 +1,183 @@
+"""The service: all its parts, like a bill of materials."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from functools import partial
+
+from twisted.logger import ILogObserver
+
+from fakedev.api.live import FrameSource, LiveView
+from fakedev.api.part import WebPart, follow_topology
+from fakedev.api.static import PageFiles
+from fakedev.api.tree import Program
+from fakedev.config.configuration import Configuration
+from fakedev.exporters.hpc_jobs import HpcJobFolder
+from fakedev.exporters.part import ExportersPart
+from fakedev.fleet.charts import History
+from fakedev.fleet.part import WorkloadsPart
+from fakedev.kubernetes.operator_port import OperatorTopology
+from fakedev.runtime.announcement import Announcement
+from fakedev.runtime.application import Application, run_application
+from fakedev.runtime.listening import CannotStart, Listeners, raise_descriptor_limit
+from fakedev.runtime.logs import twistd_log
+from fakedev.runtime.memory import keep_freed_memory
+from fakedev.runtime.part import Remedies
+from fakedev.runtime.reactor import IReactor, program_reactor
+from fakedev.runtime.running_services import Registration
+from fakedev.runtime.systemd import notifier_of
+from fakedev.runtime.threads import wait_in_thread
+from fakedev.runtime.turns import FairShare
+from fakedev.service.fleet_part import FleetPart
+from fakedev.service.options import Options
+from fakedev.service.own_metrics import ProcessPart, in_page_order
+from fakedev.service.program_run import Run
+from fakedev.service.reload import Reloader, ScenarioPart
+from fakedev.web.metrics import OwnMetrics
+from fakedev.web.response import ScrapeStatistics
+from fakedev.web.web_configs import WebConfigs
+
+
+def makeService(options: Options, reactor: IReactor | None = None) -> Application:
+    """The service of ``twistd fakedev`` (called by twistd)."""
+    reactor = reactor or program_reactor()
+    logging = options.configuration.logging
+    twistd_options = getattr(options, "parent", None)
+    observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None
+    return make_application(options.configuration, options.run, reactor, observer)
+
+
+def run_program(configuration: Configuration, run: Run) -> None:
+    """Run the program until a signal.
+
+    :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
+    """
+    run_application(lambda reactor: make_application(configuration, run, reactor), configuration.logging)
+
+
+def make_application(
+    configuration: Configuration, run: Run, reactor: IReactor, observer: ILogObserver | None = None
+) -> Application:
+    """The application of a configuration.
+
+    :raises CannotStart: after a line of explanation, when a part cannot use its files or its cluster.
+    """
+    if run.owns_process:
+        raise_descriptor_limit()
+        keep_freed_memory()
+    with ExitStack() as begun:
+        try:
+            return _with_parts(configuration, run, reactor, observer, begun)
+        except CannotStart as reason:
+            sys.stderr.write(f"{reason}\n")
+            raise
+
+
+def _with_parts(
+    configuration: Configuration, run: Run, reactor: IReactor, observer: ILogObserver | None, begun: ExitStack
+) -> Application:
+    """The application with its parts, of which each needs only those before it.
+
+    :param begun: closes what parts have opened, when a later one cannot be made.
+    """
+    listeners, fair_share, remedies = Listeners(), FairShare(reactor), Remedies(run.option_of)
+    application = Application(reactor, listeners, observer, owns_process=run.owns_process)
+    scrapes = ScrapeStatistics()
+
+    fleet = FleetPart(configuration, run, listeners, fair_share, reactor)
+    begun.callback(fleet.stopService)
+    exporters = ExportersPart(fleet.fleet, configuration.identities, reactor)
+    topology = OperatorTopology(fleet.fleet)
+    follow_topology(topology, configuration)
+    nvml = kubernetes = queues = tester = scenario = hpc_jobs = notifier = None
+    if configuration.nvml is not None:
+        from fakedev.nvml.part import NvmlPart  # noqa: PLC0415 - few services have such a file
+
+        nvml = NvmlPart(configuration.nvml, fleet.hub, reactor)
+        begun.callback(nvml.stopService)
+    if jobs := configuration.hpc_jobs:
+        node = fleet.fleet.roster.node(jobs.node)
+        identity = configuration.identities.get(node.pool.name) if node is not None else None
+        hpc_jobs = HpcJobFolder(
+            fleet.hub, jobs.folder, jobs.node, jobs.is_written, jobs.every_seconds, reactor,
+            partial(wait_in_thread, reactor), is_by_instance=identity is None or identity.jobs_of_instances,
+            is_slurm=identity is not None and identity.shows_slurm_jobs,
+        )  # fmt: skip
+    web_configs = WebConfigs(configuration.web_config_sources(), reactor)
+    line_options = fair_share, reactor, remedies, web_configs.tls_of
+    workloads = WorkloadsPart(configuration.workloads, fleet.hub, fleet.ticker, *line_options)
+    if configuration.queues is not None:
+        from fakedev.queues.part import QueuesPart  # noqa: PLC0415 - few services have queues
+
+        queues = QueuesPart(configuration.queues, listeners, *line_options)
+    if configuration.kubernetes is not None:
+        from fakedev.kubernetes.part import KubernetesPart  # noqa: PLC0415 - its modules are many
+
+        kubernetes = KubernetesPart(configuration.kubernetes, fleet.hub, topology, fleet.state, *line_options)
+    if configuration.plans:
+        from fakedev.tester.part import TesterPart  # noqa: PLC0415 - few services put load on queues
+
+        tester = TesterPart(configuration.plans, configuration.reports, reactor)
+    if run.owns_process:
+        notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
+    announcement = Announcement(
+        fleet.summary, application.listening, run.ready_file, ["nodes"] if kubernetes else [],
+        Registration(run.head.config, os.environ) if run.owns_process else None,
+    )
+    reloader = Reloader(fleet, listeners, announcement, notifier, reactor)
+    if run.scenario is not None:
+        scenario = ScenarioPart(run.scenario, fleet, reloader)
+
+    # The web tree shows them all.
+    figures, history = (queues.figures, queues.history) if queues else (None, None)
+    load, played = tester.tester if tester else None, scenario.live if scenario else None
+    live = LiveView(FrameSource(fleet.fleet, fleet.ticker, figures, load, played), reactor)
+    program = Program(
+        hub=fleet.hub,
+        pages=exporters.pages,
+        ticker=fleet.ticker,
+        scrapes=scrapes,
+        own_metrics=OwnMetrics(partial(in_page_order, application)),
+        ready=application.trouble,
+        file_problems=application.problems,
+        history=History(fleet.fleet.state),
+        live=live,
+        files=PageFiles(),
+        reload=reloader.reload,
+        topology=topology,
+        queues=figures,
+        queue_history=history,
+        tester=load,
+        scenario=played,
+    )
+    web = WebPart(configuration, program, listeners, fair_share, reactor, remedies, web_configs.of)
+    begun.pop_all()
+
+    return application.run_parts(
+        [
+            fleet,
+            reloader,
+            scenario,
+            exporters,
+            web_configs,
+            web,
+            workloads,
+            queues,
+            listeners,
+            tester,
+            ProcessPart(reactor),
+            kubernetes,
+            nvml,
+            hpc_jobs,
+            announcement,
+            notifier,
+        ],
+        listening=(web, queues, workloads, kubernetes, nvml),
+    )
+
+
+def _status(fleet: FleetPart, scrapes: ScrapeStatistics) -> str:
+    """The service in a line, for ``systemctl status``."""
+    return f"{fleet.fleet.roster.summary}, tick {fleet.fleet.state.tick}, {scrapes.total} scrapes"

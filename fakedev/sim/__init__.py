@@ -1,1 +1,0 @@
-"""The fleet: specifications, state, workloads, events. Pure: no reactor, socket or clock."""

@@ -1,1 +1,0 @@
-"""Boards with dynamics: engines, traffic, clocks, power and heat that act on each other."""

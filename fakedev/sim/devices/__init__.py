@@ -1,1 +1,0 @@
-"""The quantities of devices: memory, PCIe, ratings, errors, and the relations between all."""

@@ -1,1 +1,0 @@
-"""Nodes, devices, parts and links: who they are, how they are named, selected and carried over."""

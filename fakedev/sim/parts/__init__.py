@@ -1,1 +1,0 @@
-"""Parts of devices that workloads run on: instances of a partitioned GPU, and tiles."""

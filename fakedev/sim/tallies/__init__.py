@@ -1,1 +1,0 @@
-"""What exporters count of the reports of their boards: over windows of time, or since the start."""

@@ -1,1 +1,0 @@
-"""Workloads: from their arrival to their end, and what they ask of devices."""

@@ -1,1 +1,0 @@
-"""Traces of real clusters: their files, one model of them, placement, and how true a replay is."""

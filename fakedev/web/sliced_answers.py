@@ -1,0 +1,61 @@
+"""Answers that take long, made in slices of some milliseconds with turns for other connections between them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from fakedev.runtime.turns import FairShare, ITurnTaker
+from fakedev.web.response import Response
+
+#: Makes an answer: pauses after each step, which takes less than a millisecond, and returns the answer.
+Steps = Generator[None, None, Response]
+#: About how long one slice takes.
+_SLICE_SECONDS: Final = 0.004
+
+
+@implementer(ITurnTaker)
+class SlicedAnswers:
+    """Makes answers one after the other, so that only one of them takes memory at a time."""
+
+    def __init__(self, clock: IReactorTime, fair_share: FairShare) -> None:
+        self._clock = clock
+        self._fair_share = fair_share
+        self._waiting: OrderedDict[Deferred[Response], Steps] = OrderedDict()
+
+    def make(self, steps: Steps, left: Deferred[None]) -> Deferred[Response]:
+        """The answer of some steps, begun at once when no other is being made; it is often ready after its first slice.
+
+        :param left: fails when the peer has left; then the answer is not made.
+        """
+        answer: Deferred[Response] = Deferred()
+        self._waiting[answer] = steps
+        left.addErrback(lambda _: self._waiting.pop(answer, None))
+        if len(self._waiting) > 1 or self.take_turn():
+            self._fair_share.request_turn(self)
+        return answer
+
+    def take_turn(self) -> bool:
+        """Work on the oldest answer for a slice; return whether there is more to do."""
+        if not self._waiting:
+            return False
+        answer, steps = next(iter(self._waiting.items()))
+        seconds = self._clock.seconds
+        until = seconds() + _SLICE_SECONDS
+        try:
+            while True:
+                next(steps)
+                if seconds() >= until:
+                    return True
+        except StopIteration as done:
+            del self._waiting[answer]
+            answer.callback(done.value)
+        except Exception:
+            del self._waiting[answer]
+            answer.errback()
+        return bool(self._waiting)

@@ -1,1 +1,0 @@
-"""Parsing and encoding of the messages of all line protocols. Pure."""

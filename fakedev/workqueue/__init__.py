@@ -1,1 +1,0 @@
-"""The work queue: queues, jobs, leases, statistics. Pure."""

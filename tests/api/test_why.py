@@ -1,0 +1,185 @@
+"""Why anything is as it is: what a word names, the series of a query, and who shows how old values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.application import SMALL, MemoryApplication, application
+
+BASE = '{name: base, devices: a/0, profile: "60:0:0", pod: train}, {name: hot, devices: b/0, profile: "90:0:0"}'
+CONFIG = (
+    SMALL.replace('web: ["127.0.0.1:9400"]', 'web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", hold: 30s}]')
+    .replace("workloads: {", f"workloads: {{base: [{BASE}], ")
+    + "queues: {names: [sleep], listen-clients: [], listen-backends: []}\n"
+)
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[MemoryApplication]:
+    """Two nodes of two boards: work on one, a hot one, a late page, series that are missing, and what is over."""
+    with application(CONFIG) as running:
+        limited = {"name": "limited", "devices": ["b/1"], "profile": "90:0:0", "limits": {"power": 100}, "pod": "past"}
+        shared = {"name": "shared", "devices": ["a/0"], "profile": "10:0:0", "pod": "guest"}
+        for body in (limited, shared):
+            assert running.ask("POST", "/api/v1/workloads", body).status == 201
+        for fault in (
+            {"kind": "overheat", "devices": ["b/0"]},
+            {"kind": "slow-page", "node": "b"},
+            {"kind": "absent", "devices": ["a/1"], "metric": "power"},
+            {"kind": "lost", "devices": ["b/1"], "start": "10s", "duration": "5s"},
+        ):
+            assert running.ask("POST", "/api/v1/faults", fault).status == 201
+        running.tick(100)
+        yield running
+
+
+def why(app: MemoryApplication, word: str, metric: str = "") -> dict[str, Any]:
+    """What is said of a word."""
+    found: dict[str, Any] = app.json(f"/api/v1/why?of={quote(word)}&metric={metric}")
+    return found
+
+
+UUID = "the UUID of a/1"
+
+
+@pytest.mark.parametrize(
+    ("word", "metric", "kind", "line"),
+    [
+        ("b/0", "temperature", "device", "b/0 is slowed by its hardware; faults: f4 overheat"),
+        ("b/0", "temperature", "device", "it overheats, whatever the board draws"),
+        (UUID, "power", "device", "pages do not show it: fault f6 (absent)"),
+        ("1", "", "device", "2 devices have this name: a/1 (well), b/1 (well)"),
+        ("nvidia0", "", "device", "b/0 is slowed by its hardware"),
+        ("b/0/link/0", "", "link", "one of 18 links that are up"),
+        ("b/0", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "device", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL is a family of"),
+        ("base", "", "workload", "base state=running"),
+        ("limited", "", "workload", "1 Limit power reached, terminated: power "),
+        ("limited", "", "workload", "is over the limit of 100 on b/1"),
+        ("train", "", "pod", "the series of a/0 have pod=train"),
+        ("guest", "", "pod", "the series of a/0 have the labels of train: it used the device first"),
+        ("past", "", "pod", "none of its workloads runs: no series has its labels"),
+        ("f7", "", "fault", "f7 lost on b/1: from 10 s to 16 s, over in tick 16"),
+        ("f4", "", "fault", "b/0: the hardware slowdown began"),
+        ("b", "", "node", "fault f5 slow-page on its page, or all of it"),
+        ("b", "", "node", "127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held for 30 s, 10 s old"),
+        ("/nodes/b/metrics", "", "page", "fault f5 slow-page affects it: b"),
+        ("/metrics", "", "page", "fault f6 absent affects it: a/1\n127.0.0.1:9400/metrics shows"),  # not b's page
+        ("http://127.0.0.1:9401/metrics", "", "page", "a/1\n127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held"),
+        ("sleep", "", "queue", "nothing waits, and no worker waits for jobs of it"),
+        ("DCGM_FI_DEV_GPU_TEMP", "", "query", "4 series: from"),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu="7"}', "", "query", "gpu=\"7\" matches nothing: gpu is '0', '1'"),
+        ('DCGM_FI_DEV_GPU_TEMP{card="0"}', "", "query", 'card="0" matches nothing: no series has the label card'),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu=~"(0*)*1"}', "", "query", 'gpu=~"(0*)*1" is not checked: too many repetitions'),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu=~"0|1.*"}', "", "query", "4 series: from"),
+        ('DCGM_FI_DEV_GPU_TEMP{job="x"}', "", "query", 'job="x" is not checked: no page has job'),
+        ("DCGM_FI_DEV_GPU_TEMP > 200", "", "query", "> 200 is true of none"),
+        ("- alert: Hot expr: DCGM_FI_DEV_GPU_TEMP > 20 for: 5m", "", "query", "> 20 is true of 4 of them now"),
+        ("DCGM_FI_DEV_GPU_TEMP > 100", "", "query", "what changes it: fault overheat celsius=103"),
+        ("DCGM_FI_DEV_GPU_TEMP < 5", "", "query", "sentinel metric=DCGM_FI_DEV_GPU_TEMP value=4"),
+        ("DCGM_FI_DEV_GPU_TEMP > 1e400", "", "query", "> inf is true of none"),
+        ("avg(DCGM_FI_DEV_GPU_TEMP) > 20", "", "query", "the rest of the expression is not evaluated here"),
+        ("DCGM_FI_DEV_GPU_TEMP * 2 > 20", "", "query", "the rest of the expression is not evaluated here"),
+        ("DCGM_FI_DEV_GPU_TEMP", "", "query", "fault f4 overheat on b/0; fault f5 slow-page on"),
+        ("xpum_power_watts", "", "query", "shipped identities with it: xpumanager@1.3"),
+        ("DCGM_FI_DEV_GPU_TMP", "", "query", "did you mean DCGM_FI_DEV_GPU_TEMP?"),
+        ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "", "query", "add the row 'DCGM_FI_PROF_PIPE_FP16_ACTIVE, gauge, HELP'"),
+        ("DCGM_FI_DEV_XID_ERRORS", "", "query", "it is shown only at times"),
+        ("fakedev_tick", "", "query", "it comes from /-/metrics"),
+    ],
+)
+def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line: str) -> None:
+    """What it is, and one of the lines about it."""
+    if word == UUID:
+        word = app.json("/api/v1/devices/a/1")["facts"]["uuid"]
+    found = why(app, word, metric)
+    assert found["kind"] == kind
+    assert line in "\n".join(found["lines"])
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("a/0&metric=nothing", "no metric 'nothing'"),
+        ("trian", "nothing is named 'trian'; did you mean train?"),
+        ("", "of must have 1 to 2000 characters"),
+        ("1 > 2", "'1 > 2' names no metric"),
+        ("x/", "nothing is named 'x/'"),  # no pod has no name
+        ("/nope", "no page of metrics is at /nope"),
+        ("http://127.0.0.1:9999/metrics", "no page of metrics is at http://127.0.0.1:9999/metrics"),
+    ],
+)
+def test_what_is_not_there(app: MemoryApplication, word: str, text: str) -> None:
+    """The error says what is wrong, and what may have been meant."""
+    answer = app.get("/api/v1/why?of=" + quote(word, "/&="))
+    assert answer.status in (400, 404)
+    assert text in answer.body.decode()
+
+
+def test_what_is_over(app: MemoryApplication) -> None:
+    """Ended workloads and past faults stay listed, also by their id, and sorted."""
+    ended = app.json("/api/v1/ended-workloads")["ended-workloads"]
+    assert [(each["name"], each["code"], each["pod"]) for each in ended] == [("limited", 1, "past")]
+    assert app.json("/api/v1/ended-workloads/limited") == ended[0]
+    assert ended[0]["detail"].endswith("is over the limit of 100 on b/1") and ended[0]["ended-at"].endswith("Z")
+    (past,) = app.json("/api/v1/past-faults?sort=-ended-tick")["past-faults"]
+    assert (past["id"], past["kind"], past["affected"], past["ended-tick"]) == ("f7", "lost", "b/1", 16)
+    assert app.json("/api/v1/past-faults/f7") == past
+    assert app.json("/api/v1/past-faults?search=nothing")["total"] == 0
+
+
+def test_faults_of_devices(app: MemoryApplication) -> None:
+    """Only those that may affect some devices."""
+    assert [each["kind"] for each in app.json("/api/v1/faults?devices=a/1,b/1")["faults"]] == ["slow-page", "absent"]
+
+
+def test_the_journal_since(app: MemoryApplication) -> None:
+    """A simulated time before now, or a wall time; each entry has its own."""
+    entries = app.json("/api/v1/journal")["journal"]
+    assert entries[-1]["at"] == "2027-01-15T08:00:00Z"
+    late = app.json("/api/v1/journal?since=86s")["journal"]
+    assert {each["tick"] for each in late} == {each["tick"] for each in entries if each["tick"] >= 14} != set()
+    assert app.json("/api/v1/journal?since=2027-01-15T08:00:14Z")["journal"] == late
+    assert "is no duration" in app.get("/api/v1/journal?since=yesterday").body.decode()
+
+
+def test_exporters(app: MemoryApplication) -> None:
+    """Each address with its identity, how long it holds its values, and how old they are."""
+    rows = app.json("/api/v1/exporters")["exporters"]
+    assert [(each["address"], each["hold-seconds"], each["age-seconds"]) for each in rows] == [
+        ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0),
+    ]  # fmt: skip
+    assert {each["identity"] for each in rows} == {"dcgm@4.8.2"}
+
+
+def test_labels_that_stay() -> None:
+    """A pod that is over has series as long as a fault keeps its labels; its end names it, also by a time limit."""
+    with application(SMALL) as app:
+        app.ask("POST", "/api/v1/faults", {"kind": "stale-labels", "devices": ["a/0"]})
+        body = {"name": "x", "devices": ["a/0"], "profile": "9:0:0", "pod": "gone", "run-time-limit": 3}
+        assert app.ask("POST", "/api/v1/workloads", body).status == 201
+        app.tick(8)
+        assert app.json("/api/v1/ended-workloads/x")["pod"] == "gone"
+        assert why(app, "gone")["lines"][0].endswith("runs; fault f2 stale-labels lets labels stay")
+
+
+def test_a_locked_clock() -> None:
+    with application(SMALL) as app:
+        app.ask("POST", "/api/v1/workloads", {"name": "x", "devices": ["a/0"], "profile": "90:0:0"})
+        app.ask("POST", "/api/v1/faults", {"kind": "clock-lock", "devices": ["a/0"], "megahertz": 900})
+        app.tick(8)
+        assert "core_frequency_mhz 900: the clock is locked; " in "\n".join(why(app, "a/0")["lines"])
+
+
+def test_faults_of_many_nodes() -> None:
+    """Of a node's page: those on the node, also where they are on many, and none of a node with a longer name."""
+    with application(SMALL.replace("[a, b]", "12, node-name: 'n-{}'")) as app:
+        for place in (*range(2, 9), 10):
+            app.ask("POST", "/api/v1/faults", {"kind": "error-page", "node": f"n-{place}"})
+        app.ask("POST", "/api/v1/faults", {"kind": "slow-page", "devices": ["n-[2-9]/0"]})
+        app.tick(2)
+        assert why(app, "/nodes/n-1/metrics")["lines"][0] == "no fault affects it"
+        assert [line.split()[2] for line in why(app, "/nodes/n-8/metrics")["lines"][:2]] == ["error-page", "slow-page"]

@@ -1,0 +1,197 @@
+"""The terminal view: what fits on the screen, what is chosen, and what is not known."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import tty
+from typing import Any
+
+import pytest
+
+from fakedev.commands.top import Terminal, View, keys_in, screen, summary_lines
+
+OUTLINE = {
+    "version": "1.2.3",
+    "health": ["well", "power", "heat", "hardware", "error", "hung", "lost"],
+    "pools": [["p", "h100", 4, 700.0, 8e10]],
+    "nodes": [["a", 0], ["b", 0]],
+}
+
+COURSE = {
+    "name": "week", "span-seconds": 600.0, "is-over": False, "played": 3, "total": 14, "changes": 4,
+    "next": [125.0, "fault fan on a/1"],
+}  # fmt: skip
+
+
+def frame(**changes: Any) -> dict[str, Any]:
+    """A frame of eight devices, all idle and well."""
+    values = {"usage": [0] * 8, "power": [70] * 8, "temperature": [40] * 8, "health": [0] * 8, "faults": []}
+    fleet = {"fleet": [0.25, 560.0, 41.5], "workloads": 3, "tick": 7, "seconds": 7.0, "speed": 1.0, "trouble": None}
+    return {**values, **fleet, "advance": None, "fault-count": 0, **changes}
+
+
+def plain(lines: list[str]) -> list[str]:
+    return [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
+
+
+#: A frame of a small fleet, which also has memory, clock, work and faults of each device.
+BUSY = frame(
+    usage=[50] + [0] * 7, memory=[4096] * 8, clock=[1980] * 8, work=[[2, "x"], *[[0]] * 7],
+    **{"device-faults": [["fan"], *[[]] * 7]},
+)  # fmt: skip
+
+
+def test_a_line_for_each_device() -> None:
+    """Name, usage as a bar, numbers with limits, the last usages, faults and work; the last line tells the keys."""
+    view = View()
+    screen(["head"], OUTLINE, BUSY, (120, 40), view)
+    shown = plain(screen(["head"], OUTLINE, BUSY, (120, 40), view))
+    assert shown[0] == "head"
+    row = ["a/0", "█" * 10 + "░" * 10, "50", "%", "4/75", "GiB", "1980", "MHz", "70/700", "W", "40", "C", "▄▄"]
+    assert shown[2].split() == [*row, "well", "fan", "x", "and", "1", "more"]
+    assert [line[:3] for line in shown[2:10]] == ["a/0", "a/1", "a/2", "a/3", "b/0", "b/1", "b/2", "b/3"]
+    assert shown[-1].startswith("1-8 of 8   q quit")
+
+
+def test_a_small_terminal() -> None:
+    """No line is longer or lower than the terminal; the view scrolls, and stops at both ends."""
+    view = View()
+    for first, names in ((0, ["a/0", "a/1", "a/2"]), (2, ["a/2", "a/3", "b/0"]), (99, ["b/1", "b/2", "b/3"])):
+        view.first = first
+        shown = plain(screen(["head"], OUTLINE, frame(), (30, 6), view))
+        assert len(shown) == 6
+        assert max(map(len, shown)) <= 30
+        assert [line[:3] for line in shown[2:5]] == names
+    view.first = -5
+    assert plain(screen(["head"], OUTLINE, frame(), (30, 6), view))[2].startswith("a/0")
+
+
+def test_order_and_filter() -> None:
+    """Sorted by a number from the highest one, or reversed; a text finds names, conditions, faults and work."""
+
+    def shown(keys: bytes) -> list[str]:
+        view = View()
+        for key in keys:
+            assert view.pressed(bytes([key]))
+        found = {**BUSY, "usage": [10, 40, 20, 30, 0, 0, 0, 0], "health": [0, 0, 0, 0, 6, 0, 0, 0]}
+        return [line.split()[0] for line in plain(screen([], OUTLINE, found, (120, 40), view))[1:-1]]
+
+    assert shown(b"s")[:4] == ["a/1", "a/3", "a/2", "a/0"]
+    assert shown(b"sr")[-4:] == ["a/0", "a/2", "a/3", "a/1"]
+    assert shown(b"r")[0] == "b/3" and shown(b"ssssss")[0] == "b/0"
+    assert shown(b"/fan\r") == ["a/0"] and shown(b"/B/1x\x7f") == ["b/1"] and len(shown(b"/fan\x1b")) == 8
+    assert not View().pressed(b"q") and View(is_typing=True).pressed(b"q")
+
+
+def test_only_devices_in_trouble() -> None:
+    """A board at its power limit is not in trouble."""
+    found = frame(health=[0, 1, 2, 0, 6, 0, 0, 0])
+    shown = plain(screen([], OUTLINE, found, (100, 40), View(is_troubled=True)))
+    assert [line[:3] for line in shown[1:-1]] == ["a/2", "b/0"]
+
+
+def test_what_is_not_known() -> None:
+    """A lost device shows no value, and an empty fleet none at all."""
+    shown = plain(screen([], OUTLINE, frame(usage=[-1] + [0] * 7, power=[-1] + [0] * 7), (100, 40), View()))
+    assert shown[1].split()[:3] == ["a/0", "░" * 20, "-"]
+    lines = summary_lines(OUTLINE, frame(fleet=[None, None, None]))
+    assert "fleet      usage unknown, power unknown, hottest unknown" in lines
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "health     good"),
+        ({"trouble": "no tick for 9 s"}, "health     no tick for 9 s"),
+        ({}, "devices    8: all well"),
+        ({"health": [0, 0, 2, 2, 6, 0, 0, 0]}, "devices    8: 2 heat (a/2, a/3), 1 lost (b/0)"),
+        ({"speed": 0}, "clock      7 s, tick 7, paused"),
+        ({"speed": 0, "advance": [4, 11]}, "clock      7 s, tick 7, advancing to tick 11, 42 % done"),
+        (
+            {"scenario": COURSE, "seconds": 90.0},
+            "scenario   week: 90 of 600 s (15 %), 3 of 14 played, next at 125 s: fault fan on a/1",
+        ),
+        (
+            {"scenario": {**COURSE, "next": None}},
+            "scenario   week: 7 of 600 s (1 %), 3 of 14 played, nothing more to come",
+        ),
+        (
+            {"scenario": {**COURSE, "is-over": True, "played": 14}, "seconds": 700.0},
+            "scenario   week: over since 600 s, 14 of 14 played",
+        ),
+        (
+            {"queues": [["q", 4, 2, 1, 2, 0.5, 0.25, "open"]]},
+            "queue      q: 4 waiting, 2 running, workers 1 idle, 2 busy",
+        ),
+        (
+            {"queues": [["q", 0, 0, 0, 0, 0, 0, "paused"]]},
+            "queue      q: paused, 0 waiting, 0 running, workers 0 idle, 0 busy",
+        ),
+        ({}, "faults     none active"),
+        ({"faults": [["f1", "slow-page", "page", "a", 4.0]], "fault-count": 2},
+         "fault      f1 slow-page on the page of a, for 4 s more"),
+        ({"faults": [["f1", "fan", "board", "a/1", None]], "fault-count": 2},
+         "           and 1 more: fakedev faults --active"),
+        ({"load": [["l", 8, 3, 1.5, 10, 1]]}, "load       l: 1.5/s, 3 outstanding, 10 good, 1 failed"),
+    ],
+)
+def test_summary(changes: dict[str, Any], line: str) -> None:
+    """A line for each subject, with what is the matter."""
+    assert line in summary_lines(OUTLINE, frame(**changes))
+
+
+class TestKeys:
+    """What a terminal sends."""
+
+    @pytest.mark.parametrize(
+        ("data", "keys"),
+        [
+            (b"jjq", [b"j", b"j", b"q"]),
+            (b"\x1b[B\x1b[B\x1b[A", [b"\x1b[B", b"\x1b[B", b"\x1b[A"]),
+            (b"\x1b[6~t\x1bOB", [b"\x1b[6~", b"t", b"\x1bOB"]),
+            (b"\x1b[1;5B\xc3\xa9j", [b"\x1b[1;5B", b"\xc3", b"\xa9", b"j"]),
+            (b"\x1bx", [b"\x1b", b"x"]),
+        ],
+    )
+    def test_several_at_once(self, data: bytes, keys: list[bytes]) -> None:
+        """Each is a key, wherever a slow line cuts them."""
+        assert keys_in(data) == (keys, b"")
+        for cut in range(len(data)):
+            first, rest = keys_in(data[:cut])
+            second, end = keys_in(rest + data[cut:])
+            assert (first + second, end) == (keys, b"")
+
+    def test_garbage(self) -> None:
+        """No beginning of a key grows for ever."""
+        assert keys_in(b"\x1b[" + b"1" * 100) == ([], b"")
+
+    @pytest.mark.parametrize("sizes", [[1] * 12, [12], [3, 9], [5, 2, 5]])
+    def test_scrolling(self, sizes: list[int]) -> None:
+        """Four arrows scroll by four rows, however they arrive."""
+        view = View()
+        ours, theirs = pty.openpty()
+        data = b"\x1b[B" * 4
+
+        def made(size: tuple[int, int], seen: View) -> list[str]:
+            nonlocal view
+            view = seen
+            return [""]
+
+        try:
+            tty.setraw(theirs)
+            terminal = Terminal(theirs, io.StringIO())
+            for size in sizes:
+                os.write(ours, data[:size])
+                data = data[size:]
+                assert terminal.show(made)
+            assert view.first == 4
+            os.write(ours, b"ttt")
+            assert terminal.show(made) and view.is_troubled
+            os.write(ours, b"jq")
+            assert not terminal.show(made)
+        finally:
+            os.close(ours)
+            os.close(theirs)

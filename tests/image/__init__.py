@@ -1,0 +1,1 @@
+"""Tests of the container image, which they build and run."""

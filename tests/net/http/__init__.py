@@ -1,1 +1,0 @@
-"""Tests of fakedev/net/http."""

@@ -1,1 +1,0 @@
-"""The NVML library and its environment."""

@@ -1,1 +1,0 @@
-"""The commands of the documents, as they are written there."""

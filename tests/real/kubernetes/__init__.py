@@ -1,1 +1,0 @@
-"""Programs of a cluster, with API servers and kubelets made for the tests, and real ones where they are."""

@@ -1,1 +1,0 @@
-"""Programs that ask NVIDIA's driver."""

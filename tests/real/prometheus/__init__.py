@@ -1,1 +1,0 @@
-"""A real Prometheus and its tools."""

@@ -1,1 +1,0 @@
-"""Real frontends, backends and clients of work queues."""

@@ -1,1 +1,0 @@
-"""Services as processes, from their start to their end."""

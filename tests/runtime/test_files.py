@@ -1,0 +1,139 @@
+"""Files that programs write: private, of complete lines, one writer each, and never half of a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from fakedev.base.errors import CannotWrite
+from fakedev.runtime.disk import LineFile, replace_file
+from tests.support.disks import file_size_limit
+
+
+def mode_of(path: Path) -> int:
+    """The rights of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("torn", [b"", b"to", b"t" * 65535, b"t" * 65536, b"t" * 200_000])
+@pytest.mark.parametrize("complete", [b"", b"one\n", b"one\ntwo\n"])
+def test_an_incomplete_line_is_cut(tmp_path: Path, complete: bytes, torn: bytes) -> None:
+    """It was written by a program that was killed; complete lines stay, and the next one begins a line."""
+    path = tmp_path / "journal"
+    path.write_bytes(complete + torn)
+    file = LineFile("journal", str(path))
+    assert file.size == len(complete)
+    file.write(b"next\n")
+    file.close()
+    assert path.read_bytes() == complete + b"next\n"
+
+
+def test_an_existing_file_becomes_private(tmp_path: Path) -> None:
+    """Whatever rights it had before."""
+    for head in (None, b"head\n"):
+        path = tmp_path / "file"
+        path.write_bytes(b"")
+        path.chmod(0o666)
+        LineFile("record", str(path), head).close()
+        assert mode_of(path) == 0o600
+
+
+def test_one_process_writes(tmp_path: Path) -> None:
+    """A second one is refused while the first one has the file open; it changes nothing."""
+    path = tmp_path / "file"
+    first = LineFile("journal", str(path))
+    first.write(b"one\nincomplete")
+    with pytest.raises(CannotWrite, match="another process writes it: stop that one"):
+        LineFile("journal", str(path))
+    assert path.read_bytes() == b"one\nincomplete"
+    first.close()
+    LineFile("journal", str(path)).close()
+
+
+@pytest.mark.parametrize("head", [None, b"head\n"])
+def test_what_is_no_file(tmp_path: Path, head: bytes | None) -> None:
+    """A link leads where others may want, and a pipe would wait for a reader."""
+    (tmp_path / "link").symlink_to("target")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CannotWrite, match="link: it is a symbolic link: name the file itself"):
+        LineFile("journal", str(tmp_path / "link"), head)
+    assert not (tmp_path / "target").exists()
+    for name in ("pipe", "/dev/null"):
+        with pytest.raises(CannotWrite, match="it is not a regular file"):
+            LineFile("journal", str(tmp_path / name), head)
+
+
+def test_a_part_of_a_line_is_taken_back(tmp_path: Path) -> None:
+    """The disk has room for a part of the line; no line follows, also when there is room again."""
+    path = tmp_path / "file"
+    file = LineFile("record", str(path), b"head\n")
+    with file_size_limit(12):
+        file.write(b"first line\n")
+    assert file.problem == f"the record ends: {path}: the file would be too large"
+    file.write(b"second line\n")
+    file.close()
+    assert path.read_bytes() == b"head\n"
+
+
+def test_a_head_that_has_no_room(tmp_path: Path) -> None:
+    """An error at once, and an empty file, which the next start may use."""
+    path = tmp_path / "file"
+    with file_size_limit(3), pytest.raises(CannotWrite, match="the file would be too large"):
+        LineFile("record", str(path), b"head\n")
+    LineFile("record", str(path), b"head\n").close()
+    assert path.read_bytes() == b"head\n"
+
+
+def test_a_whole_file_is_replaced(tmp_path: Path) -> None:
+    """With its own rights; a link of its name is replaced, not followed."""
+    path, target = tmp_path / "report.json", tmp_path / "target"
+    target.write_text("precious")
+    path.symlink_to(target)
+    for content in ("one", "two"):
+        replace_file(str(path), content)
+        assert (path.read_text(), mode_of(path), path.is_symlink()) == (content, 0o600, False)
+        path.chmod(0o644)
+    assert target.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["report.json", "target"]
+
+
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    """A pipe, a socket or a device stays, as /dev/null has to for programs of root; also behind a link."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(CannotWrite, match=f"{name}: it is not a regular file$"):
+            replace_file(str(tmp_path / name), "new")
+    assert (tmp_path / "link").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+def test_a_whole_file_that_has_no_room(tmp_path: Path) -> None:
+    """The old one stays, and nothing else."""
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    with file_size_limit(3), pytest.raises(CannotWrite, match=r"report\.json: the file would be too large"):
+        replace_file(str(path), "newer")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["report.json"]
+
+
+def test_a_path_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    replace_file("report.json", "text", 0o644)
+    assert mode_of(tmp_path / "report.json") == 0o644
+
+
+def test_complete_lines_of_a_write_stay(tmp_path: Path) -> None:
+    """Several lines in one write, of which the disk has room for some."""
+    path = tmp_path / "file"
+    file = LineFile("journal", str(path))
+    with file_size_limit(12):
+        file.write(b"one\ntwo\nthree\n")
+    file.close()
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert file.size == 8

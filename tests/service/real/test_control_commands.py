@@ -1,0 +1,156 @@
+"""The commands that watch and control a running service find it by themselves: no option names an address."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import pytest_twisted
+
+from tests.support.programs.asynchronous import AsyncService, eventually, ready
+from tests.support.programs.processes import AsyncProgram, StartAsync, console, run
+
+pytestmark = pytest.mark.real
+
+
+async def demo(start_async: StartAsync, folder: Path, *options: str) -> AsyncService:
+    """The built-in demo, with its sockets in the default folder."""
+    file = folder / "ready.json"
+    command = [*console("fakedev"), "serve", "--set", "web.0.listen=127.0.0.1:0", "--ready-file", str(file), *options]
+    return await ready(start_async(command, folder=folder), file)
+
+
+@pytest.mark.parametrize("options", [(), ("--set", "workloads.listen=[]")], ids=["workload port", "HTTP"])
+@pytest_twisted.ensureDeferred
+async def test_a_session(start_async: StartAsync, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Look, start, inject, explain, advance, clear, stop; what is wrong is one line and its exit code."""
+    await demo(start_async, tmp_path, "--set", "fleet.speed=0", *options)
+
+    async def fakedev(*words: str, code: int = 0) -> str:
+        program = await run(start_async, *console("fakedev"), *words)
+        assert program.exit_code == code, (program.stdout, program.stderr)
+        return program.stderr if code else program.stdout
+
+    assert "health     good" in await fakedev("status")
+    assert (await fakedev("run", "train", "devices=dgx-0/7", "profile=80:0:0")).startswith("w")
+    assert await fakedev("advance", "2s") == "tick 2 seconds 2\n"
+    assert "train state=running" in await fakedev("workloads")
+    fault = (await fakedev("fault", "lost", "devices=dgx-0/7")).strip()
+    await fakedev("advance", "1s")
+    assert "1 lost" in await fakedev("status")
+    assert f"{fault} lost state=active" in await fakedev("faults", "--active")
+    assert "not shown: the device is lost" in await fakedev("explain", "dgx-0/7", "power")
+    assert await fakedev("clear", "all") == "cleared 1\n"
+    assert "dgx-0/0 type=h100" in await fakedev("devices", "--active")
+    assert "lost dgx-0/7" in await fakedev("journal", "kind=lost")
+    assert await fakedev("speed", "60") == "speed 60\n"
+    assert "speed 60" in await fakedev("status")
+    assert await fakedev("stop", "nothing", code=2) == (
+        "fakedev stop: no workload 'nothing'; there are training, inference, batch, notebook\n"
+    )
+    assert "did you mean" in await fakedev("fault", "lots", "devices=dgx-0/7", code=2)
+    assert "'soon' is no duration: give a number with ms" in await fakedev("advance", "soon", code=2)
+    assert await fakedev("advance", "stop") == "nothing to stop\n"
+    assert (await fakedev("reset")).startswith("tick ")
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_same_answers_over_http(start_async: StartAsync, tmp_path: Path) -> None:
+    """To the byte; also what is refused, and what is in quotes."""
+    service = await demo(start_async, tmp_path, "--set", "fleet.speed=0")
+    for line in (
+        "run job devices=dgx-0/[6-7] profile=80:5:60,20:0:60 repeat=2 pod=a namespace=b label=team:x limit=power:600",
+        "fault fan devices=dgx-0/3 duration=5m", "fault slow-page seconds=1", "advance 2s",
+        "workloads", "show job", "show none", "faults --active", "devices --active", "explain dgx-0/3",
+        "explain dgx-0/3 power", "explain dgx-0/3/link/1", "explain dgx-0/3 nothing", "journal", "journal 3",
+        "journal 9 kind=began devices=dgx-0/3", "journal 9 kind=nothing", "run", "clear none", "stop none",
+    ):  # fmt: skip
+        over_http, by_port = [
+            await run(start_async, *console("fakedev"), *line.split(), *options)
+            for options in (["--url", f"http://{service.web[0]}"], [])
+        ]
+        if line.split()[0] in ("run", "fault", "advance"):
+            assert (over_http.exit_code, over_http.stderr) == (by_port.exit_code, by_port.stderr)
+            continue
+        assert (over_http.exit_code, over_http.stdout, over_http.stderr) == (
+            by_port.exit_code, by_port.stdout, by_port.stderr,
+        ), line  # fmt: skip
+
+
+@pytest_twisted.ensureDeferred
+async def test_two_services(start_async: StartAsync, tmp_path: Path) -> None:
+    """ps lists both, and an option chooses one; a killed one is stale, and one that ended is gone."""
+    (tmp_path / "my.yaml").write_text("{web: ['127.0.0.1:0'], workloads: {listen: []}}")
+    await demo(start_async, tmp_path)
+    file = tmp_path / "mine.json"
+    mine = start_async([*console("fakedev"), "serve", "-c", "my.yaml", "--ready-file", str(file)], folder=tmp_path)
+    await ready(mine, file)
+    several = await run(start_async, *console("fakedev"), "status")
+    assert (several.exit_code, "choose one by --service demo (http://127.0.0.1:" in several.stderr) == (2, True)
+    assert (await run(start_async, *console("fakedev"), "speed", "2", "--service", "my")).stdout == "speed 2\n"
+    await mine.kill()
+    listed = (await run(start_async, *console("fakedev"), "ps")).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "demo", "my"]
+    assert "stale: its process has ended" in listed.splitlines()[2]
+    assert (await run(start_async, *console("fakedev"), "status")).exit_code == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_without_a_service(start_async: StartAsync) -> None:
+    """None is listed, and none can be chosen."""
+    program = await run(start_async, *console("fakedev"), "ps")
+    assert (program.exit_code, program.stdout) == (0, "no service of this user runs\n")
+    program = await run(start_async, *console("fakedev"), "workloads", "--service", "demo")
+    assert program.exit_code == 2
+    assert program.stderr == "fakedev workloads: no running service 'demo'; fakedev ps lists them\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--set", "workloads.listen=[]")], ids=["workload port", "HTTP"])
+@pytest_twisted.ensureDeferred
+async def test_an_advance_ends_with_ctrl_c(start_async: StartAsync, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """130, no traceback; the clock stays where it is, and takes the next order."""
+    service = await demo(start_async, tmp_path, "--set", "fleet.speed=0", *options)
+    advance: AsyncProgram = start_async([*console("fakedev"), "advance", "100d"])
+
+    async def is_advancing() -> bool:
+        return (await service.get_json("/api/v1/clock"))["advance"] is not None
+
+    async def stands() -> bool:
+        return not await is_advancing()
+
+    await eventually(is_advancing, "the clock advances")
+    assert await advance.stop(signal.SIGINT) == 130
+    assert advance.stderr == ""
+    await eventually(stands, "the advance has ended")
+    assert (await run(start_async, *console("fakedev"), "advance", "1s")).exit_code == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_top(start_async: StartAsync, tmp_path: Path) -> None:
+    """A line for each device on a terminal, live; q ends it and gives the terminal back. Elsewhere it says so."""
+    service = await demo(start_async, tmp_path)
+    in_terminal = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"]
+    top: AsyncProgram = start_async([*in_terminal, *console("fakedev"), "top"], descriptors={0: "w"})
+    await top.wait_for_text("dgx-0/7")
+    await top.wait_for_text("training")
+    assert "\x1b[?1049h" in top.stdout
+    top.write("q")
+    assert await top.wait() == 0
+    assert top.stdout.endswith("\x1b[?25h\x1b[?1049l")
+    assert (await service.fetch("/health")).status == 200
+    program = await run(start_async, *console("fakedev"), "top")
+    assert (program.exit_code, "fakedev status prints the same once" in program.stderr) == (2, True)
+
+
+@pytest_twisted.ensureDeferred
+async def test_top_ends_with_ctrl_c(start_async: StartAsync, tmp_path: Path) -> None:
+    """130, and the terminal is as it was."""
+    await demo(start_async, tmp_path)
+    in_terminal = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"]
+    top: AsyncProgram = start_async([*in_terminal, *console("fakedev"), "top"], descriptors={0: "w"})
+    await top.wait_for_text("dgx-0/7")
+    top.write("\x03")
+    assert await top.wait() == 130
+    assert top.stdout.endswith("\x1b[?25h\x1b[?1049l")

@@ -1,0 +1,56 @@
+"""``make stack``: a real Prometheus answers every query of the dashboards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import pytest_twisted
+from twisted.internet.error import ConnectError
+
+from tests.exporters.real.test_prometheus import asked
+from tests.manifests.test_grafana import dashboards
+from tests.support.paths import ROOT
+from tests.support.programs.asynchronous import eventually, fetch
+from tests.support.programs.ports import free_port
+from tests.support.programs.processes import StartAsync, clean_environment
+
+pytestmark = [pytest.mark.real, pytest.mark.long]
+#: The faults of the stack begin within a minute of simulated time.
+SPEED = 20
+
+
+@pytest.mark.requires_program("prometheus")
+@pytest_twisted.ensureDeferred
+async def test_every_query(start_async: StartAsync, tmp_path: Path) -> None:
+    """None is empty, on addresses of its own and at a higher speed."""
+    web, clients, backends, where = (f"127.0.0.1:{free_port()}" for _ in range(4))
+    environment = clean_environment(
+        PROMETHEUS=where, TARGET=web, INTERVAL="500ms", FAKEDEV_BACKENDS=backends, TMPDIR=str(tmp_path)
+    )
+    settings = [f'web=["{web}"]', f'queues.listen-clients=["{clients}"]', f'queues.listen-backends=["{backends}"]',
+                f"fleet.speed={SPEED}"]  # fmt: skip
+    command = [str(ROOT / "etc" / "stack" / "run.sh"), *(word for each in settings for word in ("--set", each))]
+    program = start_async(command, environment=environment)
+    waiting = [
+        (title, expression.replace("$__rate_interval", "5s").replace("$node", ".*"))
+        for title, expression in dashboards().queries()
+    ]
+    assert len(waiting) > 40
+
+    async def all_answered() -> bool:
+        assert program.exit_code is None, program.stderr
+        try:
+            if (await fetch(where, "/-/ready")).status != 200:
+                return False
+        except ConnectError:
+            return False
+        waiting[:] = [each for each in waiting if not await asked(where, each[1])]
+        return not waiting
+
+    try:
+        await eventually(all_answered, "every query has an answer")
+    except AssertionError as error:
+        raise AssertionError(f"no answer to {waiting}") from error
+    assert await program.stop() == 0
+    assert list(tmp_path.iterdir()) == []

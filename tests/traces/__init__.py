@@ -1,1 +1,0 @@
-"""Traces of clusters: tables, formats, placement, replay and comparison."""
