@@ -27,6 +27,7 @@ import kubelets
 import kubernetes
 import load_tester
 import message_cost
+import program_starts
 import queues
 import reloads
 import rendering
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "invariants": invariants.invariants,
     "web-page": web_page.web_page,
     "starts": sizes.starts,
+    "program-starts": program_starts.program_starts,
     "memory": sizes.memory,
     "tester": load_tester.tester,
     "large-neighbours": disturbance.large_neighbours,

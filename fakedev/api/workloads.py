@@ -91,7 +91,7 @@ class FaultsApi(ApiCollection):
                 lambda _: partial(describe_fault, fleet),
                 lambda each: (each.fault_id, each.spec.kind, each.spec.node, each.spec.metric, *each.spec.devices),
                 partial(described_key, partial(describe_fault, fleet)),
-                exists=lambda each: each.fault_id in fleet.faults.by_id,
+                exists=lambda each: each.fault_id in fleet.faults.by_id and not each.is_cleared,
             ),
         )  # fmt: skip
 
@@ -103,16 +103,16 @@ class FaultsApi(ApiCollection):
         return json_response({"cleared": self._hub.clear(ALL)})
 
     def _shown(self, fault_id: str) -> dict[str, Any]:
-        return describe_fault(self._hub.fleet, self._hub.find(fault_id))
+        return describe_fault(self._hub.fleet, self._hub.fleet.faults.find(fault_id))
 
     def _cleared(self, fault_id: str) -> dict[str, Any]:
-        self._hub.find(fault_id)  # the path has no word for all
+        self._hub.fleet.faults.find(fault_id)  # the path has no word for all
         return {"cleared": self._hub.clear(fault_id)}
 
 
 def _faults_on(fleet: Fleet, words: list[str]) -> list[Fault]:
     """All faults, or those that may affect some of the devices that the words name."""
-    faults = list(fleet.faults.by_id.values())
+    faults = fleet.faults.standing()
     if not words:
         return faults
     devices = fleet.roster.parts.with_parts(resolve(words, fleet.roster))

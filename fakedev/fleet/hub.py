@@ -208,7 +208,7 @@ class FaultHub:
         """
         found = [word]
         if word == ALL:
-            found = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
+            found = [each.fault_id for each in self.fleet.faults.standing()]
         if len(found) == 1:
             self.fleet.apply(ClearFault(found[0]))
             self.log.info("fault {id} cleared", id=found[0])
@@ -216,16 +216,6 @@ class FaultHub:
             self.fleet.apply(ClearFaults(tuple(found)))
             self.log.info("{count} faults cleared", count=len(found))
         return found
-
-    def find(self, fault_id: str) -> Fault:
-        """The fault of that id.
-
-        :raises Refused: when there is none.
-        """
-        fault = self.fleet.faults.by_id.get(fault_id)
-        if fault is None:
-            raise self.fleet.faults.unknown(fault_id)
-        return fault
 
 
 def describe_fault(fleet: Fleet, fault: Fault) -> dict[str, Any]:

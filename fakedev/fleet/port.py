@@ -182,7 +182,7 @@ class WorkloadProtocol(PortProtocol):
 
     def do_faults(self, _: Request) -> Reply:
         """A line for each fault."""
-        faults = list(self.factory.fleet.faults.by_id.values())
+        faults = self.factory.fleet.faults.standing()
         described = [describe_fault(self.factory.fleet, each) for each in faults[:MAX_LINES]]
         return _list_reply("faults", [answers.fault_line(each) for each in described], described, len(faults))
 

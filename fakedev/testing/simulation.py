@@ -104,18 +104,18 @@ class Simulation:
         """Inject a fault; see fakedev.client.Fleet.fault."""
         with _refusals():
             fault_id = self._faults.inject(by_protocol(fields) | {"kind": kind, "devices": devices})
-            return describe_fault(self.fleet, self._faults.find(fault_id))
+            return describe_fault(self.fleet, self.fleet.faults.find(fault_id))
 
     def clear(self, fault: str | Description | None = None) -> list[str]:
         """Clear a fault, or all; their ids."""
         with _refusals():
             if fault is None:
                 return self._faults.clear(ALL)
-            return self._faults.clear(self._faults.find(id_of(fault)).fault_id)
+            return self._faults.clear(self.fleet.faults.find(id_of(fault)).fault_id)
 
     def faults(self) -> list[Description]:
         """The waiting and active faults, oldest first."""
-        return [describe_fault(self.fleet, each) for each in self.fleet.faults.by_id.values()]
+        return [describe_fault(self.fleet, each) for each in self.fleet.faults.standing()]
 
     def reset(self) -> int:
         """Let the fleet begin again; see fakedev.client.Fleet.reset."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakedev.fleet.spec.fault_kinds import KINDS
+from fakedev.web.paths import FAULTS
 from tests.support.application import SMALL, MemoryApplication, application
 from tests.support.http_wire import failed
 
@@ -303,3 +304,15 @@ def test_fault_kinds(app: MemoryApplication) -> None:
         # A driver takes power caps within its range only.
         body |= {each["name"]: 300 if each["name"] == "watts" else each["low"] for each in needed}
         assert app.ask("POST", "/api/v1/faults", body).status == 201, kind
+
+
+def test_a_cleared_fault_is_gone_at_once(app: MemoryApplication) -> None:
+    """Although its effects end with the next tick: who deletes something does not find it afterwards."""
+    for seconds in (1, 0):
+        app.ask("POST", FAULTS.template, {"kind": "fan", "devices": ["a/0"]})
+        fault = f"{FAULTS.template}/{app.json(FAULTS.template)['faults'][0]['id']}"
+        assert app.ask("DELETE", fault).status == 200
+        failed(app.ask("GET", fault), 404, "unknown-name", "fault")
+        failed(app.ask("DELETE", fault), 404, "unknown-name", "fault")
+        assert app.json(FAULTS.template)["total"] == 0
+        app.reactor.advance(seconds)

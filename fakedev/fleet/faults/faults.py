@@ -112,17 +112,23 @@ class Faults:
 
         :raises Refused: when one of them does not exist or is cleared already; then none is cleared.
         """
-        for fault_id in fault_ids:
-            fault = self.by_id.get(fault_id)
-            if fault is None or fault.is_cleared:
-                raise self.unknown(fault_id)
-        for fault_id in fault_ids:
-            self.by_id[fault_id].is_cleared = True
+        for fault in [self.find(fault_id) for fault_id in fault_ids]:
+            fault.is_cleared = True
 
-    def unknown(self, fault_id: str) -> Refused:
-        """The error for an id of no fault, or of one that is cleared."""
-        ids = [each.fault_id for each in self.by_id.values() if not each.is_cleared]
-        return Refused("unknown-name", unknown_name("fault", fault_id, ids), "fault")
+    def standing(self) -> list[Fault]:
+        """The faults, oldest first, without those that are cleared and end with the next tick."""
+        return [each for each in self.by_id.values() if not each.is_cleared]
+
+    def find(self, fault_id: str) -> Fault:
+        """The fault of that id.
+
+        :raises Refused: when there is none, or it is cleared.
+        """
+        fault = self.by_id.get(fault_id)
+        if fault is None or fault.is_cleared:
+            ids = [each.fault_id for each in self.standing()]
+            raise Refused("unknown-name", unknown_name("fault", fault_id, ids), "fault")
+        return fault
 
     def clear_if_there(self, fault_id: str) -> None:
         """End a fault with the next tick, if it still exists."""
