@@ -6,12 +6,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from fakedev.base.console import Progress, table, write_text
 from fakedev.base.units import format_duration
 from fakedev.config.sample_page import sample_page
+from fakedev.exporters.identity import Identity
 from fakedev.exporters.samples import read_page
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
 from fakedev.scenario.alert_rules import AlertRule, selectors_of, thresholds_of
@@ -104,6 +106,47 @@ def board_of(identity: str) -> str:
     return max(shown, key=shown.__getitem__)
 
 
+@dataclass(frozen=True)
+class Trials:
+    """What is tried for the rules of a file, on boards of a type with an identity.
+
+    :param labels: of all series, as a scrape configuration adds them.
+    """
+
+    rules: RuleFile
+    identity: str
+    device: str
+    labels: Mapping[str, str]
+    progress: Callable[[float], None]
+
+    @property
+    def last_seconds(self) -> float:
+        """The time of the last scrape."""
+        waits = [rule.for_seconds + rule.window_seconds for rule in self.rules.alerts]
+        longest = max((each for each in waits if each <= _LONGEST_SECONDS), default=0.0)
+        return SCRAPE_SECONDS * -(-(BEGIN_SECONDS + longest + _SLACK_SECONDS) // SCRAPE_SECONDS)
+
+    def scraped(
+        self, compared: Collection[str] = (), shown: Identity | None = None, names: Mapping[str, str] | None = None
+    ) -> list[Scraped]:
+        """The pages of all trials.
+
+        :param compared: metrics that have faults of their own.
+        :param shown: another identity in which the same boards are shown; ``names``: its names of metrics, by the
+            identity's own.
+        """
+        rules = self.rules
+        expressions = [rule.expression for group in rules.groups for rule in group.rules]
+        metrics = None if rules.takes_all else {(names or {}).get(name, name) for name in rules.metrics}
+        return scrape(
+            self.identity, self.device, {code for rule in rules.alerts for code in rule.codes}, metrics, self.labels,
+            self.last_seconds, self.progress, compared,
+            [matchers for expression in expressions for matchers in selectors_of(expression)],
+            [Threshold(each.metrics, *of) for each in rules.alerts for of in thresholds_of(each.expression)],
+            shown,
+        )  # fmt: skip
+
+
 def answer(
     rules: RuleFile, identity: str, device: str, labels: Mapping[str, str], progress: Callable[[float], None]
 ) -> list[Answer]:
@@ -111,18 +154,10 @@ def answer(
 
     :raises PromtoolError: when promtool cannot evaluate the rules.
     """
-    waits = [rule.for_seconds + rule.window_seconds for rule in rules.alerts]
-    longest = max((each for each in waits if each <= _LONGEST_SECONDS), default=0.0)
-    last = SCRAPE_SECONDS * -(-(BEGIN_SECONDS + longest + _SLACK_SECONDS) // SCRAPE_SECONDS)
-    codes = {code for rule in rules.alerts for code in rule.codes}
-    metrics = None if rules.takes_all else rules.metrics
+    trials = Trials(rules, identity, device, labels, progress)
     # Rules that compare series fire when one of them is wrong.
-    compared = {name for rule in rules.alerts if len(rule.metrics) > 1 for name in rule.metrics}
-    expressions = [rule.expression for group in rules.groups for rule in group.rules]
-    selectors = [matchers for expression in expressions for matchers in selectors_of(expression)]
-    thresholds = [Threshold(rule.metrics, *each) for rule in rules.alerts for each in thresholds_of(rule.expression)]
-    scraped = scrape(identity, device, codes, metrics, labels, last, progress, compared, selectors, thresholds)
-    found = fired(rules, scraped, last)
+    scraped = trials.scraped({name for rule in rules.alerts if len(rule.metrics) > 1 for name in rule.metrics})
+    found = fired(rules, scraped, trials.last_seconds)
     names, known = set().union(*(each.names for each in scraped)), set().union(*(each.labels for each in scraped))
     return [_answer(rule, scraped, found, identity, device, names, known) for rule in rules.alerts]
 

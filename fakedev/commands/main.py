@@ -78,6 +78,9 @@ SUBCOMMANDS: Final = {
             "fakedev.commands.clone:clone", "write the configuration of a fleet like that of scraped pages",
         ),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
+        "upgrade": (
+            "fakedev.commands.upgrade:upgrade", "what another release of an exporter does to rules and dashboards",
+        ),
         "sd": ("fakedev.commands.prometheus:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
         "scale-test": (
             "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",

@@ -356,11 +356,12 @@ def grouped_differences(old: Identity, new: Identity) -> Mapping[str, Sequence[s
 
 def _series(identity: Identity) -> dict[str, _Series]:
     """The series of an entity, by name with own labels."""
-    found = {}
+    found: dict[str, _Series] = {}
     for family in identity.families:
         for row in family.rows:
             labels = ",".join(f'{label.name}="{label.value}"' for label in row.labels)
-            found[f"{family.name}{{{labels}}}" if labels else family.name] = _Series(family, row)
+            # The first of rows with the same labels is the usual one.
+            found.setdefault(f"{family.name}{{{labels}}}" if labels else family.name, _Series(family, row))
     return found
 
 
@@ -400,7 +401,7 @@ def _is_the_same(old: _Series, new: _Series) -> bool:
 def _source(row: RowSpec) -> tuple[object, ...]:
     """The source of a row's numbers, regardless of unit and of how devices are divided."""
     level = "device" if row.level in _OF_DEVICES else row.level
-    return level, row.quantity, row.fact, row.bits, row.plus, row.per
+    return level, row.quantity, row.fact, row.between, row.bits, row.plus, row.per
 
 
 def _changes(
@@ -514,3 +515,45 @@ def _page(old: Identity, new: Identity) -> Iterator[str]:
         f"page: POST is answered {since[old.answers_post]}": old.answers_post != new.answers_post,
     }
     yield from (f"changed  {text}" for text, is_changed in words.items() if is_changed)
+
+
+class Renamed(NamedTuple):
+    """What series of one identity are called in another one.
+
+    :ivar families: the name of a family to its new name, and the factor from old values to new ones.
+    :ivar labels: the name of a label of rows to its new one.
+    :ivar lost_families, lost_labels: those without a counterpart.
+    """
+
+    families: Mapping[str, tuple[str, float]]
+    labels: Mapping[str, str]
+    lost_families: frozenset[str]
+    lost_labels: frozenset[str]
+
+
+def renamed(old: Identity, new: Identity) -> Renamed:
+    """The new names of the families and labels that are called otherwise, or have another unit."""
+    ours, theirs = ({family.name: family.rows[0] for family in each.families} for each in (old, new))
+    added = [name for name in theirs if name not in ours]
+    families = {}
+    for name, row in ours.items():
+        other = name if name in theirs else next((each for each in added if _source(theirs[each]) == _source(row)), "")
+        if not other:
+            continue
+        factor = _scale(theirs[other]) / _scale(row)
+        if other != name:
+            added.remove(other)
+        if other != name or factor != 1.0:
+            families[name] = (other, factor)
+    names = {label.name for label in new.labels}
+    gone = [label for label in old.labels if label.name not in names]
+    values = {label.value: label.name for label in new.labels if label.name not in {each.name for each in old.labels}}
+    labels = {label.name: values[label.value] for label in gone if label.value in values}
+    return Renamed(
+        families, labels, frozenset(ours.keys() - theirs.keys() - families.keys()),
+        frozenset({label.name for label in gone} - labels.keys()),
+    )  # fmt: skip
+
+
+def _scale(row: RowSpec) -> float:
+    return UNITS[row.unit] * row.times

@@ -172,7 +172,10 @@ _NAMED: Final = re.compile(r"__name__\s*+=\s*+[\"']([a-zA-Z_:][\w:]*+)[\"']")
 _ESCAPED: Final = re.compile(r"\\(.)")
 _WINDOW: Final = re.compile(r"\[([^\[\]:]*+)(?::[^\[\]]*+)?\]")
 _OFFSET: Final = re.compile(r"(?<!\w)offset\s++-?([\w.]++)")
-_LABELS: Final = re.compile(r"(?<!\w)(?:by|without|on|ignoring|group_left|group_right)\s*+\([^()]*+\)", re.IGNORECASE)
+#: The labels of a grouping or a matching of vectors.
+LABEL_LISTS: Final = re.compile(
+    r"(?<!\w)(?:by|without|on|ignoring|group_left|group_right)\s*+\([^()]*+\)", re.IGNORECASE
+)
 _WORD: Final = re.compile(r"(?<![\w:.])([a-zA-Z_:][\w:]*+)(?!\s*+\()")
 _NO_METRICS: Final = frozenset(
     ("and", "or", "unless", "bool", "by", "without", "on", "ignoring", "group_left", "group_right", "offset", "atan2",
@@ -223,7 +226,7 @@ def metrics_of(expression: str) -> frozenset[str]:
     """The names of the metrics that an expression selects."""
     named = frozenset(name for found in _MATCHERS.findall(expression) for name in _NAMED.findall(found))
     plain = _COMMENT.sub("", _TEXT.sub("", expression))
-    for each in (_MATCHERS, _WINDOW, _OFFSET, _LABELS):
+    for each in (_MATCHERS, _WINDOW, _OFFSET, LABEL_LISTS):
         plain = each.sub(" ", plain)
     return named | {word for word in _WORD.findall(plain) if word.lower() not in _NO_METRICS}
 
@@ -252,7 +255,7 @@ def selectors_of(expression: str) -> list[tuple[Matcher, ...]]:
 
 def thresholds_of(expression: str) -> list[tuple[str, float]]:
     """The comparisons with numbers in an expression: the operator, and the number on its right."""
-    found = _THRESHOLD.findall(_masked(expression))
+    found = _THRESHOLD.findall(masked(expression))
     return [(operator, float(number)) for operator, number in dict.fromkeys(found)]
 
 
@@ -337,27 +340,27 @@ class _Side(NamedTuple):
 
 def _braces(expression: str) -> Iterator[str]:
     """The texts between braces, also those with braces in quoted texts."""
-    masked, end = _masked(expression), 0
-    while (begin := masked.find("{", end)) >= 0 and (end := masked.find("}", begin)) >= 0:
+    plain, end = masked(expression), 0
+    while (begin := plain.find("{", end)) >= 0 and (end := plain.find("}", begin)) >= 0:
         yield expression[begin + 1 : end]
 
 
-def _masked(expression: str) -> str:
+def masked(expression: str) -> str:
     """An expression with other signs in place of texts and comments; all places stay the same."""
     return _TEXT_OR_COMMENT.sub(lambda found: (" " if found[0][0] == "#" else "~") * len(found[0]), expression)
 
 
 def _alternatives(expression: str) -> list[str]:
     """The sides of ``or`` at the top, each without what it does not need."""
-    masked = _masked(expression)
-    closing = _closing(masked)
-    first, last = _bare(masked, 0, len(masked))
+    plain = masked(expression)
+    closing = closing_of(plain)
+    first, last = _bare(plain, 0, len(plain))
     while closing.get(first, -2) == last - 1:
-        first, last = _bare(masked, first + 1, last - 1)
-    masked, expression = masked[:last], expression[:last]
+        first, last = _bare(plain, first + 1, last - 1)
+    plain, expression = plain[:last], expression[:last]
     sides, kept, begin, depth, is_needed = [], [], first, 0, True
     skip_to = first
-    for token in _TOKEN.finditer(masked, first):
+    for token in _TOKEN.finditer(plain, first):
         if token.start() < skip_to:
             continue
         word = token[0].lower()
@@ -365,8 +368,8 @@ def _alternatives(expression: str) -> list[str]:
             depth += 1
         elif word in ")]}":
             depth -= 1
-        elif word in _ABSENT and (opening := masked.find("(", token.end())) >= 0:
-            skip_to = closing.get(opening, len(masked)) + 1
+        elif word in _ABSENT and (opening := plain.find("(", token.end())) >= 0:
+            skip_to = closing.get(opening, len(plain)) + 1
             kept += [expression[begin : token.start()] if is_needed else "", " 1 "]
             begin = skip_to
         elif depth == 0 and word in _SETS:
@@ -382,20 +385,20 @@ def _alternatives(expression: str) -> list[str]:
     return [*sides, " ".join(kept)]
 
 
-def _bare(masked: str, begin: int, end: int) -> tuple[int, int]:
+def _bare(plain: str, begin: int, end: int) -> tuple[int, int]:
     """The ends of a part of a text without the white space around it."""
-    while begin < end and masked[begin].isspace():
+    while begin < end and plain[begin].isspace():
         begin += 1
-    while begin < end and masked[end - 1].isspace():
+    while begin < end and plain[end - 1].isspace():
         end -= 1
     return begin, end
 
 
-def _closing(masked: str) -> dict[int, int]:
-    """The places of opening parentheses, each with the place of that which closes it."""
+def closing_of(plain: str) -> dict[int, int]:
+    """The places of opening parentheses in a masked expression, each with the place of that which closes it."""
     found: dict[int, int] = {}
     waiting: list[int] = []
-    for each in _PARENTHESIS.finditer(masked):
+    for each in _PARENTHESIS.finditer(plain):
         if each[0] == "(":
             waiting.append(each.start())
         elif waiting:

@@ -174,6 +174,8 @@ def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> d
     scrapes = int(last_seconds // SCRAPE_SECONDS)
     tests = {
         "rule_files": [_RULES],
+        # Otherwise promtool takes groups in no particular order.
+        "group_eval_order": rules.evaluation_order,
         "evaluation_interval": f"{SCRAPE_SECONDS}s",
         "tests": [
             {

@@ -12,6 +12,7 @@ from fakedev.scenario.alert_rules import (
     AlertRule,
     RecordingRule,
     RuleGroup,
+    evaluation_order,
     labels_of,
     metrics_of,
     seconds_of,
@@ -55,6 +56,11 @@ class RuleFile:
         """The expressions of recording rules, by the metric that they record."""
         rules = [rule for group in self.groups for rule in group.rules]
         return {rule.name: rule.expression for rule in rules if isinstance(rule, RecordingRule)}
+
+    @property
+    def evaluation_order(self) -> list[str]:
+        """The names of the groups, each after those whose recorded series it uses."""
+        return [self.groups[place].name for place in evaluation_order(self.groups)[0]]
 
     @property
     def numbered_trees(self) -> list[dict[str, Any]]:

@@ -208,8 +208,11 @@ def scrape(
     compared: Collection[str] = (),
     selectors: Sequence[Sequence[Matcher]] = (),
     thresholds: Sequence[Threshold] = (),
+    shown: Identity | None = None,
 ) -> list[Scraped]:
     """The series of all trials that boards of a type can have; faults begin at BEGIN_SECONDS.
+
+    :param identity: that of the fleet; the trials depend on what it shows.
 
     :param codes: further error codes that are tried.
     :param metrics: those that are needed; None for all.
@@ -218,6 +221,7 @@ def scrape(
     :param compared: metrics that have faults of their own, besides those of all series.
     :param selectors: of rules: each fault is tried on a board that they select, too.
     :param thresholds: of rules: parameters that set what a rule compares are tried beyond its threshold, too.
+    :param shown: another identity in which the pages of the same fleet are shown; None: its own.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     count = _MOST_BOARDS if selectors else 2
@@ -231,7 +235,8 @@ def scrape(
     trials += [Trial(_BUSY, kind, {name: value}) for kind, name, value in beyond_thresholds(thresholds, names)]
     text = _configuration(identity, device, trials, max(2, boards[-1] + 1))
     configuration = load(None, Files(environ=os.environ), text=text)
-    fleet, shown = Fleet(configuration.fleet), _with_families(configuration.identities["trials"], metrics)
+    fleet = Fleet(configuration.fleet)
+    shown = _with_families(shown or configuration.identities["trials"], metrics)
     found = [Scraped(trial) for trial in trials]
     nodes = list(fleet.roster.shown)
     pages = [Page(LabelCache(shown, DeviceSource.of(fleet, shown)), [node]) for node in nodes]

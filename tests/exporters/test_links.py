@@ -53,14 +53,15 @@ class TestDcgm:
         total = lines_of(fleet, page, "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL")
         each = [lines_of(fleet, page, field) for field in fields]
         assert [[labels for labels, _ in field] for field in each] == [[labels for labels, _ in total]] * 18
-        assert each[3][1][1] == 27000
-        assert sum(field[1][1] for field in each) == total[1][1] == 486000
+        # KiB / 1000, which DCGM calls MB: of 27 GB/s, and of all links.
+        assert each[3][1][1] == round(27e9 / 1024 / 1000)
+        assert total[1][1] == round(18 * 27e9 / 1024 / 1000) == pytest.approx(sum(field[1][1] for field in each), abs=9)
         inject(fleet, kind="link-down", devices="dgx-0/1", link=3)
         advance(fleet, 1)
         each = [lines_of(fleet, page, field) for field in fields]
-        assert (each[3][1][1], each[4][1][1]) == (0, 28588)
+        assert (each[3][1][1], each[4][1][1]) == (0, round(28_588e6 / 1024 / 1000))
         # The other GPU uses the switch of that link less: 3 of 17 parts, over four links.
-        assert (each[3][0][1], each[4][0][1]) == (21441, 28588)
+        assert (each[3][0][1], each[4][0][1]) == (pytest.approx(20_939, abs=1), 27_918)
 
     def test_errors(self) -> None:
         names = ("CRC_FLIT", "REPLAY", "RECOVERY")

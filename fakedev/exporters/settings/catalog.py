@@ -95,7 +95,7 @@ class Catalog(DeviceCatalog):
 
     def _load_node(self, folder: str, node: Node, version: str, report: Report) -> object:
         if folder == _FIELDS:
-            return FieldTable.read(node, report)
+            return FieldTable.read(node, report, self.field_table)
         if folder != _IDENTITIES:
             return super()._load_node(folder, node, version, report)
         return load_identity(composed(node, version) if version and isinstance(node, Table) else node, report, self)

@@ -7,7 +7,7 @@ becomes a label of every line. A file is read by the rules of Go's encoding/csv 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -52,16 +52,30 @@ class FieldTable:
         return row
 
     @classmethod
-    def read(cls, node: Node, report: Report) -> FieldTable | None:
-        """The table of a file of the catalog; None when it is wrong, which was reported."""
+    def read(
+        cls, node: Node, report: Report, table_of: Callable[[str, Place], FieldTable | None]
+    ) -> FieldTable | None:
+        """The table of a file of the catalog; None when it is wrong, which was reported.
+
+        :param table_of: the table of a name, on which this one is based.
+        """
         values = COUNTER_FIELDS.read(node, "", report)
         if values is INVALID:
             return None
-        fields = dict(values["fields"])
-        for row in values["fields"].values():
-            if row["alias"]:
-                fields[row["alias"]] = row
-        return cls(fields, frozenset(values["not-simulated"]), values["level"], values["capabilities"])
+        base: FieldTable | None = cls({}, frozenset(), values["level"], values["capabilities"])
+        if values["based-on"]:
+            base = table_of(values["based-on"], values.place_of("based-on"))
+        if base is None:
+            return None
+        renamed = values["renamed"].items()
+        fields = {
+            **base.fields,
+            **{new: base.fields[old] for old, new in renamed if old in base.fields},
+            **values["fields"],
+            **{row["alias"]: row for row in values["fields"].values() if row["alias"]},
+        }
+        others = {new for old, new in renamed if old in base.others}
+        return replace(base, fields=fields, others=base.others.union(others, values["not-simulated"]))
 
 
 @dataclass(frozen=True)

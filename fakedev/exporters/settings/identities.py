@@ -158,7 +158,7 @@ _RELEASE: Final = re.compile(r'^  - release: "?+([\w.-]++)"?+[^\n]*+\n    pairs:
 _DEFAULT: Final = re.compile(r'^default-release: "?+([\w.-]++)"?+', re.MULTILINE)
 _VERSION: Final = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}")
 #: Keys that say which release it is, and those of changes; all others are those of identities.
-_OWN: Final = ("release", "pairs", "counters", "labels", "rename-labels", "without-labels")
+_OWN: Final = ("release", "pairs", "counters", "renamed-counters", "labels", "rename-labels", "without-labels")
 
 _Number = tuple[int, ...]
 
@@ -257,11 +257,8 @@ def composed(document: Table, release: str) -> Table:
 def _change(values: dict[str, Node], changes: Table) -> None:
     """Makes the changes of a release."""
     given = {key.text: value for key, value in changes.entries}
-    for name, value in given.items():
-        if name == "counters":
-            values[name] = _counters(values[name], value)
-        elif name not in _OWN:
-            values[name] = value
+    values |= {name: value for name, value in given.items() if name not in _OWN}
+    values["counters"] = _counters(values["counters"], given.get("renamed-counters"), given.get("counters"))
     added, renamed, without = (given.get(name) for name in ("labels", "rename-labels", "without-labels"))
     names = {key.text: _text(name) for key, name in renamed.entries} if isinstance(renamed, Table) else {}
     gone = {_text(item) for item in without.items} if isinstance(without, Listing) else set()
@@ -298,10 +295,12 @@ def _renamed(label: Table, names: dict[str, str]) -> Table:
     return Table(label.place, tuple(entry(*each) for each in label.entries))
 
 
-def _counters(before: Node, changes: Node) -> Scalar:
-    """The rows of counters: a row of the same field takes the place of the earlier one."""
+def _counters(before: Node, renamed: Node | None, changes: Node | None) -> Scalar:
+    """The rows of counters: a row of the same field, or of its new name, takes the place of the earlier one."""
     assert isinstance(before, Scalar)
-    rows = {line.partition(",")[0]: line for line in chain(before.text.splitlines(), _text(changes).splitlines())}
+    names = {key.text: _text(row) for key, row in renamed.entries} if isinstance(renamed, Table) else {}
+    kept = [names.get(line.partition(",")[0], line) for line in before.text.splitlines()]
+    rows = {line.partition(",")[0]: line for line in chain(kept, _text(changes).splitlines())}
     return before._replace(text="".join(f"{row}\n" for row in rows.values()))
 
 

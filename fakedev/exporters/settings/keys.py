@@ -126,9 +126,14 @@ FIELD = Section(
 COUNTER_FIELDS = Section(
     "counter fields",
     (
-        Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
+        Key("based-on", Text(), "Other fields, all of which are taken.", default=""),
+        Key(
+            "renamed", MapOf(Text()), "New names of those, by the old ones, which stay beside them.", default={},
+        ),
+        Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", default={}),
         Key("level", Text(), "The level of entities for fields that give none.", default="device"),
         Key("not-simulated", ListOf(Text()), "Names of the vendor's other fields.", default=()),
+        Key("inferred", ListOf(Text()), "Names that follow from others; no source has them. For readers.", default=()),
         Key(
             "capabilities", MapOf(ListOf(Integer(1, 9999), 2), words="mapping of facts to two numbers of fields"),
             "Facts of boards: with the text 0 they do not have the fields from the first number to the second.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,7 +80,8 @@ def test_releases_of_the_catalog() -> None:
     assert releases is not None
     pairs = [tuple(tuple(map(int, half.split("."))) for half in pair.split("-")) for each in releases.every
              for pair in each.pairs]
-    assert all(before[0] <= after[0] and before[1] < after[1] for before, after in pairwise(pairs))
+    assert all(before[0] <= after[0] and before[1] <= after[1] for before, after in pairwise(pairs))
+    assert len(set(pairs)) == len(pairs)
     for release in releases.every:
         assert resolved(release.name) == (f"dcgm@{release.name}", "")
         for pair in release.pairs:
@@ -230,3 +232,41 @@ def test_what_changed_when() -> None:
     assert [each for each, page in pages.items() if "DCGM_FI_DEV_FB_RESERVED" in page.families] == [
         "4.3.1", "main", "4.8.3"]
     assert [each for each, page in pages.items() if list(page.families) == sorted(page.families)] == ["4.8.3"]
+
+
+def test_the_page_of_4_9() -> None:
+    """26 families by name, in base units, with the driver's version under its new name."""
+    page = read_page(sample_page("dcgm@4.9.0", "h100")[1])
+    before = read_page(sample_page("dcgm@4.8.4", "h100")[1])
+    assert list(page.families) == sorted(page.families)
+    # A healthy board has no row of XIDs.
+    assert (len(page.families), len(page.families.keys() & before.families.keys())) == (25, 3)
+    busy = {name: family.samples[1].number for name, family in page.families.items()}
+    assert busy["DCGM_FI_DEV_SM_CLOCK_HERTZ"] == "1.98e+09"
+    assert busy["DCGM_FI_DEV_FB_CAPACITY_BYTES"] == "8.5520809984e+10"
+    assert 0 < float(busy["DCGM_FI_DEV_GPU_UTIL_RATIO"]) <= 1
+    names = page.families["DCGM_FI_DEV_GPU_TEMP_CELSIUS"].samples[0].label_names
+    assert "DCGM_FI_SYSTEM_DRIVER_VERSION" in names and "DCGM_FI_DRIVER_VERSION" not in names
+
+
+@pytest.mark.parametrize(
+    ("version", "field", "low", "high"),
+    [("4.8.3", "DCGM_FI_DEV_GPU_UTIL_RATIO", 2, 100), ("4.9.0", "DCGM_FI_DEV_GPU_UTIL_RATIO", 0.02, 1),
+     ("4.9.0", "DCGM_FI_DEV_GPU_UTIL", 2, 100), ("4.8.4", "DCGM_FI_DEV_FB_USED_RATIO", 0.01, 1)],
+)  # fmt: skip
+def test_names_of_a_counters_file(tmp_path: Path, version: str, field: str, low: float, high: float) -> None:
+    """Old and new names; GPU_UTIL_RATIO is a name of the field in percent in DCGM 4.6, and one of its own in 4.7."""
+    own = tmp_path / "own.yaml"
+    own.write_text(f"name: own\nbased-on: dcgm@{version}\ncounters: |\n  {field}, gauge, U.\n")
+    _, busy = read_page(sample_page(str(own), "h100")[1]).families[field].samples
+    assert low <= float(busy.number) <= high
+
+
+@pytest.mark.parametrize(("version", "said"), [("4.8.2", "no field"), ("4.8.4", "")])
+def test_names_that_came_later(tmp_path: Path, version: str, said: str) -> None:
+    """A name of DCGM 4.6 is none in 4.5."""
+    own = f"name: own\nbased-on: dcgm@{version}\ncounters: |\n  DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL, counter, E.\n"
+    found = problems(pool(identity="own.yaml"), {"own.yaml": own}) if said else []
+    assert [said in each for each in found] == [True] * len(found)
+    if not said:
+        assert loaded(pool(identity="own.yaml"), {"own.yaml": own}).identities["a"].families
