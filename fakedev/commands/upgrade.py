@@ -85,7 +85,7 @@ def upgrade(options: Namespace) -> int:
         raise WrongUsage("give --rules or --dashboards")
     report = Report()
     catalog = Catalog(Files(environ=os.environ), report)
-    named = ((options.old, "--from"), (options.new, "--to"))
+    named = ((options.old, "fakedev upgrade: --from"), (options.new, "fakedev upgrade: --to"))
     old, new = (named_identity(name, catalog, report, option) for name, option in named)
     tell_notes(report.notes)
     names = renamed(old, new)
@@ -203,6 +203,8 @@ def _as_text(findings: Sequence[Finding]) -> str:
          "WITH OLD NAMES": _word(each.bridged), "CHANGES": "; ".join(each.changes) or "-"}
         for each in findings
     ]  # fmt: skip
+    if not findings:
+        return "no expression was found\n"
     counts = Counter(each.verdict for each in findings)
     lines = [f"{each.name}:\n  {each.rewritten.strip()}" for each in findings if each.rewritten != each.expression]
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())

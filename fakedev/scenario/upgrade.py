@@ -105,7 +105,7 @@ def rewritten_groups(groups: Iterable[Mapping[str, Any]], names: Renamed) -> lis
 def queries_in(tree: object, path: str = "") -> Iterator[tuple[str, str]]:
     """The PromQL of a dashboard, a ScaledObject or an adapter's rules, each with its place."""
     entries: Iterator[tuple[str, object]] = iter(())
-    if isinstance(tree, Mapping):
+    if isinstance(tree, Mapping) and tree.get("type") != "datasource":
         title = tree.get("title") or tree.get("name")
         path = f"{path}/{title}" if isinstance(title, str) else path
         entries = ((str(key), value) for key, value in tree.items())

@@ -100,7 +100,9 @@ def test_a_rule_file() -> None:
 
 
 def test_queries_of_dashboards_and_autoscalers() -> None:
-    dashboard = {"title": "GPUs", "panels": [{"title": "Heat", "targets": [{"expr": "a"}, {"expr": "b"}]}]}
+    panel = {"title": "Heat", "targets": [{"expr": "a"}, {"expr": "b"}]}
+    source = {"name": "source", "type": "datasource", "query": "prometheus"}
+    dashboard = {"title": "GPUs", "templating": {"list": [source]}, "panels": [panel]}
     scaled = {"metadata": {"name": "x"}, "spec": {"triggers": [{"metadata": {"query": "c"}}]}}
     adapter = {"rules": [{"seriesQuery": "d", "metricsQuery": "sum(<<.Series>>)"}]}
     found = [each for tree in (dashboard, scaled, adapter) for each in queries_in(tree)]

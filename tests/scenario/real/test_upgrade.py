@@ -28,7 +28,8 @@ groups:
 def test_from_4_8_to_4_9(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rules fall silent, or are always true; rewritten, and beside the recording rules, they fire as they did."""
     (tmp_path / "rules.yml").write_text(RULES)
-    (tmp_path / "board.json").write_text('{"title": "GPUs", "panels": [{"targets": [{"expr": "DCGM_FI_DEV_GPU_UTIL"}]}]}')
+    board = {"title": "GPUs", "panels": [{"targets": [{"expr": "DCGM_FI_DEV_GPU_UTIL"}]}]}
+    (tmp_path / "board.json").write_text(json.dumps(board))
     given = ["--rules", str(tmp_path / "rules.yml"), "--dashboards", str(tmp_path / "board.json")]
     where = ["--json", "--output", str(tmp_path / "out")]
     assert main(["upgrade", "--from", "dcgm@4.8.2", "--to", "dcgm@4.9.0", *given, *where]) == 3
