@@ -89,7 +89,7 @@ def _measure(count: int, rounds: int, given: str) -> dict[str, float]:
     from fakedev.config.load import load  # noqa: PLC0415
     from fakedev.fleet.events import StartWorkload  # noqa: PLC0415
     from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
-    from fakedev.fleet.spec.device_types import WORK_KINDS  # noqa: PLC0415
+    from fakedev.fleet.spec.work_kinds import WORK_KINDS  # noqa: PLC0415
     from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
     from fakedev.schema.files import Files  # noqa: PLC0415
 

@@ -269,13 +269,15 @@ class LiveView(Service):
         self._stop()
 
     def add(self, request: Request) -> None:
-        """Send the fleet to a viewer until it leaves."""
+        """Send the fleet to a viewer until it leaves, at first as it is now."""
         viewer = request.respond_endlessly(CONTENT_TYPE)
         if viewer is None:
             return
         request.notifyFinish().addBoth(lambda _: self._remove(viewer))
-        self._viewers[viewer] = -1
-        viewer.send(self._outline().pieces)
+        if self._shown is None:
+            self._make()
+        self._viewers[viewer] = self.frames
+        viewer.send([*self._outline().pieces, *self._frame.pieces])
         if not self._loop.running:
             stopped = self._loop.start(_BEAT_SECONDS, now=False)
             stopped.addErrback(lambda failure: self.log.failure("the live view stopped", failure))
@@ -297,11 +299,7 @@ class LiveView(Service):
 
     def _beat(self) -> None:
         """Make a frame if there is something new, and send it to all viewers that take more."""
-        try:
-            self._make()
-        except Exception:
-            self.log.failure("a frame of the live view could not be made")
-            return
+        self._make()
         for viewer, seen in list(self._viewers.items()):
             if seen != self.frames and viewer.takes_more:
                 self._viewers[viewer] = self.frames
@@ -315,7 +313,11 @@ class LiveView(Service):
         tick, now = self._source.fleet.state.tick, self._clock.seconds()
         if self._shown is not None and self._shown[0] == tick and 0 <= now - self._shown[1] < _STILL_SECONDS:
             return
-        self._frame = _event("tick", self._source.frame())
+        try:
+            self._frame = _event("tick", self._source.frame())
+        except Exception:
+            self.log.failure("a frame of the live view could not be made")
+            return
         self._shown = tick, now
         self.frames += 1
 

@@ -25,9 +25,10 @@ from fakedev.fleet.settings.faults import fault_rules, load_faults
 from fakedev.fleet.settings.pools import check_churn
 from fakedev.fleet.settings.ports import WorkloadPorts
 from fakedev.fleet.settings.workloads import load_base, load_profiles
-from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec
 from fakedev.fleet.spec.limits import Limits
 from fakedev.fleet.spec.offers import OPERATOR_NODE_LABEL
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.configured import check_room_of_configuration
 from fakedev.kubernetes.settings import load_kubernetes

@@ -16,7 +16,6 @@ from fakedev.schema.places import Listing, Node, NodeBuilder, Place, Report, Sca
 from fakedev.schema.reader import is_clean
 from fakedev.schema.sections import Key, Section, Type, did_you_mean
 from fakedev.schema.types import ListOf, MapOf, OneOf
-from fakedev.schema.yaml_reader import parse_yaml
 
 #: An assignment to this name changes the port of the first HTTP address, and keeps its host.
 PORT: Final = "--port"
@@ -138,6 +137,8 @@ def _read(text: str, origin: str, report: Report) -> Node | None:
     """A value in brackets or quotes, all of it at one place."""
     if not is_clean(text, origin, report):
         return None
+    from fakedev.schema.yaml_reader import parse_yaml  # noqa: PLC0415 - drop-ins read no YAML, and must start fast
+
     try:
         return parse_yaml(text, NodeBuilder(origin, report, lines=False))
     except SyntaxProblem as problem:

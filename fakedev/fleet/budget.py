@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 from weakref import WeakValueDictionary
 
-from fakedev.fleet.spec.fleet_spec import Activities, Cost, FaultSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec
 from fakedev.fleet.spec.limits import (
     ACTIVITY_BYTES,
     DRAW_DEVICES,
@@ -25,6 +25,7 @@ from fakedev.fleet.spec.limits import (
     check_limit,
 )
 from fakedev.fleet.spec.value_functions import DRAWN, MAX_LENGTHS
+from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
 from fakedev.fleet.workloads.workload import Workload
 
 

@@ -28,9 +28,10 @@ from fakedev.fleet.faults.rules import FaultRules
 from fakedev.fleet.parts.part_demand import unit_capacity
 from fakedev.fleet.parts.part_relations import PartRelations
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
-from fakedev.fleet.spec.fleet_spec import FleetSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import Shard
 from fakedev.fleet.spec.value_functions import highest
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.churn import Churn
 from fakedev.fleet.workloads.endings import DeviceLimits

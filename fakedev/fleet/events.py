@@ -15,9 +15,10 @@ from typing import Final
 from fakedev.base.errors import Refused
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
-from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 
 #: Devices a fleet may have.
 MAX_DEVICES: Final = 1_000_000

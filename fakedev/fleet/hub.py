@@ -28,7 +28,7 @@ from fakedev.fleet.events import (
 from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
-from fakedev.fleet.spec.fleet_spec import WorkloadSpec
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.workload import Verdict, is_churn
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.turns import FairShare, ITurnTaker

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fakedev.fleet.spec.device_types import attributes_of
-from fakedev.fleet.spec.fleet_spec import WorkloadSpec
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.kubernetes.offered_devices import GPU, MIG_PREFIX, NodeDevices, Slot, numa_node
 from fakedev.kubernetes.pods import Container, Pod
 

@@ -17,9 +17,9 @@ from fakedev.exporters.cache import Selection
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.fleet_spec import Activities, WorkloadSpec
 from fakedev.fleet.spec.offers import MigStrategy
 from fakedev.fleet.spec.value_functions import bounds
+from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
 from fakedev.fleet.workloads.workload import Workload
 from fakedev.web import paths
 from fakedev.web.request import Request

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.spec.fleet_spec import Activities, Activity, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Struck
+from fakedev.fleet.spec.workload_spec import Activities, Activity, WorkloadSpec
 from fakedev.kubernetes.allocation import NotEnough
 from fakedev.kubernetes.dra import DRIVER, Claim, ClaimedDevices, claimed_devices, with_labels
 from fakedev.kubernetes.health import NodeHealth

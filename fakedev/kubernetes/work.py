@@ -33,11 +33,12 @@ from typing import Final
 
 from fakedev.base.errors import FieldError, did_you_mean
 from fakedev.base.units import format_number
-from fakedev.fleet.spec.device_types import WORK_KINDS
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activities, Activity, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.spec.profiles import MAX_ACTIVITIES
+from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from fakedev.fleet.spec.workload_fields import OWNER_FIELDS, label_fact, workload_from_fields
+from fakedev.fleet.spec.workload_spec import FOREVER, Activities, Activity, WorkloadSpec
 from fakedev.kubernetes.offered_devices import Slot
 from fakedev.kubernetes.pods import ContainerKind, Pod
 

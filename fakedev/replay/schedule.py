@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fakedev.fleet.budget import profile_bytes
 from fakedev.fleet.entities.roster import Roster
-from fakedev.fleet.spec.fleet_spec import Activities, FleetSpec, MetricUse, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import Limits
+from fakedev.fleet.spec.workload_spec import Activities, MetricUse, WorkloadSpec
 from fakedev.replay.placement import Placed, Placement, place
 from fakedev.replay.trace import WHOLE, Trace, TraceNode, UseSeries, moved
 from fakedev.replay.usage import Like, Usage, UsageRule, rule_of

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import uniform
-from fakedev.fleet.spec.fleet_spec import Activities, Activity
 from fakedev.fleet.spec.limits import entity_key
+from fakedev.fleet.spec.workload_spec import Activities, Activity
 from fakedev.replay.table_reader import TraceProblems
 from fakedev.replay.trace import WHOLE_TRACE, UseSeries, Window
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from fakedev.fleet.spec.fleet_spec import FaultSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FaultSpec
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.schema.declare import setting
 
 #: In the place of a device or a node: one that the seed draws.

@@ -105,6 +105,14 @@ class Files:
         self.texts[f"{_CATALOG}{folder}/{name}"] = text
         return text
 
+    def prepared_tree(self, folder: str, name: str) -> str:
+        """The prepared tree of a file of the package's own catalog (fakedev.schema.prepared); empty without one."""
+        try:
+            path = f"prepared/{folder}/{name.removesuffix('.yaml')}.json"
+            return _package_text("fakedev.catalog", path) if self.has_own_catalog else ""
+        except FileNotFoundError:
+            return ""
+
     def read_demo(self) -> str:
         """The built-in configuration, remembered."""
         if self._recorded is not None and DEMO_FILE not in self._recorded:

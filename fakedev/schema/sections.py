@@ -15,7 +15,8 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, Final, TypeVar
 
 from fakedev.base.errors import nearest_name
-from fakedev.schema.places import DEFAULT, Listing, Node, NodeBuilder, Place, Report, Scalar, Table
+from fakedev.schema.places import DEFAULT, Listing, Node, NodeBuilder, Place, Report, Scalar, SyntaxProblem, Table
+from fakedev.schema.reader import parse_json
 
 Frozen = TypeVar("Frozen")
 
@@ -340,9 +341,13 @@ class Section(Type):
 
 @cache
 def _parsed(default_yaml: str) -> Node:
-    from fakedev.schema.yaml_reader import parse_yaml  # noqa: PLC0415 - drop-ins have no such keys, and must start fast
+    builder = NodeBuilder(DEFAULT.file, Report(), lines=False)
+    try:
+        return parse_json(default_yaml, builder)
+    except SyntaxProblem:
+        from fakedev.schema.yaml_reader import parse_yaml  # noqa: PLC0415 - drop-ins need none, and must start fast
 
-    return parse_yaml(default_yaml, NodeBuilder(DEFAULT.file, Report(), lines=False))
+        return parse_yaml(default_yaml, builder)
 
 
 def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str:

@@ -196,8 +196,21 @@ def test_a_standing_clock() -> None:
     with application(STANDING) as app:
         peer = viewer(app)
         wait(app, [peer], 3)
-        assert ticks(peer) == [0, 0, 0]
+        assert ticks(peer) == [0, 0, 0, 0]
         peer.leave()
+
+
+def test_the_first_frame_comes_without_delay(app: MemoryApplication) -> None:
+    """To a second viewer as well, who gets that of the first; after the last one has left a new one is made."""
+    peers = [viewer(app) for _ in range(2)]
+    assert [[name for name, _ in events(peer)] for peer in peers] == [["fleet", "tick"]] * 2
+    assert app.service.getServiceNamed("web").getServiceNamed("live").frames == 1
+    for peer in peers:
+        peer.leave()
+    wait(app, [], 2)
+    peer = viewer(app)
+    assert ticks(peer) == [2]
+    peer.leave()
 
 
 def test_bounded(app: MemoryApplication) -> None:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from fakedev.fleet.spec.device_types import WORK_KINDS
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED, metric_word
 from fakedev.fleet.spec.value_functions import FORMS
+from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS, parse_bare_workload
 from fakedev.lines.framing import MAX_BYTES
 from fakedev.lines.grammar import CODES

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.fleet.spec.fleet_spec import FleetSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.dra import DRIVER, Claim, Result, dra_devices
 from fakedev.kubernetes.health import NodeHealth

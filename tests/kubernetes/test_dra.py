@@ -9,7 +9,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from fakedev.fleet.spec.fleet_spec import Activity, WorkloadSpec
+from fakedev.fleet.spec.workload_spec import Activity, WorkloadSpec
 from fakedev.kubernetes.dra import (
     MADE_BY,
     MAX_TEXT,

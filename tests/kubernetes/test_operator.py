@@ -12,10 +12,11 @@ import pytest
 from fakedev.config.load import load
 from fakedev.config.operator_tree import known_boards
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.fleet_spec import Activities, PoolSpec
+from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.known_boards import Board, nearest_board
 from fakedev.fleet.spec.offers import InCluster, MigStrategy
 from fakedev.fleet.spec.profiles import parse_profile
+from fakedev.fleet.spec.workload_spec import Activities
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.kubernetes.operator import (
     GpuUse,

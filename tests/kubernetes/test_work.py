@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.fleet.events import StartWorkload
-from fakedev.fleet.spec.fleet_spec import FOREVER, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
+from fakedev.fleet.spec.workload_spec import FOREVER, WorkloadSpec
 from fakedev.kubernetes import work as words
 from fakedev.kubernetes.allocation import NodeAllocation
 from fakedev.kubernetes.pods import Pod

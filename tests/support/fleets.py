@@ -12,9 +12,10 @@ from fakedev.fleet.door import workload_id_of
 from fakedev.fleet.events import Reload, Stamped, StartWorkload, StopWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Range
-from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 
 MIB = 2**20
 

@@ -15,8 +15,9 @@ from fakedev.fleet.events import Event, InjectFault, StartWorkload
 from fakedev.fleet.faults.page_faults import FROZEN_TIMES
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS, fault_from_fields
-from fakedev.fleet.spec.fleet_spec import ChurnKind, ChurnSpec, FaultSpec, FleetSpec, PoolSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import ChurnKind, ChurnSpec, FaultSpec, FleetSpec, PoolSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import ROUND_PARTS, parts_of
 from tests.support.fleets import BOARD, pool_of, workload

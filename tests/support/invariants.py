@@ -21,11 +21,11 @@ from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.entities.state import Level
 from fakedev.fleet.events import ClearFault, InjectFault, Reload, StartWorkload, StopWorkload
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.device_types import WORK_KINDS
 from fakedev.fleet.spec.fault_kinds import KINDS, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED, WITHOUT_SHARES, metric_word
+from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.schema.files import Files
 from tests.support.board_checks import REASONS, BoardRules

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from fakedev.fleet.entities.randomness import sub_keys, uniform
-from fakedev.fleet.spec.fleet_spec import Activity
 from fakedev.fleet.spec.value_functions import Function
+from fakedev.fleet.spec.workload_spec import Activity
 
 #: u(run through the profile, place of the activity, number of the draw).
 Draws = Callable[[int, int, int], float]

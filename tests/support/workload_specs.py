@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activity, Intensity, MetricUse, WorkloadSpec
 from fakedev.fleet.spec.quantities import ASKABLE, WITHOUT_SHARES
 from fakedev.fleet.spec.value_functions import Function
+from fakedev.fleet.spec.workload_spec import FOREVER, Activity, Intensity, MetricUse, WorkloadSpec
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
 WORDS = TEXTS.map(str.strip).filter(bool)

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activity, WorkloadSpec
 from fakedev.fleet.spec.profiles import ONCE, format_intensities, use_profile, use_word
 from fakedev.fleet.spec.value_functions import Function, Value
+from fakedev.fleet.spec.workload_spec import FOREVER, Activity, WorkloadSpec
 from fakedev.lines.auth import is_plain_ok
 from fakedev.schema.peer_addresses import Address
 

@@ -23,8 +23,8 @@ from fakedev.commands.workload.exchange import (
     unknown_to_the_original,
 )
 from fakedev.commands.workload.options import Order, WorkloadOptions
-from fakedev.fleet.spec.fleet_spec import WorkloadSpec
 from fakedev.fleet.spec.profiles import format_profile
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.lines.auth import encode_auth
 from fakedev.schema.peer_addresses import WORKLOAD_SOCKET, Address, runtime_folder
 

@@ -6,7 +6,6 @@ options.
 
 from __future__ import annotations
 
-import glob
 import json
 import re
 import signal
@@ -14,14 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 
 from fakedev.base.errors import FieldError, plain_reason
 from fakedev.commands.workload.exchange import run_message
-from fakedev.fleet.spec.fleet_spec import WorkloadSpec
 from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.schema.go_flags import Flag, FlagError, FlagSet, Values, address_with_tls, parse_number
 from fakedev.schema.peer_addresses import Address
 
@@ -204,12 +202,15 @@ class Order:
 
 def find_files(pattern: str) -> list[str]:
     """Files that match a pattern as Go reads it: hidden ones too, ``[^a]`` for all but a."""
+    import glob  # noqa: PLC0415 - most workloads name their devices
+
     return glob.glob(pattern.replace("[^", "[!"), include_hidden=True)
 
 
 def read_text(path: str) -> str:
     """A file's text."""
-    return Path(path).read_text(encoding="utf-8")
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
 
 
 def parse_limit(text: str) -> Limit:

@@ -69,8 +69,9 @@ class Catalog(DeviceCatalog):
         # Only files in which it is a family's name, or begins a line of counters, are read: each takes milliseconds.
         written = re.compile(rf"(?:\bname: *['\"]?|^ *){re.escape(name)}(?![\w:])", re.MULTILINE)
         for file in self._files.catalog_names(_IDENTITIES):
-            if written.search(self._files.peek_catalog(_IDENTITIES, file)):
-                releases = releases_in(self._files.peek_catalog(_IDENTITIES, file))
+            text = self._files.peek_catalog(_IDENTITIES, file)
+            if name in text and written.search(text):
+                releases = releases_in(text)
                 release = releases.every[0].name if releases else ""
                 loaded: LoadedIdentity | None = self._of_catalog(_IDENTITIES, CatalogEntry(file, release), Report())
                 for family in loaded.identity.families if loaded else ():

@@ -11,8 +11,9 @@ import numpy as np
 from fakedev.fleet.boards.arrays import Air, Exponents, Lag, OfTypes, as_few
 from fakedev.fleet.entities.randomness import Draws, Floats, Keys, uniform
 from fakedev.fleet.entities.state import Mask, Positions
-from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range, WorkKind
+from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.fleet.spec.quantities import DIRECT_QUANTITIES
+from fakedev.fleet.spec.work_kinds import WorkKind
 
 #: Usage, or a share of an engine or of a link, that is below this raises no clocks.
 IDLE: Final = 1e-6

@@ -16,8 +16,9 @@ from fakedev.fleet.entities.selectors import resolve_here
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.effects import Effect, effect_of, is_lasting
 from fakedev.fleet.spec.fault_kinds import KINDS, OF_WHOLE_NODES, FaultKind, fault_from_fields
-from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec, MetricName, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec, MetricName
 from fakedev.fleet.spec.limits import entity_key
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.spec.xids import Xid
 
 #: Sums of decimal fractions miss the start of a tick by less than this.

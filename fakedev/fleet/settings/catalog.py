@@ -21,6 +21,7 @@ from fakedev.fleet.settings.original import (
 )
 from fakedev.schema.files import Files, Unreadable, absolute
 from fakedev.schema.places import Node, Place, Report, Table
+from fakedev.schema.prepared import read_prepared
 from fakedev.schema.reader import Variables, is_json, read_document
 from fakedev.schema.sections import Section, did_you_mean
 
@@ -83,7 +84,9 @@ class DeviceCatalog:
 
     def load_file(self, folder: str, entry: CatalogEntry, report: Report) -> object:
         """What a file of the catalog holds; None when it is wrong."""
-        node = read_document(self._files.read_catalog(folder, entry.file), f"catalog/{folder}/{entry.file}", report)
+        text, shown = self._files.read_catalog(folder, entry.file), f"catalog/{folder}/{entry.file}"
+        prepared = self._files.prepared_tree(folder, entry.file)
+        node = read_prepared(prepared, text, shown, report) or read_document(text, shown, report)
         return None if node is None else self._load_node(folder, node, entry.version, report)
 
     def _load_node(self, folder: str, node: Node, version: str, report: Report) -> object:

@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Final
 
 from fakedev.fleet.boards.tick import Boards
-from fakedev.fleet.spec.device_types import SWITCHES, WORK_KINDS, Dynamics, Range, WorkKind
+from fakedev.fleet.spec.device_types import SWITCHES, Dynamics, Range
 from fakedev.fleet.spec.quantities import MEMORY_TRAFFIC
+from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
 from fakedev.schema.places import Report
 from fakedev.schema.sections import Key, Section, Values
 from fakedev.schema.types import Choice, ListOf, MapOf, keys_from

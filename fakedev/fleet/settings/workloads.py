@@ -24,12 +24,13 @@ from fakedev.fleet.settings.catalog import DeviceCatalog, Fields
 from fakedev.fleet.settings.faults import BROUGHT, DEVICE_WORDS
 from fakedev.fleet.settings.loaded import LoadedPool
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
-from fakedev.fleet.spec.fleet_spec import RESTARTS, FaultSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.named_profiles import IDLE, MIXES, PROFILES
 from fakedev.fleet.spec.profiles import MAX_ACTIVITIES, MAX_SPREAD, profile_from, uses_from
 from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS as _FIELDS
 from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.spec.workload_spec import RESTARTS, WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.schema.places import Place, Report, Table
 from fakedev.schema.reader import is_clean

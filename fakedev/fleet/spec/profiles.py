@@ -18,7 +18,6 @@ from fakedev.base.units import (
     parse_number,
     parse_seconds,
 )
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activities, Activity, Intensity, MetricUse
 from fakedev.fleet.spec.quantities import AS_TRAFFIC, ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
 from fakedev.fleet.spec.value_functions import (
     LONGEST_SECONDS,
@@ -32,6 +31,7 @@ from fakedev.fleet.spec.value_functions import (
     needs_end,
     parse_call,
 )
+from fakedev.fleet.spec.workload_spec import FOREVER, Activities, Activity, Intensity, MetricUse
 
 #: The most activities of a workload; each value of ``steps`` counts as one.
 MAX_ACTIVITIES: Final = 10_000

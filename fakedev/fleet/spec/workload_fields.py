@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 
 from fakedev.base.errors import FieldError, did_you_mean
 from fakedev.base.units import number_of, parse_size
-from fakedev.fleet.spec.device_types import WORK_KINDS
-from fakedev.fleet.spec.fleet_spec import Activities, WorkloadSpec
 from fakedev.fleet.spec.named_profiles import with_profile
 from fakedev.fleet.spec.profiles import (
     format_intensities,
@@ -25,6 +23,8 @@ from fakedev.fleet.spec.profiles import (
     uses_from,
 )
 from fakedev.fleet.spec.quantities import is_in_bytes
+from fakedev.fleet.spec.work_kinds import WORK_KINDS
+from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
 from fakedev.schema.declare import Field, FieldKind, read_text
 
 Read = TypeVar("Read")

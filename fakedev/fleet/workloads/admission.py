@@ -15,10 +15,11 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve_here
 from fakedev.fleet.entities.state import Positions
-from fakedev.fleet.spec.device_types import WORK_KINDS
-from fakedev.fleet.spec.fleet_spec import Activities, MetricName, MetricUse, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import MetricName
 from fakedev.fleet.spec.quantities import QUANTITY_ALIASES, metric_word, quantity_name
 from fakedev.fleet.spec.value_functions import DRAWN, MAX_DRAWS
+from fakedev.fleet.spec.work_kinds import WORK_KINDS
+from fakedev.fleet.spec.workload_spec import Activities, MetricUse, WorkloadSpec
 from fakedev.fleet.workloads.demand import Capacity
 from fakedev.fleet.workloads.table import speed_on
 from fakedev.fleet.workloads.workload import Limit

@@ -19,8 +19,9 @@ from fakedev.fleet.entities.naming import LETTERS, generated_name
 from fakedev.fleet.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Positions, State
-from fakedev.fleet.spec.fleet_spec import ChurnKind, ChurnSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import ChurnKind, ChurnSpec
 from fakedev.fleet.spec.limits import entity_key
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.intake import Intake
 from fakedev.fleet.workloads.owners import Attribution
 from fakedev.fleet.workloads.workload import CHURN_PREFIX, Workload

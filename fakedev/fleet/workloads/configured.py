@@ -18,9 +18,10 @@ from fakedev.fleet.entities.naming import generated_name
 from fakedev.fleet.entities.selectors import is_pattern
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import FaultRules, workload_faults
-from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec
 from fakedev.fleet.spec.limits import Limits, check_limit, entity_key
 from fakedev.fleet.spec.workload_fields import fields_of_workload
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.intake import Intake
 from fakedev.fleet.workloads.workload import CONFIGURATION_PREFIX, Verdict, Workload

@@ -16,9 +16,9 @@ import numpy as np
 
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
-from fakedev.fleet.spec.fleet_spec import Activities, MetricUse
 from fakedev.fleet.spec.quantities import COUNTED, ENGINES, IMPLIED_USAGE, RATES
 from fakedev.fleet.spec.value_functions import scaled
+from fakedev.fleet.spec.workload_spec import Activities, MetricUse
 from fakedev.fleet.workloads.draws import Course
 from fakedev.fleet.workloads.profile import Profiles
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from fakedev.fleet.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.fleet.entities.state import Mask, Positions
-from fakedev.fleet.spec.fleet_spec import FOREVER
 from fakedev.fleet.spec.value_functions import DAY_SECONDS
+from fakedev.fleet.spec.workload_spec import FOREVER
 from fakedev.fleet.workloads.profile import DECIMALS, FIRST_DRAWN, Profiles, Shape
 
 #: Numbers of a profile's segments, as part of a draw's key, are below this.

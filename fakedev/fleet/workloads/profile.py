@@ -24,8 +24,8 @@ import numpy as np
 
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import MANY_ROWS, Mask, Positions, Rows, column
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activities, Activity
 from fakedev.fleet.spec.value_functions import Function
+from fakedev.fleet.spec.workload_spec import FOREVER, Activities, Activity
 
 
 class Shape(enum.IntEnum):

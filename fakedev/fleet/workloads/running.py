@@ -19,10 +19,10 @@ from fakedev.base.errors import Refused, unknown_name
 from fakedev.fleet.entities.randomness import Floats, Keys, normal
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import Level, Mask, Positions
-from fakedev.fleet.spec.fleet_spec import FOREVER
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
 from fakedev.fleet.spec.value_functions import MAX_LENGTHS
+from fakedev.fleet.spec.workload_spec import FOREVER
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.draws import Course, FurtherSpans, Spans, segment_keys
 from fakedev.fleet.workloads.fluctuation import first_noise, next_noise

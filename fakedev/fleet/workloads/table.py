@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
-from fakedev.fleet.spec.fleet_spec import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, OF_PROCESSES
+from fakedev.fleet.spec.workload_spec import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
 from fakedev.fleet.workloads.fluctuation import first_noise
 from fakedev.fleet.workloads.profile import Profiles

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.fleet.entities.state import Positions
-from fakedev.fleet.spec.fleet_spec import FOREVER, Cost, WorkloadSpec
+from fakedev.fleet.spec.fleet_spec import Cost
 from fakedev.fleet.spec.limits import entity_key
+from fakedev.fleet.spec.workload_spec import FOREVER, WorkloadSpec
 
 #: The codes and texts of known ends.
 ENDS: Final = ((0, "OK"), (0, "time to live is over"), (1, "Limit run-time reached, terminated"))

@@ -86,7 +86,7 @@ def test_what_the_exporter_imports_before_it_listens(tmp_path: Path) -> None:
     modules = modules_of("exporter", *arguments, sockets=2)
     assert imported(modules, "fakedev.fleet.fleet", "numpy.linalg") != []
     without = [
-        *("prometheus_client", "argparse", "twisted.python.usage"),
+        *("prometheus_client", "argparse", "twisted.python.usage", "yaml"),
         *("numpy.ma", "fakedev.queues.port", "fakedev.tester.driver", "fakedev.api"),
         *("fakedev.service.service", "fakedev.service.reload"),
         *("fakedev.tester.report", "fakedev.tester.statistics"),
@@ -132,10 +132,12 @@ def test_status_needs_none_of_the_service() -> None:
     modules = modules_of("fakedev", "status", "--url", "http://127.0.0.1:1")
     assert imported(modules, "fakedev.commands.top") != []
     heavy = [package for package in HEAVY if package not in ("http", "ssl", "argparse")]  # of its client of HTTP
-    assert imported(modules, *heavy, "fakedev.fleet", "fakedev.service", "fakedev.config") == []
+    rooms = ("fakedev.fleet", "fakedev.service", "fakedev.config", "fakedev.exporters", "fakedev.client.calls")
+    assert imported(modules, *heavy, *rooms) == []
 
 
 def test_first_word_of_a_workload(tmp_path: Path) -> None:
     """fakedev-workload says that it cannot connect, with neither Twisted nor NumPy."""
     modules = modules_of("workload", "-devnames", "card0", "-socket", str(tmp_path / "none"))
-    assert imported(modules, *HEAVY) == []
+    of_machines = ("fakedev.fleet.spec.fleet_spec", "fakedev.fleet.spec.device_types", "pathlib", "urllib")
+    assert imported(modules, *HEAVY, *of_machines) == []

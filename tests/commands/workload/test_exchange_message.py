@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.commands.workload.exchange import beyond_the_original, run_message, unknown_to_the_original
-from fakedev.fleet.spec.fleet_spec import Activity, WorkloadSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.spec.workload_spec import Activity, WorkloadSpec
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 from fakedev.lines.json_lines import parse_json_line
 from tests.support.workload_orders import order, read_by_the_original

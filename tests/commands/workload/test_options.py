@@ -10,8 +10,8 @@ import pytest
 
 from fakedev.commands.workload import options
 from fakedev.commands.workload.options import find_files
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activity, WorkloadSpec
 from fakedev.fleet.spec.profiles import parse_profile
+from fakedev.fleet.spec.workload_spec import FOREVER, Activity, WorkloadSpec
 from fakedev.schema.go_flags import FlagError
 from fakedev.schema.peer_addresses import Address, parse_address
 from tests.support.paths import ORIGINALS

@@ -6,7 +6,8 @@ from dataclasses import astuple
 
 import pytest
 
-from fakedev.fleet.spec.device_types import WORK_KINDS, Dynamics
+from fakedev.fleet.spec.device_types import Dynamics
+from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from tests.support.calibration import (
     CLOCK_TOLERANCE,
     HEAT_TOLERANCE,

@@ -19,9 +19,10 @@ from fakedev.fleet.devices.relations import Relations
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Level
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.device_types import SWITCHES, WORK_KINDS, DeviceType, Dynamics, Range, WorkKind
+from fakedev.fleet.spec.device_types import SWITCHES, DeviceType, Dynamics, Range
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
+from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
 from fakedev.fleet.workloads.demand import Demand
 from tests.support.board_checks import BoardRules, changed, check_level, check_step
 from tests.support.calibration import catalog_names, catalog_type

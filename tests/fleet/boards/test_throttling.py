@@ -11,7 +11,8 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.boards.clocks import PEAK_SHARE
 from fakedev.fleet.boards.conditions import Conditions
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.device_types import WORK_KINDS, Range, WorkKind
+from fakedev.fleet.spec.device_types import Range
+from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
 from tests.support.board_checks import overshoot
 from tests.support.calibration import catalog_type
 from tests.support.faulty_fleets import boards_of, inject

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.spec.device_types import WORK_KINDS, Range, WorkKind
+from fakedev.fleet.spec.device_types import Range
+from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
 from tests.support.calibration import catalog_type
 from tests.support.fleets import advance, make_fleet, pool_of, start, stop
 from tests.support.round_board import DYNAMICS, ROUND, board, under

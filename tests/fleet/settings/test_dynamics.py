@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from fakedev.fleet.settings.dynamics import DYNAMICS
-from fakedev.fleet.spec.device_types import SWITCHES, WORK_KINDS, Dynamics, WorkKind
+from fakedev.fleet.spec.device_types import SWITCHES, Dynamics
+from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
 from tests.support.configurations import loaded, pool, problems
 
 DEVICE = """\

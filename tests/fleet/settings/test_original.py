@@ -15,7 +15,7 @@ from fakedev.config.load import load
 from fakedev.exporters.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import Range
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activity
+from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.schema.files import Files
 from fakedev.schema.places import ConfigurationError
 from tests.support.configurations import loaded, pool, problems

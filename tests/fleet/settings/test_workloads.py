@@ -7,8 +7,8 @@ import pytest
 
 from fakedev.config.export import effective_text
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.fleet_spec import MetricUse, WorkloadSpec
 from fakedev.fleet.spec.profiles import format_profile
+from fakedev.fleet.spec.workload_spec import MetricUse, WorkloadSpec
 from tests.support.configurations import loaded, pool, problems
 
 HEAD = pool(device="h100").replace("workloads: {listen: []}\n", "")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activity
 from fakedev.fleet.spec.profiles import MAX_ACTIVITIES, checked_profile, format_profile, parse_profile
+from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.fleet_spec import FOREVER, Activity
 from fakedev.fleet.spec.profiles import parse_profile
 from fakedev.fleet.spec.value_functions import FORMS, Function, bounds
+from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.fleet.workloads.draws import drawn_integrals
 from fakedev.fleet.workloads.profile import Profiles
 from tests.support.examples import examples
