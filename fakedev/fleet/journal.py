@@ -347,7 +347,7 @@ class FleetJournal:
                 note(name, changed[now[changed] > 0], began)
                 note(name, changed[now[changed] <= 0], ended)
                 continue
-            for value in np.unique(now[changed]).tolist():
+            for value in sorted(set(now[changed].tolist())):
                 noun = _VALUES[name]
                 note(name, changed[now[changed] == value], f"{noun} {value:g}" if value else f"{noun} is cleared")
 

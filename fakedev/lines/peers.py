@@ -22,6 +22,11 @@ def host_of(transport: StreamTransport) -> str:
     return str(getattr(transport.getPeer(), "host", ""))
 
 
+def origin_of(transport: StreamTransport) -> str:
+    """The peer's host; on a UNIX socket its process."""
+    return host_of(transport) or f"process {pid_of(transport)}"
+
+
 def name_of(transport: StreamTransport) -> str:
     address = transport.getPeer()
     if isinstance(address, UNIXAddress):

@@ -6,6 +6,7 @@ At the limit of connections, silent peers are closed for new ones.
 from __future__ import annotations
 
 from collections import Counter
+from heapq import nlargest
 from itertools import islice
 from operator import methodcaller
 from typing import Any, Final
@@ -27,13 +28,15 @@ PATIENCE_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 2.0
 #: Peers that are looked at for one new one: those whose input waits at the socket are not silent any more.
 _MAX_LOOKS: Final = 16
+#: On ports of so many connections, those that make room are looked for together, one in a hundred.
+_MANY: Final = 1000
 
 
 class PortLimits(Factory):
     """The base of the factory of a line port: what its connections share.
 
-    :param max_connections: beyond this number the longest silent peer without work gets ``error busy`` and is closed;
-        if there is none, the new one.
+    :param max_connections: beyond this number the longest silent peer without work, of the host with the most
+        connections, gets ``error busy`` and is closed; if there is none, the new one.
     :param message_seconds: from the first byte of a message to its last one.
     :param idle_answer_seconds: a peer that sends nothing for this long before its first message is complete gets
         the answer of a bare peer and is closed; None for no such rule.
@@ -44,6 +47,7 @@ class PortLimits(Factory):
         new one had no room), ``silent`` (made room for another one), ``unread`` (did not read its answers),
         ``handshake`` and ``plain`` (see :class:`~fakedev.lines.server.Handshakes`).
     :ivar silent: admitted peers without work, the longest silent first.
+    :ivar origins: connections by host; those of a UNIX socket by process.
     :ivar message, first_byte, reading, lingering, without_token: the deadlines of peers: to complete a message, to
         send a further byte of the first one, to read what was sent, to read the last answer, to send their token.
     """
@@ -68,6 +72,9 @@ class PortLimits(Factory):
         self.closed: Counter[str] = Counter() if closed is None else closed
         self.peers: set[Any] = set()
         self.silent: dict[Any, None] = {}
+        self.origins: Counter[str] = Counter()
+        #: The next of the silent peers to make room, which are not looked for at each new connection to a full port.
+        self._spare: dict[Any, None] = {}
         self.message: Timeouts[Any] = Timeouts(clock, message_seconds, methodcaller("message_is_late"))
         self.first_byte: Timeouts[Any] | None = None
         if idle_answer_seconds is not None:
@@ -77,18 +84,42 @@ class PortLimits(Factory):
         self.without_token: Timeouts[Any] = Timeouts(clock, TOKEN_SECONDS, methodcaller("token_is_late"))
 
     def make_room(self) -> bool:
-        """Close the longest silent peer; return whether there was one. Peers without a token make room first."""
-        for peers in (self.without_token, self.silent):
-            for peer in islice(peers, _MAX_LOOKS):
+        """Close a silent peer; return whether there was one. Peers without a token make room first."""
+        if not self._spare or self.max_connections < _MANY:
+            most = max(_MAX_LOOKS, self.max_connections // 100)
+            # The longest silent ones of one host come first.
+            self._spare = dict.fromkeys(nlargest(most, self.silent, key=lambda peer: self.origins[peer.origin]))
+        for peers in (self.without_token, self._spare):
+            for peer in list(islice(peers, _MAX_LOOKS)):
+                self._spare.pop(peer, None)
                 if not has_input(peer.transport):
                     text = f"{len(self.peers)} connections are open, and this one was silent for the longest time"
                     peer.dismiss(ProtocolError("busy", text, fatal=True), "silent")
                     return True
         return False
 
+    def joined(self, peer: Any) -> None:
+        """A connection was made."""
+        self.peers.add(peer)
+        self.origins[peer.origin] += 1
+
+    def left(self, peer: Any) -> None:
+        """A connection is gone, if it was made."""
+        if peer in self.peers:
+            self.peers.remove(peer)
+            self.origins[peer.origin] -= 1
+            if not self.origins[peer.origin]:
+                del self.origins[peer.origin]
+        self.forget(peer)
+
+    def no_silence(self, peer: Any) -> None:
+        """A peer has sent or received something."""
+        self.silent.pop(peer, None)
+        self._spare.pop(peer, None)
+
     def forget(self, peer: Any) -> None:
         """No message of a peer will be served any more."""
-        self.silent.pop(peer, None)
+        self.no_silence(peer)
         self.without_token.stop(peer)
         self.no_message(peer)
 

@@ -20,7 +20,7 @@ from fakedev.lines.framing import BARE, MAX_BYTES, WORDS, refuse_http
 from fakedev.lines.grammar import SHARED_VERBS, Grammar, ProtocolError, Request
 from fakedev.lines.json_lines import Notification, Reply, encode_error, encode_notification, encode_reply, excerpt
 from fakedev.lines.outbox import CLOSING, ENDED, FLUSHING, LINGERING, MAX_HELD_BYTES, OPEN, OVER, BoundedSender
-from fakedev.lines.peers import host_of, pid_of
+from fakedev.lines.peers import host_of, origin_of, pid_of
 from fakedev.lines.port_limits import PortLimits
 from fakedev.lines.tokens import MAX_BYTES_BEFORE_TOKEN, TokenGate, token_missing
 from fakedev.runtime.turns import ITurnObserver, ITurnTaker
@@ -257,17 +257,17 @@ class PortProtocol(DialectMixin, BoundedSender):
     def _note_activity(self) -> None:
         """Something was received from the peer, or sent to it: it is the last silent one if it has no work."""
         if self.state < CLOSING and self.connected and self.is_admitted:
-            silent = self.factory.silent
-            silent.pop(self, None)
+            self.factory.no_silence(self)
             # Neither work nor a request, input or answer.
             if not (self.pending or self.paused or self._is_full or self.has_input() or self.is_working()):
-                silent[self] = None
+                self.factory.silent[self] = None
 
     # For the reactor
 
     def connectionMade(self) -> None:
         super().connectionMade()
-        self.factory.peers.add(self)
+        self.origin = origin_of(self._transport)
+        self.factory.joined(self)
         if not self.is_admitted:
             self.factory.without_token.start(self)
         self._note_activity()
@@ -298,8 +298,7 @@ class PortProtocol(DialectMixin, BoundedSender):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone. Input that arrived before its regular end is still served."""
         self._output_lost()
-        self.factory.peers.discard(self)
-        self.factory.forget(self)
+        self.factory.left(self)
         if self.state is ENDED:
             self._request_turn()
             return

@@ -88,7 +88,7 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
             break
         option = _OPTION.fullmatch(word)
         if option is None:
-            place = next((a for a in verb.positionals if a.name not in found), None)
+            place = None if rest else next((a for a in verb.positionals if a.name not in found), None)
             if place is not None:
                 found[place.name] = _value(place, word)
             elif verb.rest:
@@ -150,10 +150,11 @@ def _with_entry(argument: Argument, text: str, earlier: object) -> dict[str, obj
         raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:{_FORMS[argument.kind]}")
     # A text that is not a number is a size, or wrong: the rules decide.
     value = _number(name, rest) if has_number and _NUMBER.fullmatch(rest) else rest
-    entries = dict(earlier) if isinstance(earlier, dict) else {}
+    entries = earlier if isinstance(earlier, dict) else {}
     if key in entries:
         raise ProtocolError("bad-argument", f"{name}: {key[:100]!r} is given twice")
-    return {**entries, key: value}
+    entries[key] = value
+    return entries
 
 
 def _number(name: str, text: str) -> float:

@@ -154,3 +154,34 @@ def test_work_on_each_port():
         page = app.get("/-/metrics").body.decode()
         for port, reason in (("workloads", "silent"), ("clients", "silent"), ("backends", "full")):
             assert f'fakedev_line_connections_closed_total{{port="{port}",reason="{reason}"}} 1.0' in page
+
+
+class TestHosts:
+    def test_the_host_with_most_connections_makes_room(self):
+        """A host with one silent connection keeps it, however long it was silent, while another host has several."""
+        factory = make_factory(max_connections=4)
+        (_, alone), (busy, _), (_, first), (_, second) = (connect(factory, host) for host in "abbb")
+        busy.dataReceived(b"list\n")
+        connect(factory, "c")
+        assert [peer.disconnecting for peer in (alone, first, second)] == [False, True, False]
+
+    def test_connections_that_are_gone_do_not_count(self):
+        factory = make_factory(max_connections=3)
+        gone = [connect(factory, "a")[0] for _ in range(2)]
+        _, other = connect(factory, "b")
+        for peer in gone:
+            leave(peer)
+        _, first = connect(factory, "a")
+        connect(factory, "b")
+        connect(factory, "c")
+        assert [peer.disconnecting for peer in (other, first)] == [True, False]
+        assert factory.origins == {"a": 1, "b": 2, "c": 1}
+
+    def test_many_are_searched_once(self):
+        """On a large port the peers that make room are looked for together; one that speaks is not one of them."""
+        factory = make_factory(max_connections=1600)
+        peers = [connect(factory, "a")[0] for _ in range(1600)]
+        connect(factory, "b")
+        peers[1].dataReceived(b"list\n")
+        connect(factory, "b")
+        assert [peer.state >= State.CLOSING for peer in peers[:4]] == [True, False, True, False]

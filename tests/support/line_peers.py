@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twisted.internet import abstract, main
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionAborted
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -168,9 +169,10 @@ def make_factory(clock: Clock | None = None, **options) -> RecordingFactory:
     return RecordingFactory(clock or Clock(), **options)
 
 
-def connect(factory: LineServerFactory):
+def connect(factory: LineServerFactory, host: str = "192.168.1.1"):
     """A new connection in memory: its protocol and its transport."""
     protocol, transport = factory.buildProtocol(None), WritesTransport()
+    transport.peerAddr = IPv4Address("TCP", host, 54321)
     protocol.makeConnection(transport)
     return protocol, transport
 

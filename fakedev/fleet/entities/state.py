@@ -148,6 +148,8 @@ def _kept_rows(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
 
 def _joined_rows(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     count = len(first) + len(second)
+    if not len(first) and first.dtype == second.dtype:
+        return second
     if count > MANY_ROWS and len(first) and len(second):
         value = first[0]
         if second[0] == value and _has_only(second, value) and _has_only(first, value):

@@ -364,7 +364,7 @@ class Faults:
             return [units]
         marks_of_all = np.zeros(self.parts.unit_count, np.uint64)
         for fault_id, (fault, found) in where.items():
-            concerned = np.unique(self.parts.with_parts(found[0] if len(found) == 1 else np.concatenate(found)))
+            concerned = np.flatnonzero(np.bincount(self.parts.with_parts(np.concatenate(found))))
             concerned = concerned[fault.acts(quantity, signs)[concerned]]
             marks_of_all[concerned] ^= np.uint64(entity_key("fault", fault_id))
         marks = marks_of_all[units]

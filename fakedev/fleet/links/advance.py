@@ -55,7 +55,7 @@ def advanced(
     if reset is not None:
         for name in CARRIED:
             if name in recounted.counted:
-                recounted.counted[name][reset[layout.owners[recounted.known_links]]] = 0.0
+                recounted.counted[name][layout.each(reset)[recounted.known_links]] = 0.0
                 recounted.since[name][reset] = 0.0
         if FETCHED[1] in recounted.since:
             recounted.since[FETCHED[1]][reset] = 0.0
@@ -92,11 +92,11 @@ def _up(layout: LinkLayout, faults: FaultTick | None, gone: Mask | None) -> Mask
     share = None if faults is None else faults.get("fabric_share")
     if share is not None:
         left = remaining_links(share[: len(layout.counts)], layout.counts)
-        down |= layout.numbers >= left[layout.owners]
+        down |= layout.numbers >= layout.each(left)
     for cut in () if faults is None else faults.cuts:
         down[_links(layout, cut.devices, cut.link)] = True
     if gone is not None:
-        down |= gone[layout.owners]
+        down |= layout.each(gone)
     if not down.any():
         return None
     return ~(down | _of_other_ends(layout, down))
@@ -126,20 +126,23 @@ def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
         own = own[layout.counts[own] > max(cut.link, 0)]
         # Where all links of a board fail at once, the first one counts the error.
         errors.append(layout.firsts[own] + max(cut.link, 0))
-        ends = errors[-1] if cut.link != ALL_LINKS else np.flatnonzero(np.isin(layout.owners, own) & _down(up, layout))
+        is_own = np.zeros(len(layout.counts), dtype=np.bool_)
+        is_own[own] = True
+        ends = errors[-1] if cut.link != ALL_LINKS else np.flatnonzero(layout.each(is_own) & _down(up, layout))
         others = layout.remotes[ends]
-        seen = _first_of_each(others[(others >= 0) & ~np.isin(layout.owners[others], own)], layout.owners)
+        seen = _first_of_each(others[(others >= 0) & ~is_own[layout.owners[others]]], layout)
         errors.append(seen)
         faults.put("link_errors", layout.owners[seen], 1.0, np.add)
         faults.put("xid", layout.owners[seen], Xid.LINK)
     back = ~_down(up, layout) & _down(history.up, layout)
     for lost in (history.gone, gone):
         if lost is not None:
-            back &= ~(lost[layout.owners] | _of_other_ends(layout, lost[layout.owners]))
+            back &= ~(layout.each(lost) | _of_other_ends(layout, layout.each(lost)))
     recoveries = np.flatnonzero(back)
-    owners, times = np.unique(layout.owners[recoveries], return_counts=True)
-    if len(owners):
-        faults.put("link_recoveries", owners, times.astype(np.float64), np.add)
+    if len(recoveries):
+        times = np.bincount(layout.owners[recoveries])
+        owners = np.flatnonzero(times)
+        faults.put("link_recoveries", owners, times[owners].astype(np.float64), np.add)
     return _Counts(np.concatenate(errors), recoveries)
 
 
@@ -147,9 +150,10 @@ def _down(up: Mask | None, layout: LinkLayout) -> Mask:
     return np.zeros(layout.count, dtype=np.bool_) if up is None else ~up
 
 
-def _first_of_each(links: Positions, owners: Positions) -> Positions:
-    """The first of some links for each device, ascending; ``owners`` has the device of each link of the layout."""
-    ordered = np.sort(links)
-    _, firsts = np.unique(owners[ordered], return_index=True)
-    found: Positions = ordered[firsts]
+def _first_of_each(links: Positions, layout: LinkLayout) -> Positions:
+    """The first of some links for each device, ascending."""
+    is_one = np.zeros(layout.count, dtype=np.bool_)
+    is_one[links] = True
+    ordered = np.flatnonzero(is_one)
+    found: Positions = ordered[np.flatnonzero(np.diff(layout.owners[ordered], prepend=-1))]
     return found

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Mask, Positions
 from fakedev.fleet.spec.device_types import Layout, Links
 from fakedev.fleet.spec.fleet_spec import PoolSpec
+
+Value = TypeVar("Value", bound=np.generic)
 
 #: The other end of a link that leads to no other device of the node.
 NOWHERE: Final = -1
@@ -147,12 +150,20 @@ class LinkLayout:
 
     def prepare(self) -> None:
         """Compute the arrays that a failing link needs: with very many links this takes some milliseconds."""
-        _ = self.owners, self.numbers, self.remotes, self.switches, self.nodes
+        _ = self.owners, self.numbers, self.remotes, self.switches, self.switch_numbers, self.nodes
 
     def of(self, device: int) -> range:
         """The links of a device."""
         first = int(self.firsts[device])
         return range(first, first + int(self.counts[device]))
+
+    def each(self, values: NDArray[Value], links: Positions | slice = slice(None)) -> NDArray[Value]:
+        """For some links, by default all, the value of the link's device.
+
+        :param values: of the devices, shape (D,).
+        """
+        # To repeat values for all links takes less than half of the time of looking up each.
+        return np.repeat(values, self.counts) if isinstance(links, slice) else values[self.owners[links]]
 
     def _of_devices(self, flags: Sequence[bool]) -> Mask:
         """A flag of each pool as one of each device, shape (D,)."""
@@ -225,6 +236,14 @@ class LinkLayout:
             found.append((local + first + np.arange(pool.nodes)[:, np.newaxis] * pool.switches).ravel())
             first += pool.nodes * pool.switches
         return np.concatenate(found)
+
+    @cached_property
+    def switch_numbers(self) -> Positions:
+        """The number of each link's switch among those of its node, meaningless for links to none: shape (L,)."""
+        firsts = np.zeros(len(self.counts), dtype=np.int64)
+        have = self.counts > 0
+        firsts[have] = self.switches[self.firsts[have]]
+        return self.switches - self.each(firsts)
 
     @cached_property
     def ports(self) -> Positions:

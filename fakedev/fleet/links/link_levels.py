@@ -90,15 +90,13 @@ class LinkHistory:
         """The links of the known devices, ascending: shape (K,)."""
         if self.known is None:
             return np.zeros(0, dtype=np.int64)
-        devices = np.flatnonzero(self.known)
-        counts = self.layout.counts[devices]
-        begins = np.cumsum(counts) - counts
-        links: Positions = np.arange(counts.sum()) + np.repeat(self.layout.firsts[devices] - begins, counts)
-        return links
+        return np.flatnonzero(self.layout.each(self.known))
 
     def places(self, links: Positions) -> Positions:
         """The positions of links of known devices among the known links, shape as ``links``."""
-        return np.searchsorted(self.known_links, links)
+        assert self.known is not None
+        places: Positions = np.cumsum(self.layout.each(self.known))[links] - 1
+        return places
 
     @cached_property
     def usable(self) -> Mask | None:
@@ -120,12 +118,10 @@ class LinkHistory:
 
     def _before(self, name: str, links: Positions | slice) -> Floats:
         """The counters of some links at the last event; 0 without one."""
-        owners = self.layout.owners[links]
-        before = np.zeros(len(owners))
-        if self.known is not None and name in self.counted:
-            where = np.flatnonzero(self.known[owners])
-            before[where] = self.counted[name][self.places(where if isinstance(links, slice) else links[where])]
-        return before
+        before = np.zeros(self.layout.count)
+        if name in self.counted:
+            before[self.known_links] = self.counted[name]
+        return before[links]
 
     def shown(
         self, name: str, devices: Mapping[str, Floats], links: Positions | slice = _ALL, seen: Floats | None = None
@@ -136,23 +132,34 @@ class LinkHistory:
         :param devices: the true values of the devices by quantity, shape (D,).
         :param seen: what exporters show of the devices instead of ``name``, shape (D,).
         """
+        return self._grown(name, self._before(name, links), devices, links, seen)
+
+    def _grown(
+        self, name: str, before: Floats, devices: Mapping[str, Floats], links: Positions | slice, seen: Floats | None
+    ) -> Floats:  # fmt: skip
+        """As :meth:`shown`.
+
+        :param before: the counters of the links at the last event.
+        """
         layout = self.layout
-        owners = layout.owners[links]
         if name in COUNTED:
             more = self._since(name, devices if seen is None else {name: seen})
-            counts = layout.counts[owners]
-            new = np.floor(more[owners] / counts) + (layout.numbers[links] < more[owners] % counts)
-            return self._before(name, links) + new if more.any() else self._before(name, links)
+            if not more.any():
+                return before
+            counts = np.maximum(layout.counts, 1)
+            whole, rest = layout.each(np.floor(more / counts), links), layout.each(more % counts, links)
+            grown: Floats = before + (whole + (layout.numbers[links] < rest))
+            return grown
         names = RATES if name in RATES else CARRIED
         fetched = FETCHED[names is CARRIED]
         taken = {each: self._since(each, devices) for each in (*names, fetched) if each in devices}
-        values = self._before(name, links)
+        values = before
         if any(each.any() for each in taken.values()):
-            values = values + self._flow(taken, name == names[1], names, fetched)[links]
+            values = values + self._flow(taken, name == names[1], names, fetched, links)
         if seen is None:
             return values
         # An exporter whose counters restarted shows less than at the last event.
-        changed = values + (seen - devices[name])[owners] * self.shares[links]
+        changed = values + layout.each(seen - devices[name], links) * self.shares[links]
         return np.where(changed < 0, 0.0, changed)
 
     def _since(self, name: str, devices: Mapping[str, Floats]) -> Floats:
@@ -160,24 +167,27 @@ class LinkHistory:
         values = devices[name]
         return np.maximum(values - self.since[name], 0.0) if name in self.since else values
 
-    def _flow(self, taken: Mapping[str, Floats], is_received: bool, names: tuple[str, str], fetched: str) -> Floats:
-        """What each link sends, or receives, shape (L,), of amounts of the devices.
+    def _flow(
+        self, taken: Mapping[str, Floats], is_received: bool, names: tuple[str, str], fetched: str,
+        links: Positions | slice,
+    ) -> Floats:  # fmt: skip
+        """What some links send, or receive, of amounts of the devices.
 
         Links between devices carry what their devices send of their own, and what the other end fetches.
         """
         layout, shares = self.layout, self.shares
-        owners = layout.owners
         if fetched not in taken:
-            return taken[names[is_received]][owners] * shares
+            return layout.each(taken[names[is_received]], links) * shares[links]
         meshed, ends = layout.meshed, layout.remotes
-        own = taken[fetched][owners] * shares
-        supplied = np.where((ends >= 0) & meshed[owners], own[ends], 0.0)
-        alone = taken[names[0]] - np.bincount(owners, weights=supplied, minlength=len(meshed))
-        sent = np.maximum(alone, 0.0)[owners] * shares + supplied
+        inside = (ends >= 0) & layout.each(meshed)
+        own = layout.each(taken[fetched]) * shares
+        supplied = np.where(inside, own[ends], 0.0)
+        alone = taken[names[0]] - np.bincount(layout.owners, weights=supplied, minlength=len(meshed))
+        sent = layout.each(np.maximum(alone, 0.0)) * shares + supplied
         if not is_received:
-            return sent
-        received = np.where(meshed, taken[fetched], taken[names[1]])[owners] * shares
-        return np.where((ends >= 0) & meshed[owners], sent[ends], received)
+            return sent[links]
+        received = layout.each(np.where(meshed, taken[fetched], taken[names[1]])) * shares
+        return np.where(inside, sent[ends], received)[links]
 
     def states(self) -> Floats:
         """The state of each link, as DCGM numbers them: 0 off, 2 active, 3 in error; shape (L,)."""
@@ -185,7 +195,7 @@ class LinkHistory:
             return np.full(self.layout.count, 2.0)
         states = np.where(self.up, 2.0, 3.0)
         if self.gone is not None:
-            own, ends = self.gone[self.layout.owners], self.layout.remotes
+            own, ends = self.layout.each(self.gone), self.layout.remotes
             states[own | ((ends >= 0) & own[ends])] = 0.0
         return states
 
@@ -212,14 +222,15 @@ class LinkHistory:
         known = concerned if self.known is None else self.known | concerned
         recounted = replace(self, known=known, counted={}, since={})
         links = recounted.known_links
-        is_new = concerned[self.layout.owners[links]]
+        is_new = self.layout.each(concerned)[links]
+        new = links[is_new]
         counted, since = {}, {}
         for name in (*CARRIED, *COUNTED, FETCHED[1]):
             if name not in devices:
                 continue
             if name != FETCHED[1]:
                 counted[name] = self._before(name, links)
-                counted[name][is_new] = self.shown(name, devices, links[is_new])
+                counted[name][is_new] = self._grown(name, counted[name][is_new], devices, new, None)
             since[name] = self.since[name].copy() if name in self.since else np.zeros(len(concerned))
             since[name][concerned] = devices[name][concerned]
         return replace(recounted, counted=counted, since=since)

@@ -16,7 +16,7 @@ def usable_links(layout: LinkLayout, up: Mask | None) -> Mask | None:
     """
     if layout.isolated is None:
         return up
-    closed = layout.isolated[layout.owners]
+    closed = layout.each(layout.isolated)
     closed = closed | ((layout.remotes >= 0) & closed[layout.remotes])
     return ~closed if up is None else up & ~closed
 
@@ -28,23 +28,21 @@ def shares_of_links(layout: LinkLayout, usable: Mask | None, counts: Floats) -> 
     :param counts: how many links of each device are usable, shape (D,).
     """
     if usable is None:
-        return 1.0 / counts[layout.owners]
-    shares = np.divide(1.0, counts[layout.owners], out=np.zeros(layout.count), where=usable)
-    nodes = layout.nodes[layout.owners]
+        return layout.each(1.0 / np.maximum(counts, 1.0))
+    shares = np.where(usable, layout.each(1.0 / np.maximum(counts, 1.0)), 0.0)
     leads = layout.switches >= 0
-    concerned = np.zeros(int(layout.nodes.max(initial=-1)) + 1, dtype=np.bool_)
-    concerned[nodes[leads & ~usable]] = True
-    links = np.flatnonzero(leads & concerned[nodes])
+    concerned = np.zeros(len(layout.counts), dtype=np.bool_)
+    concerned[layout.owners[leads & ~usable]] = True
+    links = np.flatnonzero(leads & layout.each(layout.of_same_nodes(concerned)))
     if len(links):
-        owners = layout.owners[links]
         # Links of each device to each switch of its node, by the number of the switch.
-        numbers = layout.switches[links] - layout.switches[layout.firsts[owners]]
-        width = int(numbers.max()) + 1
-        cells, size = owners * width + numbers, len(layout.counts) * width
-        ups: Floats = np.bincount(cells[usable[links]], minlength=size).reshape(-1, width).astype(np.float64)
-        usage = _usage_of_switches(ups, layout, len(concerned))
-        of_links, own = usage[layout.nodes[owners], numbers], ups[owners, numbers]
-        shares[links] = np.divide(of_links, own, out=np.zeros(len(links)), where=usable[links])
+        width = int(layout.switch_numbers[links].max()) + 1
+        cells = layout.owners[links] * width + layout.switch_numbers[links]
+        size, are_usable = len(layout.counts) * width, usable[links]
+        ups: Floats = np.bincount(cells[are_usable], minlength=size).reshape(-1, width).astype(np.float64)
+        usage = _usage_of_switches(ups, layout, int(layout.nodes[-1]) + 1)[layout.nodes]
+        of_cells = np.divide(usage, ups, out=np.zeros_like(ups), where=ups > 0).ravel()
+        shares[links] = np.where(are_usable, of_cells[cells], 0.0)
     return shares
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -39,6 +40,7 @@ MAX_ACTIVITIES: Final = 10_000
 MAX_METRICS: Final = 64
 #: The largest spread of a length.
 MAX_SPREAD: Final = 10.0
+_ONLY_NUMBERS: Final = re.compile(r"[0-9.:,]*")
 #: After an activity: it does not repeat.
 ONCE: Final = "once"
 #: After the name of a metric: the workload demands it only on devices that have it.
@@ -50,22 +52,32 @@ def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
 
     :raises ValueError: with the number of the wrong activity.
     """
+    if not is_call(text):
+        _check_count(text.count(",") + 1)
     activities: list[Activity] = []
+    known: dict[str, Activity] = {}  # long profiles repeat some activities
+    has_only_numbers = unit is LOAD and _ONLY_NUMBERS.fullmatch(text) is not None
     for position, part in enumerate(_parts(text), 1):
-        words = [word.strip() for word in part.strip().split(":")]
-        if is_once := words[-1] == ONCE:
-            words.pop()
-        if not 1 <= len(words) <= 4:
-            raise ValueError(f"activity {position}: {part.strip()!r} is not {unit.noun}:fluctuation:seconds, as 98:1:0")
-        try:
-            value = parse_call(words[0], unit.parse) if is_call(words[0]) else unit.parse(words[0])
-            fluctuation = unit.parse(words[1]) if len(words) > 1 else 0.0
-            seconds = parse_seconds(words[2]) if len(words) > 2 else 0.0
-            spread = parse_number(words[3]) if len(words) > 3 else 1.0
-        except ValueError as error:
-            raise ValueError(f"activity {position}: {error}") from None
-        activities.append(Activity(value, fluctuation, seconds, spread, is_once))
+        if part not in known:
+            known[part] = (has_only_numbers and _of_numbers(part)) or _of_words(position, part, unit)
+        activities.append(known[part])
     return checked_profile(activities, unit)
+
+
+def _of_words(position: int, text: str, unit: Unit) -> Activity:
+    words = [word.strip() for word in text.strip().split(":")]
+    if is_once := words[-1] == ONCE:
+        words.pop()
+    if not 1 <= len(words) <= 4:
+        raise ValueError(f"activity {position}: {text.strip()!r} is not {unit.noun}:fluctuation:seconds, as 98:1:0")
+    try:
+        value = parse_call(words[0], unit.parse) if is_call(words[0]) else unit.parse(words[0])
+        fluctuation = unit.parse(words[1]) if len(words) > 1 else 0.0
+        seconds = parse_seconds(words[2]) if len(words) > 2 else 0.0
+        spread = parse_number(words[3]) if len(words) > 3 else 1.0
+    except ValueError as error:
+        raise ValueError(f"activity {position}: {error}") from None
+    return Activity(value, fluctuation, seconds, spread, is_once)
 
 
 def checked_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> tuple[Activity, ...]:
@@ -77,12 +89,14 @@ def checked_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> tuple[
     """
     if not activities:
         raise ValueError("a profile needs at least one activity")
-    count = sum(_segments(each.value) for each in activities)
-    if count > MAX_ACTIVITIES:
-        raise ValueError(f"{count} activities are too many: at most {MAX_ACTIVITIES}")
+    _check_count(sum(_segments(each.value) for each in activities))
     checked = []
     repeats = False
     for position, each in enumerate(activities, 1):
+        if _is_plain(each, unit) and not each.is_once:
+            repeats = True
+            checked.append(each)
+            continue
         last = position == len(activities)
         reason = _fault(each, unit, last=last)
         if not reason and each.is_once and (last or repeats):
@@ -90,14 +104,9 @@ def checked_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> tuple[
         if reason:
             raise ValueError(f"activity {position}: {reason}")
         repeats = not each.is_once
-        checked.append(
-            replace(
-                each,
-                value=each.value if isinstance(each.value, Function) else float(each.value),
-                fluctuation=float(each.fluctuation),
-                seconds=float(each.seconds) if each.seconds else FOREVER,
-            )
-        )
+        value = each.value if isinstance(each.value, Function) else float(each.value)
+        seconds = float(each.seconds) if each.seconds else FOREVER
+        checked.append(Activity(value, float(each.fluctuation), seconds, each.spread, each.is_once))
     return tuple(checked)
 
 
@@ -108,6 +117,35 @@ def format_profile(activities: Iterable[Activity], unit: Unit = LOAD) -> str:
         f"{format_number(0.0 if a.seconds >= FOREVER else a.seconds)}"
         f"{f':{format_number(a.spread)}' if a.spread != 1.0 else ''}{f':{ONCE}' if a.is_once else ''}"
         for a in activities
+    )
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_ACTIVITIES:
+        raise ValueError(f"{count} activities are too many: at most {MAX_ACTIVITIES}")
+
+
+def _of_numbers(text: str) -> Activity | None:
+    """The activity of a text of at most three plain numbers; None for another text."""
+    try:
+        numbers = [float(word) for word in text.split(":")]
+    except ValueError:
+        return None
+    if len(numbers) > 3:
+        return None
+    value, fluctuation, seconds = (*numbers, 0.0, 0.0)[:3]
+    return Activity(value, fluctuation, seconds)
+
+
+def _is_plain(activity: Activity, unit: Unit) -> bool:
+    """Whether an activity is certainly right, and made of floats: nearly all are, and there may be thousands."""
+    value, fluctuation, seconds = activity.value, activity.fluctuation, activity.seconds
+    return (
+        type(value) is type(fluctuation) is type(seconds) is float
+        and 0.0 <= fluctuation <= value
+        and value + fluctuation <= unit.most
+        and SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS
+        and activity.spread == 1.0
     )
 
 
@@ -136,7 +174,8 @@ def _fault(activity: Activity, unit: Unit, *, last: bool) -> str:
     """The fault of one activity; empty if it has none."""
     value, fluctuation = activity.value, activity.fluctuation
     low, high = bounds(value)
-    if not all(math.isfinite(number) for number in (low, high, fluctuation, activity.seconds, activity.spread)):
+    numbers = (low, high, fluctuation, activity.seconds, activity.spread)
+    if not (math.isfinite(sum(numbers)) or all(map(math.isfinite, numbers))):
         return "numbers must be finite"
     prefix = f"{value.name}: " if isinstance(value, Function) else ""
     for end in (low, high):

@@ -330,7 +330,7 @@ class DeviceLabels:
 
     def change(self, devices: Positions) -> None:
         """More series are shown for some devices."""
-        for position in np.unique(self._roster.node_positions(devices)).tolist():
+        for position in np.flatnonzero(np.bincount(self._roster.node_positions(devices))).tolist():
             self._versions.change(self._roster.nodes[position])
 
     def reindexed(self, roster: Roster, moves: FleetReindex, chosen: Iterable[Chosen]) -> DeviceLabels:

@@ -228,7 +228,7 @@ class WorkShares:
         """
         table = self._table
         arrays, present = {}, {}
-        of_load = {quantity for kind in table.kind_rows[0] for quantity in self._capacity.brought(kind)}
+        of_load = {quantity for kind in table.kinds_of_work[0] for quantity in self._capacity.brought(kind)}
         for quantity in (_USAGE, *ASKABLE):
             has = self._capacity.most(quantity)[table.device] > 0
             if has.any() and (quantity in table.uses or quantity in of_load):
@@ -252,10 +252,10 @@ class WorkShares:
     def _by_load(self, quantity: str, pairs: Positions | slice) -> Floats:
         """The amount of a quantity at full load of the kind of work of some pairs."""
         table = self._table
-        kinds, rows = table.kind_rows
+        kinds, rows = table.kinds_of_work
         nothing = np.zeros(self._capacity.count)
         full = np.array([self._capacity.brought(kind).get(quantity, nothing) for kind in kinds])
-        brought: Floats = full[rows[pairs], table.device[pairs]]
+        brought: Floats = full[rows[table.owner[pairs]], table.device[pairs]]
         return brought
 
     def by_device(self, values: Floats) -> Floats:
@@ -322,8 +322,11 @@ class Workloads:
             for workload in started:
                 workload.start_seconds = now_seconds
             new = table_of(started, now_seconds, self._device_keys, self._capacity)
-            noise, pace = first_noise(self._seed, new.pair_keys, tick), pace_of(self._seed, new.keys)
-            new = replace(new, noise=noise, pace=pace)
+            new = replace(new, pace=pace_of(self._seed, new.keys))
+            if len(new.noisy_keys):
+                noise = np.zeros(len(new.device))
+                noise[new.noisy] = first_noise(self._seed, new.noisy_keys, tick)
+                new.noise = noise
             self.table = self.table.joined(new)
 
     def rows_with(self, ids: Collection[str]) -> Mask:
@@ -420,20 +423,20 @@ class Workloads:
         table.done = course.done
         load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
-        noisy, noise = table.noisy, table.noise.copy()
-        noise[noisy] = next_noise(noise[noisy], self._seed, table.pair_keys[noisy], tick, seconds)
-        table.noise = noise
-        share = load[table.owner] + fluctuation[table.owner] * table.noise
+        noisy, share = table.noisy, table.each(load)
+        if len(table.noisy_keys):
+            noise = table.noise.copy()
+            noise[noisy] = next_noise(noise[noisy], self._seed, table.noisy_keys, tick, seconds)
+            table.noise = noise
+            share = share + table.each(fluctuation) * noise
         if (table.ease > 1.0).any():
             most = np.where(table.ease > 1.0, 100.0, np.inf)
-            load, share = np.minimum(load, most), np.minimum(share, most[table.owner])
+            load, share = np.minimum(load, most), np.minimum(share, table.each(most))
         table.load = load
         table.before, table.share = table.share, share
         table.is_fresh = table.start >= start_seconds
         self._crowds_before = self._crowds
         held = self._hold() if self._held is None else self._held
-        crowd = table.sums.by_device(np.maximum(share, 0.0), self._count) / 100.0
-        self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
         asked = {}
         for metric, uses in table.uses.items():
             counted = seconds if tick else 0.0
@@ -441,7 +444,8 @@ class Workloads:
             asked[metric] = table.sums.by_use(metric, amount, self._count)
         if len(table.intense):
             table.intense.ask(INTENSE, course, table.speed, table.ease, table.noise, seconds)
-        loads, activity = self._by_kind(share)
+        loads, activity, crowd = self._by_kind(share)
+        self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
         if self._contexts is None:
             self._contexts = np.bincount(table.device, minlength=self._count) > 0
         return Demand(loads, self._held_share(loads, held), asked, activity, self._contexts)
@@ -457,14 +461,17 @@ class Workloads:
         Where workloads asked for more of a device than there is in the last tick, each has its part of the device.
         """
         table = self.table
-        kinds, rows = table.kind_rows
+        kinds, rows = table.kinds_of_work
         paces = np.array([pace.get(kind, np.ones(self._count)) for kind in kinds]) / self._crowds.load
-        return np.minimum.reduceat(paces[rows, table.device], table.firsts) * table.speed
+        return np.minimum.reduceat(paces[table.each(rows), table.device], table.firsts) * table.speed
 
-    def _by_kind(self, share: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """Loads and activity by kind of work; the same mapping twice if all intensities are 100 %."""
+    def _by_kind(self, share: Floats) -> tuple[dict[str, Floats], dict[str, Floats], Floats]:
+        """By kind of work the loads and the activity, and the demand for each device; a share of 1 is a whole one.
+
+        Loads and activity are the same mapping if all intensities are 100 %.
+        """
         table, count = self.table, self._count
-        kinds = table.kind_rows[0]
+        kinds = table.kinds_of_work[0]
 
         def sums(values: Floats) -> Floats:
             return np.maximum(table.sums.by_kind(values, count) / 100.0, 0.0)
@@ -475,15 +482,18 @@ class Workloads:
         for row in loads:
             total = total + row
         most = np.maximum(total, 1.0)
+        crowd = total
+        if len(kinds) > 1 or share.min(initial=0.0) < 0.0:
+            crowd = table.sums.by_device(np.maximum(share, 0.0), count) / 100.0
         shown = dict(zip(kinds, loads / most, strict=True))
         if not len(table.intense):
-            return shown, shown
-        return shown, dict(zip(kinds, sums(table.busy(share)) / most, strict=True))
+            return shown, shown, crowd
+        return shown, dict(zip(kinds, sums(table.busy(share)) / most, strict=True)), crowd
 
     def _hold(self) -> Floats:
         """The memory that workloads hold while they run, as shares of 1; kept until workloads change."""
         table = self.table
-        held = table.sums.by_device(table.peak[table.owner] * table.holds, self._count) / 100.0
+        held = table.sums.by_device(table.each(table.peak) * table.holds, self._count) / 100.0
         self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
         self._held = np.minimum(held, 1.0)
         return self._held

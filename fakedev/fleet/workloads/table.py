@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,51 +24,97 @@ from fakedev.fleet.workloads.fluctuation import first_noise
 from fakedev.fleet.workloads.profile import Profiles
 from fakedev.fleet.workloads.workload import Limit, Workload, columns_of
 
+Value = TypeVar("Value", bound=np.generic)
+
 #: The sum of so many numbers is the same in every order.
 _ANY_ORDER: Final = 2
+#: Devices of a workload, on average, from which on workloads are added one by one.
+_WIDE: Final = 1_000
 
 
 class DeviceSums:
     """Sums over P pairs of a workload and a device: those of a device in the order of its workloads' keys.
 
-    :param device: the device of each pair, shape (P,).
-    :param owner: the workload of each pair, shape (P,).
+    :param device: the device of each pair, shape (P,): grouped by workload, ascending in each.
+    :param pair_counts: the pairs of each workload, shape (W,).
     :param keys: the workloads' keys of randomness, which follow from their names, shape (W,).
     :param kinds: K kinds of work, sorted by name.
-    :param rows: the position of each pair's kind among them, shape (P,).
+    :param rows: the position of each workload's kind among them, shape (W,).
     :param uses: the pairs that demand a metric, by metric, each of shape (V,).
     """
 
     def __init__(
-        self, device: Positions, owner: Positions, keys: Keys, kinds: Sequence[str], rows: Positions,
+        self, device: Positions, pair_counts: Positions, keys: Keys, kinds: Sequence[str], rows: Positions,
         uses: Mapping[str, Positions],
     ) -> None:  # fmt: skip
-        self._device = device
+        self._device, self._pair_counts, self._keys = device, pair_counts, keys
         self._uses = uses
-        self._kinds = kinds
-        crowded = np.flatnonzero(np.bincount(device)[device] > _ANY_ORDER) if len(device) else device
-        #: The pairs in the order of their sums; None if every order gives the same sums.
-        self._order: Positions | None = None
-        if len(crowded):
-            self._order = np.arange(len(device))
-            self._order[crowded] = crowded[np.argsort(keys[owner[crowded]], kind="stable")]
-        self._places = device if self._order is None else device[self._order]
-        self._rows = rows if self._order is None else rows[self._order]
+        self._kinds, self._rows = kinds, rows
         self._kind_places: Positions | None = None
+
+    @cached_property
+    def _order(self) -> Positions | None:
+        """The pairs in the order of their sums; None if every order gives the same sums."""
+        crowds = np.bincount(self._device) > _ANY_ORDER
+        if not crowds.any():
+            return None
+        by_keys = _by_keys(self._keys, self._pair_counts)
+        is_crowded = crowds[self._device]
+        if is_crowded.all():
+            return by_keys
+        order = np.arange(len(self._device))
+        order[is_crowded] = by_keys[is_crowded[by_keys]]
+        return order
+
+    @cached_property
+    def _places(self) -> Positions:
+        """The devices of the pairs in that order."""
+        return self._device if self._order is None else self._device[self._order]
+
+    @cached_property
+    def _wide(self) -> list[tuple[int, slice, Positions | slice]]:
+        """If workloads have very many devices, the kind, the pairs and the devices of each, in the order of the sums.
+
+        Each is added at once then: arrays of all pairs in that order would take most of the time.
+        """
+        if not len(self._keys) or len(self._device) < _WIDE * len(self._keys):
+            return []
+        ends = np.cumsum(self._pair_counts).tolist()
+        found = []
+        for row in np.argsort(self._keys, kind="stable").tolist():
+            pairs = slice(ends[row] - int(self._pair_counts[row]), ends[row])
+            devices = self._device[pairs]
+            first, last = devices[[0, -1]].tolist()
+            is_run = last - first == len(devices) - 1
+            found.append((int(self._rows[row]), pairs, slice(first, last + 1) if is_run else devices))
+        return found
 
     def by_device(self, values: Floats, count: int) -> Floats:
         """The sums over the pairs of each device, shape (count,).
 
         :param values: of the pairs, shape (P,).
         """
+        if self._wide:
+            sums = np.zeros(count)
+            for _, pairs, devices in self._wide:
+                sums[devices] += values[pairs]
+            return sums
         return _sums(self._places, values, self._order, count)
 
     def by_kind(self, values: Floats, count: int) -> Floats:
         """As :meth:`by_device`, for each kind of work: shape (K, count); the count never changes."""
+        kinds = len(self._kinds)
+        if kinds == 1:
+            return self.by_device(values, count)[np.newaxis]
+        if self._wide:
+            sums = np.zeros((kinds, count))
+            for row, pairs, devices in self._wide:
+                sums[row, devices] += values[pairs]
+            return sums
         if self._kind_places is None:
-            self._kind_places = self._rows * count + self._places
-        sums = _sums(self._kind_places, values, self._order, len(self._kinds) * count)
-        return sums.reshape(len(self._kinds), count)
+            rows = np.repeat(self._rows, self._pair_counts)
+            self._kind_places = (rows if self._order is None else rows[self._order]) * count + self._places
+        return _sums(self._kind_places, values, self._order, kinds * count).reshape(kinds, count)
 
     def by_use(self, metric: str, amounts: Floats, count: int) -> Floats:
         """As :meth:`by_device`, for the pairs that demand a metric.
@@ -93,6 +139,18 @@ class DeviceSums:
         if metric in self._uses:
             has[self._device[self._uses[metric]]] = True
         return has
+
+
+def _by_keys(keys: Keys, counts: Positions) -> Positions:
+    """All pairs, grouped by workload, in the order of the workloads' keys: shape (P,).
+
+    :param keys, counts: of the workloads and of their pairs, shape (W,).
+    """
+    ranked = np.argsort(keys, kind="stable")
+    begins = np.cumsum(counts) - counts
+    sizes = counts[ranked]
+    order: Positions = np.repeat(begins[ranked] - np.cumsum(sizes) + sizes, sizes) + np.arange(counts.sum())
+    return order
 
 
 def _sums(places: Positions, values: Floats, order: Positions | None, count: int) -> Floats:
@@ -193,12 +251,14 @@ class Table(Rows):
         series of the device froze.
     :ivar uses: the demand for single metrics, by quantity.
     :ivar intense: load x intensity of the workloads whose intensity is not 100 %, as shares of 1.
+    :ivar device_keys: keys of randomness of all devices.
     """
 
     profiles: Profiles = field(default_factory=Profiles)
     uses: Mapping[str, MetricUses] = field(default_factory=dict)
     limits: LimitRows = field(default_factory=LimitRows)
     intense: MetricUses = field(default_factory=MetricUses)
+    device_keys: Keys = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     ids: Texts = column("workload", object)
     kinds: Texts = column("workload", object)
     keys: Keys = column("workload", np.uint64)
@@ -221,7 +281,6 @@ class Table(Rows):
     is_fresh: Mask = column("workload", np.bool_)
     pair_counts: Positions = column("workload", np.int64)
     device: Positions = column("pair", np.int64)
-    pair_keys: Keys = column("pair", np.uint64)
     noise: Floats = column("pair")
     share: Floats = column("pair")
     before: Floats = column("pair")
@@ -251,6 +310,7 @@ class Table(Rows):
             {metric: each for metric, each in uses.items() if len(each.workload)},
             self.limits.kept(keep),
             self.intense.kept(keep, pairs),
+            self.device_keys,
             **self._kept(workload=keep, pair=pairs),
         )
 
@@ -262,7 +322,8 @@ class Table(Rows):
             uses[metric] = mine.joined(others, len(self), len(self.device))
         limits = self.limits.joined(other.limits, len(self))
         intense = self.intense.joined(other.intense, len(self), len(self.device))
-        return Table(self.profiles.joined(other.profiles), uses, limits, intense, **self._joined(other))
+        profiles = self.profiles.joined(other.profiles)
+        return Table(profiles, uses, limits, intense, other.device_keys, **self._joined(other))
 
     def with_history(self, old: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
         """These rows, as at the start of the workloads, with the history of the old rows of the same workloads.
@@ -281,7 +342,7 @@ class Table(Rows):
         columns = self._carried(old, was, "noise", "share", "before", *OF_PROCESSES)
         added = np.flatnonzero(was < 0)
         noise = columns.pop("noise").copy()
-        noise[added] = first_noise(seed, self.pair_keys[added], tick)
+        noise[added] = first_noise(seed, self._pair_keys(added), tick)
         columns |= {name: getattr(old, name) for name in ("start", "done", "load", "is_fresh")}
         intense = self.intense.with_history(old.intense, was, len(old.device))
         return replace(self, uses=uses, intense=intense, noise=noise, **columns)
@@ -308,7 +369,14 @@ class Table(Rows):
     @cached_property
     def owner(self) -> Positions:
         """The workload of each pair, shape (P,)."""
-        return np.repeat(np.arange(len(self)), self.pair_counts)
+        return self.each(np.arange(len(self)))
+
+    def each(self, values: NDArray[Value]) -> NDArray[Value]:
+        """For each pair the value of its workload, shape (P,).
+
+        :param values: of the workloads, shape (W,).
+        """
+        return np.repeat(values, self.pair_counts)
 
     def busy(self, share: Floats, *, before: bool = False) -> Floats:
         """Load x intensity of each pair, percent, at most its load: shape (P,).
@@ -324,7 +392,7 @@ class Table(Rows):
     def sums(self) -> DeviceSums:
         """Sums over the pairs of each device."""
         pairs = {metric: uses.pair for metric, uses in self.uses.items()}
-        return DeviceSums(self.device, self.owner, self.keys, *self.kind_rows, pairs)
+        return DeviceSums(self.device, self.pair_counts, self.keys, *self.kinds_of_work, pairs)
 
     @cached_property
     def noisy(self) -> Positions | slice:
@@ -332,15 +400,23 @@ class Table(Rows):
         fluctuates = self.profiles.fluctuates.copy()
         for uses in (*self.uses.values(), self.intense):
             fluctuates[uses.workload[uses.profiles.fluctuates]] = True
-        return slice(None) if fluctuates.all() else np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
+        return slice(None) if fluctuates.all() else np.flatnonzero(self.each(fluctuates))
 
     @cached_property
-    def kind_rows(self) -> tuple[list[str], Positions]:
-        """The kinds of work, sorted by name, and the position of each pair's kind among them, shape (P,)."""
+    def noisy_keys(self) -> Keys:
+        """The keys of randomness of the pairs :attr:`noisy`."""
+        return self._pair_keys(self.noisy)
+
+    def _pair_keys(self, pairs: Positions | slice) -> Keys:
+        keys: Keys = self.keys[self.owner[pairs]] ^ self.device_keys[self.device[pairs]]
+        return keys
+
+    @cached_property
+    def kinds_of_work(self) -> tuple[list[str], Positions]:
+        """The kinds of work, sorted by name, and the position of each workload's kind among them, shape (W,)."""
         kinds = sorted(set(self.kinds.tolist())) or ["compute"]
         places = {kind: place for place, kind in enumerate(kinds)}
-        own = np.array([places[kind] for kind in self.kinds.tolist()], dtype=np.int64)
-        return kinds, own[self.owner]
+        return kinds, np.array([places[kind] for kind in self.kinds.tolist()], dtype=np.int64)
 
 
 def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys, capacity: Capacity) -> Table:
@@ -377,13 +453,13 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
     :param devices: the devices, grouped by workload, shape (P,).
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
-    shares = _amount_shares(capacity, devices, np.repeat(np.arange(len(counts)), counts))
+    shares = _amount_shares(capacity, devices, counts)
     speed = _speeds(rows.measured_mhz, rows.measured_capability, counts, devices, shares, capacity)
     states_memory = np.zeros(len(counts), dtype=np.bool_)
     if MEMORY in rows.uses:
         states_memory[rows.uses[MEMORY].workload] = True
     firsts = np.cumsum(counts) - counts
-    nothing = np.zeros(len(devices))
+    nothing = np.broadcast_to(0.0, len(devices))
     bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in rows.uses else {}
     return replace(
         rows,
@@ -396,12 +472,12 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
             )
             for metric, uses in rows.uses.items()
         },
-        intense=rows.intense.on_devices(firsts, counts, np.ones(len(devices))),
+        intense=rows.intense.on_devices(firsts, counts, np.broadcast_to(1.0, len(devices))),
         speed=np.where(rows.is_work, speed, 1.0),
         ease=np.where(rows.is_work, 1.0, 1.0 / speed),
         pair_counts=counts,
         device=devices,
-        pair_keys=np.repeat(rows.keys, counts) ^ device_keys[devices],
+        device_keys=device_keys,
         noise=nothing,
         share=nothing,
         before=nothing,
@@ -411,19 +487,21 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
         hidden_worked_seconds=nothing,
         hidden_stalled_seconds=nothing,
         hidden_corrected_errors=nothing,
-        holds=np.repeat(np.where(states_memory, 0.0, 1.0), counts),
+        holds=np.repeat(1.0 - states_memory, counts) if states_memory.any() else np.broadcast_to(1.0, len(devices)),
     )
 
 
 def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
     """The speed of the slowest of some devices, relative to the device of the workload's measurement; 1 if unknown."""
     mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
-    shares = _amount_shares(capacity, devices, np.zeros(len(devices), dtype=np.int64))
-    return float(_speeds(mhz, capability, np.array([len(devices)]), devices, shares, capacity)[0])
+    counts = np.array([len(devices)])
+    return float(_speeds(mhz, capability, counts, devices, _amount_shares(capacity, devices, counts), capacity)[0])
 
 
-def _amount_shares(capacity: Capacity, devices: Positions, owners: Positions) -> Floats:
-    return np.ones(len(devices)) if capacity.amount_shares is None else capacity.amount_shares(devices, owners)
+def _amount_shares(capacity: Capacity, devices: Positions, counts: Positions) -> Floats:
+    if capacity.amount_shares is None:
+        return np.broadcast_to(1.0, len(devices))
+    return capacity.amount_shares(devices, np.repeat(np.arange(len(counts)), counts))
 
 
 def _speeds(
@@ -436,6 +514,8 @@ def _speeds(
     :param counts, devices: as for :func:`on_devices`.
     :param shares: the share of a demanded amount for each pair, shape (P,).
     """
+    if not (measured_mhz.any() or measured_capability.any()):
+        return np.ones(len(counts))
     speed = np.ones(len(devices))
     if measured_mhz.any():
         by = np.repeat(measured_mhz, counts)
