@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.live import active_faults
-from fakedev.api.metric_queries import explain_query, is_served
+from fakedev.api.metric_queries import explain_query, is_of_exporters
 from fakedev.api.queues import describe_queue_now
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.exporters.cache import Pages
@@ -127,7 +127,8 @@ class Why(ApiResource):
         if link and len(units) == 1:
             described = describe_link_explanations(fleet, units[0], link[1], metric)["explanations"]
             return Reason("link", word, [answers.explanation_line(each) for each in described], {})
-        if metric and len(units) == 1 and is_served(self._pages.identities, metric) and not self._is_known(metric):
+        is_unknown = bool(metric) and len(units) == 1 and not self._is_known(metric)
+        if is_unknown and is_of_exporters(self._pages.identities, metric):
             found = yield from self._of_query(metric)
             return Reason("device", fleet.roster.unit_name(units[0]), found.lines, found.more)
         return self._devices(units, metric)
@@ -357,4 +358,6 @@ class Why(ApiResource):
 def _page_line(row: Mapping[str, Any]) -> str:
     """What a page shows, and how old that is."""
     held = f", held for {row['hold-seconds']:g} s, {row['age-seconds']:g} s old" if row["hold-seconds"] else ""
-    return f"{row['address']}{row['path']} shows {row['identity']}, tick {row['tick']}{held}"
+    versions = row["versions"]
+    also = f" (the page of {versions[0]} to {versions[-1]})" if len(versions) > 1 else ""
+    return f"{row['address']}{row['path']} shows {row['identity']}{also}, tick {row['tick']}{held}"

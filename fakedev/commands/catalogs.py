@@ -144,6 +144,7 @@ def _identity_rows() -> Iterable[Row]:
         yield {
             "IDENTITY": name,
             "ALSO": defaults.get(found.identity.title, ""),
+            "VERSIONS": found.identity.span,
             "FAMILIES": str(len(found.identity.families)),
             "FORMAT": "OpenMetrics too" if found.identity.openmetrics else "text",
         }

@@ -87,7 +87,10 @@ UUID = "the UUID of a/1"
         ("xpum_power_watts", "", "query", "shipped identities with it: xpumanager@1.3"),
         ("DCGM_FI_DEV_GPU_TMP", "", "query", "did you mean DCGM_FI_DEV_GPU_TEMP?"),
         ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "", "query", "add the row 'DCGM_FI_PROF_PIPE_FP16_ACTIVE, gauge, HELP'"),
-        ("DCGM_FI_DEV_XID_ERRORS", "", "query", "it is shown only at times"),
+        ("DCGM_FI_DEV_XID_ERRORS", "", "query", "it is shown only at times: while xid is not 0"),
+        ("DCGM_FI_PROF_PIPE_FP16_ACTIV", "", "query", "did you mean DCGM_FI_PROF_PIPE_FP16_ACTIVE?"),
+        ("DCGM_FI_DEV_AUTOBOOST", "", "query", "fakedev does not simulate what this field shows"),
+        ("b/0", "DCGM_FI_DEV_FAN_SPEED", "device", "add the row 'DCGM_FI_DEV_FAN_SPEED, gauge, HELP'"),
         ("fakedev_tick", "", "query", "it comes from /-/metrics"),
     ],
 )
@@ -153,6 +156,31 @@ def test_exporters(app: MemoryApplication) -> None:
         ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0),
     ]  # fmt: skip
     assert {each["identity"] for each in rows} == {"dcgm@4.8.2"}
+
+
+def test_versions_of_a_page() -> None:
+    """A version with the page of another one is shown by that name; the versions of the page are listed."""
+    with application(SMALL.replace("identity: dcgm", "identity: dcgm@3.3.5")) as app:
+        (row,) = app.json("/api/v1/exporters")["exporters"]
+        assert (row["identity"], row["versions"][0], row["versions"][-1]) == ("dcgm@3.2.5", "3.2.5-3.1.7", "3.3.5-3.4.1")
+        assert "shows dcgm@3.2.5 (the page of 3.2.5-3.1.7 to 3.3.5-3.4.1)" in why(app, "/metrics")["lines"][1]
+
+
+@pytest.mark.parametrize(
+    ("device", "identity", "metric", "reason"),
+    [
+        ("t4", "dcgm", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "t4-16gb has no remapped_rows_correctable"),
+        ("t4", "nvidia-gpu-exporter@1-nvml", "nvidia_smi_mig_info", "no device is divided: mig: of a pool divides them"),
+        ("t4", "nvidia-gpu-exporter@1-nvml", "nvidia_smi_c2c_mode", "where the device type or the pool gives {c2c_mode}"),
+        ("t4", "nvidia-gpu-exporter@1-nvml", "nvidia_smi_xid_errors_total", "it has a row for each xid, and there is none"),
+        ("mi300x", "amd-device-metrics", "gpu_edge_temperature", "whose architecture is cdna2 have it, and here it is cdna3"),
+    ],
+)  # fmt: skip
+def test_a_family_without_series(device: str, identity: str, metric: str, reason: str) -> None:
+    """The answer says what the devices of the fleet do not have, or what it waits for."""
+    with application(SMALL.replace("h100", device).replace("identity: dcgm", f"identity: {identity}")) as app:
+        app.tick(2)
+        assert reason in why(app, metric)["lines"][1]
 
 
 def test_labels_that_stay() -> None:
