@@ -15,16 +15,17 @@ import termios
 import tty
 from argparse import Namespace
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeVar
 
 from fakedev.base.console import restored_after_interrupt, write_text
 from fakedev.base.errors import plain_reason, printable
-from fakedev.commands.reach import CannotAsk, reach, service_options
-from fakedev.schema.options import command
+from fakedev.commands.reach import JSON, CannotAsk, Reached, reach, service_options, unreachable, write_json
+from fakedev.schema.options import Option, command
 from fakedev.web.paths import STREAM
 
 _BAR_CHARACTERS: Final = 20
@@ -33,6 +34,11 @@ SORTS: Final = ("name", "usage", "memory", "clock", "power", "temperature", "con
 _TITLES: Final = ("device", "used", "memory", "clock", "power/limit", "temp", "condition", "faults", "work")
 #: The first of the titles, which have numbers.
 _NUMBERS: Final = 6
+#: The numbers of a frame as JSON has them.
+_JSON_KEYS: Final = {
+    "usage": "usage-percent", "memory": "memory-mib", "clock": "clock-mhz", "power": "power-watts",
+    "temperature": "temperature-celsius",
+}  # fmt: skip
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 #: Usages that are kept of a device, and the devices of a fleet of which they are.
 _MAX_PAST: Final = 60
@@ -273,27 +279,68 @@ class Terminal:
         return True
 
 
-#: The stream has a frame each second: without one for so long, the service does not answer.
-_SILENCE_SECONDS: Final = 3.0
 #: More bytes than this until the end of an event are refused: that of 50,000 devices has 5 MiB.
 _MOST_BYTES: Final = 32 * 2**20
 Outcome = TypeVar("Outcome")
 
 
-def _stream(options: Namespace) -> HTTPResponse:
-    """The live stream of the service that the options name."""
-    return reach(options, os.environ).open(STREAM.template, _SILENCE_SECONDS)
-
-
-@command("fakedev status", "Shows what a running service does.", *service_options())
+@command("fakedev status", "Shows what a running service does.", *service_options(), JSON)
 def status(options: Namespace) -> int:
     """Print what a running service does; 1 when it is not healthy."""
-    with _stream(options) as response:
-        events = _events(response)
-        outline, frame = next(events), next(events)
-    lines = _understood(lambda: summary_lines(outline, frame))
-    write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+    outline, frame = _once(options)
+    if options.json:
+        write_json(_understood(lambda: summary(outline, frame)))
+    else:
+        lines = _understood(lambda: summary_lines(outline, frame))
+        write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
     return 1 if frame["trouble"] else 0
+
+
+def _once(options: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The outline and a frame of the service that the options name."""
+    with closing(_events(reach(options, os.environ))) as events:
+        return next(events), next(events)
+
+
+def summary(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as :func:`summary_lines`, as a value for JSON."""
+    usage, power, temperature = frame["fleet"]
+    keys = ("id", "kind", "scope", "where", "remaining-seconds")
+    conditions = [outline["health"][each] for each in frame["health"]]
+    return {
+        "version": outline["version"],
+        "healthy": not frame["trouble"],
+        "trouble": frame["trouble"] or "",
+        "tick": frame["tick"],
+        "seconds": frame["seconds"],
+        "speed": frame["speed"],
+        "device-count": len(conditions),
+        "conditions": {name: conditions.count(name) for name in outline["health"]},
+        "usage_ratio": usage,
+        "power_watts": power,
+        "temperature_celsius": temperature,
+        "workloads": frame["workloads"],
+        "faults": [dict(zip(keys, row, strict=True)) for row in frame["faults"]],
+        "fault-count": frame["fault-count"],
+        "scenario": frame.get("scenario"),
+        "queues": [row[0] for row in frame.get("queues", ())],
+    }
+
+
+def device_values(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the screen, as values for JSON: those that a device does not have are missing."""
+    names = device_names(outline)
+    absent = [-1] * len(names)
+    return [
+        {
+            "device": device,
+            "condition": outline["health"][frame["health"][place]],
+            **{key: frame[name][place] for name, key in _JSON_KEYS.items() if frame.get(name, absent)[place] >= 0},
+            "faults": frame["device-faults"][place] if "device-faults" in frame else [],
+            "workloads": frame["work"][place][1:] if "work" in frame else [],
+        }
+        for place, device in enumerate(names)
+    ]
 
 
 def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[str]:
@@ -374,24 +421,29 @@ def _pace(frame: Mapping[str, Any]) -> str:
 @command(
     "fakedev top",
     "Shows a running service live. Keys: q quits, arrows scroll, s sorts by another column, r reverses, / filters, "
-    "t shows only devices in trouble.",
+    "t shows only devices in trouble; n shows nodes, and Enter opens or closes the one on top of the screen.",
     *service_options(),
+    Option("json", "", "print one look at it as JSON, also where there is no terminal"),
 )
 def top(options: Namespace) -> int:
     """Show a running service live, until ``q`` (0) or Ctrl-C (130)."""
+    if options.json:
+        outline, frame = _once(options)
+        write_json(_understood(lambda: {**summary(outline, frame), "devices": device_values(outline, frame)}))
+        return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CannotAsk("this is no terminal; fakedev status prints the same once", 2)
+        raise CannotAsk("this is no terminal; fakedev status prints the same once, and --json all devices", 2)
     with (
-        _stream(options) as response,
+        closing(_events(reach(options, os.environ))) as events,
         restored_after_interrupt(),
         Terminal(sys.stdin.fileno(), sys.stdout) as terminal,
     ):
-        return _show(response, terminal)
+        return _show(events, terminal)
 
 
-def _show(response: HTTPResponse, terminal: Terminal) -> int:
+def _show(events: Iterable[dict[str, Any]], terminal: Terminal) -> int:
     outline: Mapping[str, Any] = {}
-    for event in _events(response):
+    for event in events:
         if "nodes" in event:
             outline = event
             continue
@@ -403,22 +455,25 @@ def _show(response: HTTPResponse, terminal: Terminal) -> int:
     return 1
 
 
-def _events(response: HTTPResponse) -> Iterator[dict[str, Any]]:
-    """The values of the events of the live stream.
+def _events(service: Reached) -> Generator[dict[str, Any]]:
+    """The values of the events of the live stream, which has a frame each second.
 
-    :raises CannotAsk: when the service ends the stream, or sends very much without an event.
+    :raises CannotAsk: when the service ends the stream, is silent, or sends very much without an event.
     """
     left = _MOST_BYTES
-    try:
-        while line := response.readline(left + 1):
-            left -= len(line)
-            if left < 0:
-                raise CannotAsk(f"the service has sent {_MOST_BYTES // 2**20} MiB without an event: is it fakedev?")
-            if line.startswith(b"data: "):
-                yield json.loads(line.removeprefix(b"data: "))
-                left = _MOST_BYTES
-    except (OSError, ValueError, RecursionError, HTTPException) as error:
-        raise CannotAsk(f"the service does not answer any more: {plain_reason(error)}") from None
+    with service.open(STREAM.template) as response:
+        try:
+            while line := response.readline(left + 1):
+                left -= len(line)
+                if left < 0:
+                    raise CannotAsk(f"the service has sent {_MOST_BYTES // 2**20} MiB without an event: is it fakedev?")
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+                    left = _MOST_BYTES
+        except TimeoutError as error:
+            raise unreachable(service.address, error) from None
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
+            raise CannotAsk(f"the service does not answer any more: {plain_reason(error)}") from None
     raise CannotAsk("the service has ended the connection")
 
 

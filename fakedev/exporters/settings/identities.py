@@ -261,8 +261,9 @@ def pairs_of(document: Table, release: str) -> tuple[str, ...]:
     """All versions with the page of a release, the oldest first."""
     listed = document.get("releases")
     for changes in listed.items if isinstance(listed, Listing) else ():
-        pairs = changes.get("pairs") if isinstance(changes, Table) and _text(changes.get("release")) == release else None
-        if isinstance(pairs, Listing):
+        assert isinstance(changes, Table)
+        pairs = changes.get("pairs")
+        if isinstance(pairs, Listing) and _text(changes.get("release")) == release:
             return tuple(map(_text, pairs.items))
     return ()
 
