@@ -81,7 +81,7 @@ def faults(options: Namespace) -> int:
 @command(
     "fakedev schema",
     "Prints the JSON Schema of a configuration, for editors.",
-    Option("scenario", "", "that of a scenario"),
+    Option("scenario", "", "print the schema of a scenario instead"),
 )
 def schema(options: Namespace) -> None:
     """Print the JSON Schema of a configuration, or of a scenario."""

@@ -64,7 +64,7 @@ UUID = "the UUID of a/1"
         ("past", "", "pod", "none of its workloads runs: no series has its labels"),
         ("f7", "", "fault", "f7 lost on b/1: from 10 s to 16 s, over in tick 16"),
         ("f4", "", "fault", "b/0: the hardware slowdown began"),
-        ("b", "", "node", "fault f5 slow-page on its page, or all of it"),
+        ("b", "", "node", "fault f5 slow-page on its page: the page is late"),
         ("b", "", "node", "127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held for 30 s, 10 s old"),
         ("/nodes/b/metrics", "", "page", "fault f5 slow-page affects it: b"),
         ("/metrics", "", "page", "fault f6 absent affects it: a/1\n127.0.0.1:9400/metrics shows"),  # not b's page
@@ -156,6 +156,48 @@ def test_exporters(app: MemoryApplication) -> None:
         ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0),
     ]  # fmt: skip
     assert {each["identity"] for each in rows} == {"dcgm@4.8.2"}
+
+
+def test_a_fault_that_waits() -> None:
+    """It is named, with its time, before it begins: of a device, its node, its page, a metric, and itself."""
+    with application(SMALL) as app:
+        app.tick(3)
+        app.ask("POST", "/api/v1/faults", {"kind": "fan", "devices": ["a/0"], "start": "40s"})
+        soon = "it begins in 40 s of simulated time, at 43 s"
+        for word in ("a/0", "a", "/nodes/a/metrics", "f2"):
+            assert soon in "\n".join(why(app, word)["lines"])
+        app.tick(10)
+        soon = "it begins in 30 s of simulated time, at 43 s"
+        assert f"waiting, and may change it: fault f2 fan ({soon})" in why(app, "DCGM_FI_DEV_GPU_TEMP")["lines"]
+        assert "f2" not in "\n".join([*why(app, "a/1")["lines"], *why(app, "/nodes/b/metrics")["lines"]])
+        app.ask("POST", "/api/v1/faults", {"kind": "slow-page", "node": "b"})
+        assert "fault f3 slow-page waits: it begins with the next tick" in why(app, "b")["lines"]
+
+
+def test_a_page_of_one_pool() -> None:
+    """Only faults of its devices are named, and those that have no series."""
+    pools = "pools: [{name: q, nodes: [c], device: h100, devices-per-node: 2}, "
+    pages = 'web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", pool: q}]'
+    with application(SMALL.replace("pools: [", pools).replace('web: ["127.0.0.1:9400"]', pages)) as app:
+        app.ask("POST", "/api/v1/faults", {"kind": "absent", "devices": ["a/1"]})
+        app.ask("POST", "/api/v1/faults", {"kind": "absent", "devices": ["b/1", "c/1"]})
+        app.ask("POST", "/api/v1/faults", {"kind": "lost", "devices": ["c/0"]})
+        app.tick(2)
+        lines = why(app, "http://127.0.0.1:9401/metrics")["lines"]
+        assert lines[:2] == ["fault f3 absent affects it: c/1", "lost devices have no series: c/0"]
+        lines = why(app, "http://127.0.0.1:9400/metrics")["lines"]
+        assert lines[:2] == ["fault f2 absent affects it: a/1", "fault f3 absent affects it: b/1, c/1"]
+
+
+def test_a_late_page_and_faults_of_a_cluster() -> None:
+    """A metric names the pages that show old values, and no fault that only a cluster sees."""
+    with application(CONFIG) as late:
+        late.ask("POST", "/api/v1/faults", {"kind": "plugin-down", "node": "a"})
+        late.tick(100)
+        lines = why(late, "DCGM_FI_DEV_GPU_TEMP")["lines"]
+        assert any(line.startswith("a page is late: 127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90") for line in lines)
+        assert "plugin-down" not in "\n".join(lines)
+        assert "fault f2 plugin-down on it, as a cluster sees it: " in "\n".join(why(late, "a")["lines"])
 
 
 def test_versions_of_a_page() -> None:
