@@ -96,7 +96,7 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
     "Leases. Stop fakedev first: it would write them again.",
     Option("kubeconfig", "FILE", "default: KUBECONFIG, else the service account of this pod", ""),
     Option("context", "NAME", "context of the kubeconfig; default: its current one", ""),
-    Option("namespace", "NAME", "namespace of the Leases and ConfigMaps; default: the one of this pod, or the context", ""),
+    Option("namespace", "NAME", "namespace of the Leases and ConfigMaps; default: this pod's, or the context's", ""),
     Option("dry-run", "", "only print what would be removed"),
 )
 def clean(options: Namespace) -> int:

@@ -93,7 +93,7 @@ def _tick(text: str) -> float:
     Option("device", "DEVICE", "the device type of all models that --map does not name"),
     Option("variant", "NAME", "of openb's list of pods, as gpuspec33; default: default"),
     Option("from", "TIME", "begin at this time of the trace, e.g. 117d", 0.0, parse_duration, value="begin_seconds"),
-    Option("for", "TIME", "how much of it is replayed; default: to its end", None, parse_duration, value="span_seconds"),
+    Option("for", "TIME", "how much is replayed; default: to the end", None, parse_duration, value="span_seconds"),
     Option("scale", "N", "repeat each job N times, spread evenly over an hour", 1, _count),
     Option("nodes", "N", "use the first N nodes, or repeat them until there are N", None, _count),
     Option("place", "", "how jobs are placed that have no node in the trace", POLICIES[0], choices=POLICIES),
