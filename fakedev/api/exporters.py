@@ -52,8 +52,8 @@ class ExporterAddresses:
         hold = identity.hold_seconds if selection.hold_seconds is None else selection.hold_seconds
         present, shown = self._pages.fleet.state, self._pages.held_state(hold)
         return {
-            "pool": pool, "identity": identity.title, "hold-seconds": hold, "tick": shown.tick,
-            "age-seconds": round(present.seconds - shown.seconds, 6),
+            "pool": pool, "identity": identity.title, "versions": list(identity.versions), "hold-seconds": hold,
+            "tick": shown.tick, "age-seconds": round(present.seconds - shown.seconds, 6),
         }  # fmt: skip
 
 

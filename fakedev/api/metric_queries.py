@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
 from fakedev.base.errors import nearest_name
-from fakedev.exporters.identity import FamilySpec, Identity, without_parts
+from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, RowSpec, without_parts
 from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE_QUANTITIES
 from fakedev.exporters.samples import Labels, Row, read_lines
 from fakedev.exporters.sources import DeviceSource, by_identity
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
+from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
 from fakedev.scenario.alert_rules import Matcher, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.thresholds import Threshold, beyond_thresholds
 from fakedev.schema.files import Files
@@ -25,6 +28,7 @@ from fakedev.schema.files import Files
 MAX_DEVICES: Final = 512
 MAX_METRICS: Final = 20
 _MAX_LISTED: Final = 8
+_MAX_REASONS: Final = 3
 #: Python needs very long for some regular expressions that Prometheus matches at once: those with more repetitions than
 #: this, or with one of a group, are not tried.
 _MAX_REPETITIONS: Final = 2
@@ -35,6 +39,11 @@ _COMPARISON: Final = re.compile(r"[\s()]*(?:(?:[<>]=?|[=!]=)\s*(?:bool\s+)?[-+]?
 _ADDED: Final = frozenset(
     ("job", "instance", "node", "cluster", "container", "endpoint", "namespace", "pod", "service"),
 )
+#: A field in the catalog's table of DCGM: one that counters can show has a colon.
+_FIELD: Final = re.compile(r"(?m)^  (?:- )?(DCGM_\w+)(:?)")
+#: Characters that a field shares with a wrong name that is compared with it, and how many fields are.
+_ALIKE: Final = 9
+_MAX_ALIKE: Final = 200
 #: What samples of a family add to its name.
 _SUFFIXES: Final = ("", "_total", "_created", "_bucket", "_count", "_sum")
 #: Pages of our own, by the beginnings of their metrics.
@@ -62,9 +71,10 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
         yield described
 
 
-def is_served(identities: Mapping[str, Identity], metric: str) -> bool:
-    """Whether pages of some identity have a metric."""
-    return any(_family_of(identity, metric) is not None for identity in identities.values())
+def is_of_exporters(identities: Mapping[str, Identity], metric: str) -> bool:
+    """Whether pages have a metric, or a shipped identity or a counters file can have it."""
+    served = any(_family_of(identity, metric) is not None for identity in identities.values())
+    return served or metric in _fields_of_dcgm() or bool(_shipped(metric))
 
 
 class _Query:
@@ -139,30 +149,54 @@ class _Query:
             yield f"{metric} is on no page of the devices: it comes from {other}"
             return
         yield f"no page has {metric}: it is not in the families, or not in the counters, of {titles}"
-        shipped, is_field = _shipped(metric)
+        shipped, fields = _shipped(metric), _fields_of_dcgm()
         if shipped:
             yield f"shipped identities with it: {', '.join(shipped)} (a pool's identity: chooses one)"
-        if is_field:
+        if fields.get(metric):
             row = f"{metric}, gauge, HELP"
             yield f"dcgm-exporter can show it: add the row '{row}' to the counters of the identity (doc/identities.md)"
-        if not shipped and not is_field:
+        elif metric in fields:
+            yield "dcgm-exporter can show it, but fakedev does not simulate what this field shows"
+        elif not shipped:
             known = [family.name for each in self._identities.values() for family in each.families]
-            near = nearest_name(metric, known)
+            near = nearest_name(metric, [*known, *_alike(metric, fields)])
             yield f"did you mean {near}?" if near else "no shipped identity has it"
 
+    @cached_property
+    def _kinds(self) -> list[Mapping[str, str]]:
+        """The facts of the devices of each pool."""
+        return [{**pool.device_type.facts, **pool.facts} for pool in self._fleet.roster.pools]
+
+    @cached_property
+    def _family_rows(self) -> list[RowSpec]:
+        families = [_family_of(identity, self._metric) for identity in self._identities.values()]
+        return list(dict.fromkeys(row for family in families if family is not None for row in family.rows))
+
     def _why_no_series(self) -> str:
-        quantities = self._fleet.quantity_names()
-        kinds = [{**pool.device_type.facts, **pool.facts} for pool in self._fleet.roster.pools]
-        for identity in self._identities.values():
-            family = _family_of(identity, self._metric)
-            if family is None:
-                continue
-            if family.name in identity.absent_families(quantities, kinds):
-                return "it has no series: no device type of this fleet has what it shows"
-            if family.name in identity.conditional_families(kinds):
-                return "it has no series now: it is shown only at times, e.g. while a fault or work makes it so"
+        texts = (self._lack(row) or _condition(row) for row in self._family_rows)
+        reasons = list(dict.fromkeys(filter(None, texts)))
+        if reasons:
+            more = f"; and {len(reasons) - _MAX_REASONS} more like these" if len(reasons) > _MAX_REASONS else ""
+            return f"it has no series: {'; '.join(reasons[:_MAX_REASONS])}{more}"
         hidden = [each.fault_id for each in self._fleet.faults.active(Scope.SERIES, Scope.PAGE, Scope.NODE)]
         return "it has no series now" + (f": active faults of pages and series are {', '.join(hidden)}" * bool(hidden))
+
+    def _lack(self, row: RowSpec) -> str:
+        """Why no device of this fleet can have a row; empty when one can."""
+        roster, level, has = self._fleet.roster, row.state_level, self._fleet.quantity_names()
+        if not any(map(row.is_of, self._kinds)):
+            (fact, *values), negation = (row.only, "") if row.only else (row.excepted, "not ")
+            here = ", ".join(dict.fromkeys(each.get(fact, "") or "not known" for each in self._kinds))
+            return f"only devices whose {fact} is {negation}{' or '.join(values)} have it, and here it is {here}"
+        if level == "part" and not roster.parts.count:
+            return "it is shown of instances (MIG), and no device is divided: mig: of a pool divides them"
+        if level in LINK_QUANTITIES and "links_up" not in has:
+            return f"it is shown of each {level}, and no device has links"
+        is_of_devices = level not in (*PAGE_QUANTITIES, *LINK_QUANTITIES)
+        needed = [FOLLOW_FROM.get(name, name) for name in row.needed if is_of_devices]
+        lacking = [name for name in needed if name in KNOWN_QUANTITIES and name not in has]
+        types = ", ".join(dict.fromkeys(pool.device_type.name for pool in roster.pools))
+        return f"{types} has no {' and no '.join(lacking)}" if lacking else ""
 
     def _of_matcher(self, matcher: Matcher, rows: Sequence[Row]) -> Iterator[str]:
         """Why a matcher leaves nothing of the series."""
@@ -208,7 +242,7 @@ class _Query:
     def _faults(self) -> list[str]:
         """Faults that change the metric, as ``fakedev fault`` takes them: beyond its threshold first."""
         names = {name: of for each in self._identities.values() for name, of in each.metric_names().items()}
-        if self._metric not in names:
+        if self._metric not in names or all(map(self._lack, self._family_rows)):
             return []
         quantity = names[self._metric].quantity
         thresholds = [Threshold(frozenset([self._metric]), *each) for each in self._compared]
@@ -223,6 +257,19 @@ class _Query:
         operator, number = self._compared[0] if self._compared else (">", 0.0)
         beyond = (number if math.isfinite(number) else 0.0) + {">": 1.0, "<": -1.0, "!=": 1.0}.get(operator, 0.0)
         return [*words[:_MAX_LISTED], f"sentinel metric={self._metric} value={beyond:g}"]
+
+
+def _condition(row: RowSpec) -> str:
+    """When devices have a row; empty for always."""
+    if row.state_level in AT_TIMES:
+        return f"it has a row for each {row.state_level}, and there is none now"
+    if row.between:
+        return f"it shows 0 only where {row.fact.strip('{}')} is from {row.between[0]} to below {row.between[1]}"
+    if row.where:
+        return f"it is shown only at times: while {' or '.join(row.where)} is not 0"
+    if row.unless or row.without:
+        return f"it is shown only at times: while {' and '.join((*row.unless, *row.without))} is 0 or missing"
+    return f"it is shown only where the device type or the pool gives {row.fact}" if row.fact else ""
 
 
 def _takes_long(matcher: Matcher) -> bool:
@@ -263,15 +310,26 @@ def _page(fleet: Fleet, identity: Identity, nodes: list[RosterNode]) -> bytes:
     return Page(LabelCache(shown, DeviceSource.of(fleet, shown)), nodes).render(fleet.shown)
 
 
-def _shipped(metric: str) -> tuple[list[str], bool]:
-    """The shipped identities whose files have a metric, and whether it is a field of DCGM."""
+def _shipped(metric: str) -> list[str]:
+    """The shipped identities whose files have a metric."""
     files, families = Files(), {metric.removesuffix(suffix) for suffix in _SUFFIXES}
-    names = [
+    return [
         file.removesuffix(".yaml")
         for file in files.catalog_names("identities")
         if any(_first_name(line) in families for line in files.peek_catalog("identities", file).splitlines())
     ]
-    return names, f"\n  {metric}:" in files.peek_catalog("fields", "dcgm.yaml")
+
+
+def _fields_of_dcgm() -> dict[str, bool]:
+    """The fields of DCGM, and whether counters can show each."""
+    text = Files().peek_catalog("fields", "dcgm.yaml")
+    return {name: bool(shown) for name, shown in _FIELD.findall(text)}
+
+
+def _alike(metric: str, names: Iterable[str]) -> list[str]:
+    """The names that are compared with a wrong one: each comparison takes some microseconds, and there are hundreds."""
+    near = [name for name in names if name[:_ALIKE].casefold() == metric[:_ALIKE].casefold()]
+    return sorted(near, key=lambda name: abs(len(name) - len(metric)))[:_MAX_ALIKE]
 
 
 def _first_name(line: str) -> str:

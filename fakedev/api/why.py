@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+
 from fakedev.api.exporters import ExporterAddresses
-from fakedev.api.live import active_faults
-from fakedev.api.metric_queries import explain_query, is_served
+from fakedev.api.metric_queries import explain_query, is_of_exporters
 from fakedev.api.queues import describe_queue_now
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.exporters.cache import Pages
@@ -18,11 +19,12 @@ from fakedev.fleet import answers
 from fakedev.fleet.describe import describe_state, describe_workloads
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.selectors import resolve
+from fakedev.fleet.entities.state import Mask
 from fakedev.fleet.explanation import link_word, named_fault
 from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_WHOLE_NODES, Scope
+from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES, Scope
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
@@ -46,6 +48,9 @@ _MAX_FAULTS: Final = 1000
 _MAX_LISTED: Final = 8
 #: What faults must concern to change the page of a node.
 _OF_PAGES: Final = (Scope.PAGE, Scope.NODE, Scope.SERIES)
+_ON_NODES: Final = {
+    Scope.PAGE: "its page", Scope.NODE: "all of it", Scope.CLUSTER: "it, as a cluster sees it",
+}  # fmt: skip
 #: A device by its number alone: ``3``, ``nvidia3``, ``gpu3``.
 _NUMBERED: Final = re.compile(r"(?:/dev/)?(?:nvidia|gpu|card|accel|device)?[ -]?(\d{1,4})", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F-]{9,27}")
@@ -127,7 +132,8 @@ class Why(ApiResource):
         if link and len(units) == 1:
             described = describe_link_explanations(fleet, units[0], link[1], metric)["explanations"]
             return Reason("link", word, [answers.explanation_line(each) for each in described], {})
-        if metric and len(units) == 1 and is_served(self._pages.identities, metric) and not self._is_known(metric):
+        is_unknown = bool(metric) and len(units) == 1 and not self._is_known(metric)
+        if is_unknown and is_of_exporters(self._pages.identities, metric):
             found = yield from self._of_query(metric)
             return Reason("device", fleet.roster.unit_name(units[0]), found.lines, found.more)
         return self._devices(units, metric)
@@ -155,8 +161,8 @@ class Why(ApiResource):
         fault, past = fleet.faults.by_id.get(word), fleet.past.fault(word)
         if fault is not None:
             described = describe_fault(fleet, fault)
-            lines = [answers.fault_line(described), f"{fault.kind.name}: {fault.kind.summary}",
-                     f"when it is over: {fault.kind.recovery}"]  # fmt: skip
+            lines = [answers.fault_line(described), *self._start(fault), f"{fault.kind.name}: {fault.kind.summary}",
+                     f"recovery: {fault.kind.recovery}"]  # fmt: skip
         elif past is not None:
             described, lines = past.fields(), [answers.past_fault_line(past.fields())]
         else:
@@ -226,9 +232,32 @@ class Why(ApiResource):
         troubled = [f"{fleet.roster.unit_name(unit)} {_HEALTH[state]}" for unit, state in states if state != "well"]
         lines = [f"{len(states)} devices of {node.pool.device_type.name}: " + (", ".join(troubled) or "all well")]
         for fault in self._faults_of_node(node):
-            what = "its page, or all of it" if fault.kind.scope in OF_WHOLE_NODES else self._names(fault)
+            what = _ON_NODES.get(fault.kind.scope) or self._names(fault)
             lines.append(f"fault {fault.fault_id} {fault.kind.name} on {what}: {fault.kind.summary}")
+        lines += self._waiting(range(node.first, node.first + len(node.devices)))
         return Reason("node", node.name, [*lines, *self._page_lines(node)], {})
+
+    def _waiting(self, units: Collection[int]) -> list[str]:
+        """The faults that are to begin on some units, or on parts of them, each with its time."""
+        parts = self._fleet.roster.parts
+        mine = np.zeros(parts.unit_count, np.bool_)
+        mine[list(units)] = True
+        return [
+            f"fault {fault.fault_id} {fault.kind.name} waits: {text}"
+            for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
+            for text in self._start(fault)
+            if (mine[fault.devices] | mine[parts.owners_of(fault.devices)]).any()
+        ][:_MAX_LISTED]
+
+    def _start(self, fault: Fault) -> list[str]:
+        """When a fault begins that waits; nothing of one that began."""
+        now, seconds = self._fleet.state.seconds, fault.since_seconds
+        if fault.period >= 0:
+            return []
+        left = fault.spec.start_seconds if seconds is None else max(seconds - now, 0.0)
+        if not left:
+            return ["it begins with the next tick"]
+        return [f"it begins in {left:g} s of simulated time, at {now + left:g} s"]
 
     def _faults_of_node(self, node: RosterNode) -> Iterator[Fault]:
         """The faults that affect something of a node now."""
@@ -261,15 +290,42 @@ class Why(ApiResource):
             rows = [row for row in rows if row["path"] == path]
         if not rows:
             raise Refused("unknown-name", f"no page of metrics is at {word[:80]}; /api/v1/exporters lists them", "of")
-        if node is None:  # a fault of pages changes the pages of nodes only
-            rows_of_faults = [row for row in active_faults(self._fleet)["faults"] if row[2] in ("node", "series")]
-            mine = [(row[0], row[1], row[3]) for row in rows_of_faults]
-        else:
-            found = [fault for fault in self._faults_of_node(node) if fault.kind.scope in _OF_PAGES]
-            names = [node.name if fault.kind.scope in OF_WHOLE_NODES else self._names(fault) for fault in found]
-            mine = [(fault.fault_id, fault.kind.name, name) for fault, name in zip(found, names, strict=True)]
-        lines = [f"fault {word} {kind} affects it: {where}" for word, kind, where in mine] or ["no fault affects it"]
+        nodes = [node] if node is not None else self._nodes_of({row["pool"] for row in rows})
+        on_page = self._mask(nodes)
+        lines = [
+            f"fault {fault.fault_id} {fault.kind.name} affects it: {where}"
+            for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
+            # A fault of pages changes the pages of nodes only.
+            if fault.kind.scope in _OF_PAGES and (node is not None or fault.kind.scope is not Scope.PAGE)
+            and (where := self._where(fault, on_page))
+        ]  # fmt: skip
+        lost = [unit for each in nodes for unit in each.devices if self._fleet.state.levels[UNIT].arrays["lost"][unit]]
+        if lost:
+            lines.append(f"lost devices have no series: {self._fleet.journal.names(np.array(lost))}")
+        lines = lines or ["no fault affects it"]
+        lines += self._waiting({unit for each in nodes for unit in each.devices})
         return Reason("page", path, [*lines, *map(_page_line, rows[:_MAX_LISTED])], {})
+
+    def _nodes_of(self, pools: Collection[str | None]) -> list[RosterNode]:
+        """The nodes of some pools; None among these: all."""
+        return [node for node in self._fleet.roster.shown if None in pools or node.pool.name in pools]
+
+    def _mask(self, nodes: Collection[RosterNode]) -> Mask:
+        """Which nodes these are: shape (nodes of the fleet,)."""
+        found = np.zeros(len(self._fleet.roster.nodes), np.bool_)
+        found[[self._fleet.roster.node_position(node.first) for node in nodes]] = True
+        return found
+
+    def _where(self, fault: Fault, nodes: Mask) -> str:
+        """What a fault affects now on some nodes; empty for nothing."""
+        roster = self._fleet.roster
+        positions = roster.node_positions(fault.concerned)
+        mine = nodes[positions]
+        if fault.kind.scope in OF_WHOLE_NODES:
+            names = [roster.nodes[place].name for place in np.unique(positions[mine]).tolist()]
+            more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+            return ", ".join(names[:_MAX_LISTED]) + more
+        return self._fleet.journal.names(fault.concerned[mine]) if mine.any() else ""
 
     # -- queries --
 
@@ -284,12 +340,24 @@ class Why(ApiResource):
             raise Refused("bad-argument", f"{expression[:80]!r} names no metric", "of")
         faults = list(dict.fromkeys(word for each in selectors for word in each["faults"]))
         moved = {quantity for each in selectors for quantity in each["quantities"]}
+        touching = [
+            fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
+            if fault.kind.scope in _OF_PAGES
+            or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
+        ]
+        everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)
         active = [
-            f"fault {row[0]} {row[1]} on {row[3]}" for row in active_faults(self._fleet)["faults"]
-            if row[2] != "board" or moved & set(KINDS[row[1]].moves)
+            f"fault {fault.fault_id} {fault.kind.name} on {where}" for fault in touching
+            if (where := self._where(fault, everywhere))
         ]  # fmt: skip
         if active:
             lines.append("active now, and may change it: " + "; ".join(active[:_MAX_LISTED]))
+        coming = [f"fault {each.fault_id} {each.kind.name} ({text})" for each in touching for text in self._start(each)]
+        if coming:
+            lines.append("waiting, and may change it: " + "; ".join(coming[:_MAX_LISTED]))
+        served = {identity.title for identity in self._pages.identities.values() if selectors[0]["series"]}
+        held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in served]
+        lines += [f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED]]
         if faults:
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
         return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults})
@@ -344,7 +412,7 @@ class Why(ApiResource):
         for unit in chosen[:_MAX_DEVICES]:
             state = describe_state(fleet, unit)
             described = describe_explanations(fleet, unit, metric)["explanations"]
-            lines.append(f"{name(unit)} {_HEALTH[state['health']]}{self._faults_on(unit)}")
+            lines += [f"{name(unit)} {_HEALTH[state['health']]}{self._faults_on(unit)}", *self._waiting([unit])]
             lines += [answers.explanation_line(each) for each in described]
             explanations += described
         return Reason("device", name(chosen[0]), lines, {"explanations": explanations})
@@ -357,4 +425,6 @@ class Why(ApiResource):
 def _page_line(row: Mapping[str, Any]) -> str:
     """What a page shows, and how old that is."""
     held = f", held for {row['hold-seconds']:g} s, {row['age-seconds']:g} s old" if row["hold-seconds"] else ""
-    return f"{row['address']}{row['path']} shows {row['identity']}, tick {row['tick']}{held}"
+    versions = row["versions"]
+    also = f" (the page of {versions[0]} to {versions[-1]})" if len(versions) > 1 else ""
+    return f"{row['address']}{row['path']} shows {row['identity']}{also}, tick {row['tick']}{held}"

@@ -54,7 +54,7 @@ def _work(text: str) -> tuple[float, str]:
         ),
         is_required=True,
     ),
-    Option("range", "DURATION", "with --prometheus: so far back, default 30m", 1800.0, parse_duration),
+    Option("range", "DURATION", "with --prometheus: how far back it reads, default 30m", 1800.0, parse_duration),
     Option("identity", "NAME", "the exporter of the series; default: recognized, else dcgm"),
     Option(
         "only", "LABEL=VALUE", "take only series with this label; may be repeated", parse=_label, is_repeated=True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from argparse import Namespace
@@ -12,7 +11,7 @@ from typing import Final
 
 from fakedev.base.console import table, write_text
 from fakedev.commands.control import send
-from fakedev.commands.reach import service_options
+from fakedev.commands.reach import JSON, service_options, write_json
 from fakedev.schema.options import OnlyOne, Option, WrongUsage, command
 
 _GIB: Final = 2**30
@@ -27,10 +26,7 @@ def _active(command: str) -> tuple[Option | OnlyOne, ...]:
     return (active, *service_options(takes_port=True))
 
 
-_JSON: Final = Option("json", "", "print JSON instead of a table")
-
-
-@command("fakedev devices", "Lists the device types of the catalog.", _JSON, *_active("devices"))
+@command("fakedev devices", "Lists the device types of the catalog.", JSON, *_active("devices"))
 def devices(options: Namespace) -> None:
     """Print the device types of the catalog, or the devices of a running service."""
     if options.active:
@@ -39,7 +35,7 @@ def devices(options: Namespace) -> None:
         _print(_device_rows(), options)
 
 
-@command("fakedev identities", "Lists the exporters that fakedev can imitate.", _JSON)
+@command("fakedev identities", "Lists the exporters that fakedev can imitate.", JSON)
 def identities(options: Namespace) -> None:
     """Print the identities of the catalog."""
     _print(_identity_rows(), options)
@@ -48,7 +44,7 @@ def identities(options: Namespace) -> None:
 @command(
     "fakedev faults",
     "Lists the kinds of faults.",
-    _JSON,
+    JSON,
     *_active("faults"),
     Option(
         "for", "RULES", "tell which fault makes which alert rule of this Prometheus rule file fire; needs promtool",
@@ -85,7 +81,7 @@ def faults(options: Namespace) -> int:
 @command(
     "fakedev schema",
     "Prints the JSON Schema of a configuration, for editors.",
-    Option("scenario", "", "that of a scenario"),
+    Option("scenario", "", "print the schema of a scenario instead"),
 )
 def schema(options: Namespace) -> None:
     """Print the JSON Schema of a configuration, or of a scenario."""
@@ -96,7 +92,10 @@ def schema(options: Namespace) -> None:
 
 def _print(rows: Iterable[Row], options: Namespace) -> None:
     found = list(rows)
-    write_text(sys.stdout, json.dumps(found, indent=1) + "\n" if options.json else table(found))
+    if options.json:
+        write_json(found)
+    else:
+        write_text(sys.stdout, table(found))
 
 
 def _device_rows() -> Iterable[Row]:
@@ -144,6 +143,7 @@ def _identity_rows() -> Iterable[Row]:
         yield {
             "IDENTITY": name,
             "ALSO": defaults.get(found.identity.title, ""),
+            "VERSIONS": found.identity.span,
             "FAMILIES": str(len(found.identity.families)),
             "FORMAT": "OpenMetrics too" if found.identity.openmetrics else "text",
         }

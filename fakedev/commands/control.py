@@ -5,6 +5,7 @@ The commands have the same words as the port. They go to a workload port as they
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -13,26 +14,60 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Final
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import chain
+from operator import itemgetter
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from fakedev.base.console import Progress, restored_after_interrupt, write_text
 from fakedev.base.errors import printable
+from fakedev.client.calls import Clock
 from fakedev.client.fleet_client import Fleet
 from fakedev.client.http import FleetError, RequestRefused, connected
-from fakedev.commands.reach import CannotAsk, reach, service_options, unreachable
+from fakedev.commands.reach import (
+    ANSWER_SECONDS,
+    JSON,
+    CannotAsk,
+    Reached,
+    reach,
+    refused_words,
+    service_options,
+    unreachable,
+    write_json,
+)
 from fakedev.fleet import answers
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
-from fakedev.lines.grammar import ProtocolError
+from fakedev.lines.grammar import ProtocolError, Request
 from fakedev.lines.words import parse_words, quote_word
 from fakedev.schema.options import Operand, Parser
 from fakedev.schema.peer_addresses import Address
 
-_PATIENCE_SECONDS: Final = 30.0
 _MAX_LINE: Final = 2**20
+#: Of an answer that is one line of JSON.
+_MAX_JSON: Final = 2**26
 #: The event that tells how far an advance is.
 _PROGRESS: Final = re.compile(r"advancing ([0-9]{1,3}(?:\.[0-9])?) ")
-#: Codes of errors for which the words are at fault.
-_WRONG_WORDS: Final = ("bad-argument", "unknown-verb", "unknown-name")
+
+
+@contextmanager
+def _conversation(address: Address, line: str, auth: str, most_bytes: int) -> Iterator[Iterator[str]]:
+    """Sends a line to a workload port; the lines that come back.
+
+    :param auth: the line with the token; empty for none. Its answer is left out, if it is good.
+    :raises CannotAsk: when the service does not answer, or leaves.
+    """
+    try:
+        with connected(address, ANSWER_SECONDS) as connection, connection.makefile("rb") as file:
+            # What ends this program early resets the connection: a plain close would say that it still reads.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(f"{auth}{line}\n".encode())
+            lines = _lines(file, most_bytes)
+            if auth and not (first := next(lines)).startswith(("ok", '{"ok":true')):
+                lines = chain([first], lines)
+            yield lines
+    except OSError as error:
+        raise unreachable(address, error) from None
 
 
 def ask_in_words(
@@ -44,47 +79,68 @@ def ask_in_words(
     :param show: called while the clock advances, with how much of that is done, from 0 to 1.
     :raises CannotAsk: when the service refuses, does not answer, or leaves.
     """
-    try:
-        with connected(address, _PATIENCE_SECONDS) as connection, connection.makefile("rb") as file:
-            # What ends this program early resets the connection: a plain close would say that it still reads.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            auth = f"auth {quote_word(token)}\n" if token else ""
-            connection.sendall(f"{auth}{line}\n".encode())
-            lines = _lines(file)
+    with _conversation(address, line, f"auth {quote_word(token)}\n" if token else "", _MAX_LINE) as lines:
+        first = next(lines)
+        while event := _PROGRESS.match(first):
+            show(float(event[1]) / 100)
             first = next(lines)
-            if token and first.startswith("ok"):
-                first = next(lines)
-            while event := _PROGRESS.match(first):
-                show(float(event[1]) / 100)
-                first = next(lines)
-            status, _, text = first.partition(" ")
-            if status == "error":
-                code, _, reason = text.partition(" ")
-                raise CannotAsk(reason or code, 2 if code in _WRONG_WORDS else 1)
-            if status != "ok":
-                raise CannotAsk(f"{address}: this is no workload port of fakedev; it says {first[:200]!r}")
-            count = text.removesuffix(" lines")
-            if not (text.endswith(" lines") and count.isdigit()):
-                yield text
-                return
-            for _ in range(int(count)):
-                yield next(lines)
-    except OSError as error:
-        raise unreachable(address, error) from None
+        status, _, text = first.partition(" ")
+        if status == "error":
+            code, _, reason = text.partition(" ")
+            raise refused_words(code, reason or code)
+        if status != "ok":
+            raise CannotAsk(f"{address}: this is no workload port of fakedev; it says {first[:200]!r}")
+        count = text.removesuffix(" lines")
+        if not (text.endswith(" lines") and count.isdigit()):
+            yield text
+            return
+        for _ in range(int(count)):
+            yield next(lines)
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    while (line := file.readline(_MAX_LINE)).endswith(b"\n"):
+def ask_in_json(
+    address: Address, request: Mapping[str, object], token: str = "", show: Callable[[float], None] = lambda _: None
+) -> dict[str, Any]:
+    """As :func:`ask_in_words`, with a request and an answer in JSON."""
+    auth = json.dumps({"op": "auth", "token": token}) + "\n" if token else ""
+    with _conversation(address, json.dumps(request), auth, _MAX_JSON) as lines:
+        for line in lines:
+            try:
+                answer = json.loads(line)
+                if answer.get("event") == "advancing":
+                    show(answer["percent"] / 100)
+                    continue
+                if not answer.pop("ok"):
+                    raise refused_words(answer["error"]["code"], answer["error"]["message"])
+            except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
+                break
+            return dict(answer)
+    raise CannotAsk(f"{address}: this is no workload port of fakedev; it says {line[:200]!r}")
+
+
+def _lines(file: BinaryIO, most_bytes: int) -> Iterator[str]:
+    while (line := file.readline(most_bytes)).endswith(b"\n"):
         yield line.removesuffix(b"\n").decode("utf-8", "replace")
     raise CannotAsk("the service closed the connection before it had answered")
 
 
-def _advanced(fleet: Fleet, duration: str | float) -> str:
+def _advanced(clock: Mapping[str, Any]) -> Iterator[str]:
+    if "text" in clock:
+        yield clock["text"]
+        return
+    end = clock.get("stopped-before-tick")
+    yield f"tick {clock['tick']} seconds {clock['seconds']:g}{f' stopped before tick {end}' if end else ''}"
+
+
+def _advance(fleet: Fleet, duration: str | float) -> dict[str, Any]:
     if duration == "stop":
-        return "stopped" if fleet.stop_advance() else "nothing to stop"
-    clock = fleet.advance(duration)
-    end = f" stopped before tick {clock.stopped_before_tick}" if clock.stopped_before_tick else ""
-    return f"tick {clock.tick} seconds {clock.seconds:g}{end}"
+        text = "stopped" if fleet.stop_advance() else "nothing to stop"
+        return {"text": text, **_described(fleet.clock())}
+    return _described(fleet.advance(duration))
+
+
+def _described(clock: Clock) -> dict[str, Any]:
+    return {name.replace("_", "-"): value for name, value in asdict(clock).items() if value is not None}
 
 
 def _device_line(described: Mapping[str, Any]) -> str:
@@ -93,40 +149,89 @@ def _device_line(described: Mapping[str, Any]) -> str:
     return answers.device_line({"device": described["device"], "type": described["type"], **shown})
 
 
-def _workload(fleet: Fleet, word: str) -> Mapping[str, Any]:
+def _device_of_port(described: Mapping[str, Any]) -> dict[str, Any]:
+    """A device as the API describes it, with the quantities that a workload port has."""
+    facts = {key: described[key] for key in ("device", "type")}
+    return facts | {"quantities": {name: value for name, value in described.items() if name not in facts}}
+
+
+def _workload(fleet: Fleet, workload: str) -> Mapping[str, Any]:
     """A workload; else the last that ended with that id or name."""
     try:
-        return fleet.workload(word)
+        return fleet.workload(workload)
     except RequestRefused as unknown:
-        ended = [each for each in fleet.ended_workloads(search=word) if word in (each["id"], each["name"])]
+        ended = [each for each in fleet.ended_workloads(search=workload) if workload in (each["id"], each["name"])]
         if not ended:
             raise unknown from None
         return ended[0]
 
 
-#: What a workload port would answer to a verb with arguments, from the API.
-OVER_HTTP: Final[Mapping[str, Callable[..., Iterable[str]]]] = {
-    "run": lambda fleet, detach=True, **fields: [fleet.run(**fields)["id"]],
-    "list": lambda fleet: map(answers.workload_line, fleet.workloads()),
-    "show": lambda fleet, workload: answers.field_lines(_workload(fleet, workload)),
-    "stop": lambda fleet, workload: [f"stopped {len(fleet.stop(workload))}"],
-    "fault": lambda fleet, **fields: [fleet.fault(**fields)["id"]],
-    "faults": lambda fleet: map(answers.fault_line, fleet.faults()),
-    "ended": lambda fleet: map(answers.ended_line, fleet.ended_workloads()),
-    "past-faults": lambda fleet: map(answers.past_fault_line, fleet.past_faults()),
-    "clear": lambda fleet, fault: [f"cleared {len(fleet.clear(None if fault == 'all' else fault))}"],
-    "devices": lambda fleet: map(_device_line, fleet.devices()),
-    "explain": lambda fleet, device, metric="": map(answers.explanation_line, fleet.explain(device, metric)),
-    "journal": lambda fleet, count=None, kind=(), devices=(), since="": map(
-        answers.journal_line,
-        reversed(fleet.journal(
-            ",".join(kind), ",".join(devices), since=since, limit=count or answers.default_entries(since),
-        )),
+def _journal(
+    fleet: Fleet, count: int | None = None, kind: Sequence[str] = (), devices: Sequence[str] = (), since: str = ""
+) -> list[dict[str, Any]]:
+    limit = count or answers.default_entries(since)
+    return fleet.journal(",".join(kind), ",".join(devices), since=since, limit=limit)[::-1]
+
+
+def _each(line: Callable[[Mapping[str, Any]], str]) -> Callable[[Any], Iterable[str]]:
+    return lambda described: map(line, described)
+
+
+class Answer(NamedTuple):
+    """The answer to a verb: as a value that JSON has, and as lines.
+
+    :ivar ask: the value, from the API; its parameters are the arguments of the verb.
+    :ivar lines: what a workload port would answer in words.
+    :ivar of_port: the value, from what a workload port answers in JSON.
+    """
+
+    ask: Callable[..., Any]
+    lines: Callable[[Any], Iterable[str]]
+    of_port: Callable[[dict[str, Any]], Any] = lambda answer: answer
+
+
+#: The answers to the verbs with a command.
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "run": Answer(
+        lambda fleet, detach=True, **fields: fleet.run(**fields), lambda workload: [workload["id"]],
+        lambda answer: {"id": answer["workload"]},
     ),
-    "advance": lambda fleet, duration: [_advanced(fleet, duration)],
-    "speed": lambda fleet, speed: [f"speed {fleet.speed(speed).speed:g}"],
-    "reset": lambda fleet: [f"tick {fleet.reset()}"],
-}
+    "list": Answer(lambda fleet: fleet.workloads(), _each(answers.workload_line), itemgetter("workloads")),
+    "show": Answer(_workload, answers.field_lines, itemgetter("workload")),
+    "stop": Answer(
+        lambda fleet, workload: {"stopped": fleet.stop(workload)}, lambda ended: [f"stopped {len(ended['stopped'])}"],
+    ),
+    "fault": Answer(
+        lambda fleet, **fields: fleet.fault(**fields), lambda fault: [fault["id"]],
+        lambda answer: {"id": answer["fault"]},
+    ),
+    "faults": Answer(lambda fleet: fleet.faults(), _each(answers.fault_line), itemgetter("faults")),
+    "ended": Answer(lambda fleet: fleet.ended_workloads(), _each(answers.ended_line), itemgetter("ended")),
+    "past-faults": Answer(
+        lambda fleet: fleet.past_faults(), _each(answers.past_fault_line), itemgetter("past-faults"),
+    ),
+    "clear": Answer(
+        lambda fleet, fault: {"cleared": fleet.clear(None if fault == "all" else fault)},
+        lambda ended: [f"cleared {len(ended['cleared'])}"],
+    ),
+    "devices": Answer(
+        lambda fleet: fleet.devices(), _each(_device_line),
+        lambda answer: [*map(_device_of_port, answer["devices"])],
+    ),
+    "explain": Answer(
+        lambda fleet, device, metric="": fleet.why(device, metric), itemgetter("lines"),
+        lambda answer: {
+            "of": answer["device"], "kind": "device", "name": answer["device"], "tick": answer["tick"],
+            "lines": [*map(answers.explanation_line, answer["explanations"])], "explanations": answer["explanations"],
+        },
+    ),
+    "journal": Answer(_journal, _each(answers.journal_line), itemgetter("journal")),
+    "advance": Answer(_advance, _advanced),
+    "speed": Answer(
+        lambda fleet, speed: _described(fleet.speed(speed)), lambda clock: [f"speed {clock['speed']:g}"],
+    ),
+    "reset": Answer(lambda fleet: {"tick": fleet.reset()}, lambda began: [f"tick {began['tick']}"]),
+}  # fmt: skip
 #: Subcommands and their verbs.
 VERBS: Final = {
     "run": "run",
@@ -170,6 +275,7 @@ def relay(command: str, arguments: Sequence[str]) -> int:
     parser = Parser(
         f"fakedev {command}",
         *service_options(takes_port=True),
+        JSON,
         Operand("words", "WORD", "the words of the verb, as on the workload port", parse=utf8_word, count="*"),
         usage=textwrap.fill(usage, subsequent_indent="    ", break_on_hyphens=False),
         description="\n".join(lines[lines.index(f"  {found.summary}") :]),
@@ -186,21 +292,34 @@ def relay(command: str, arguments: Sequence[str]) -> int:
 def send(command: str, words: Sequence[str], options: Namespace) -> None:
     """Send a verb with its arguments to a running service, and print its answer.
 
-    :param options: as :func:`~fakedev.commands.reach.service_options` declares them.
+    :param options: as :func:`~fakedev.commands.reach.service_options` declares them, and ``json``.
     :raises CannotAsk: when no service answers, it refuses, or the words cannot be used.
     """
     line = " ".join(quote_word(word) for word in words)
-    try:
-        with restored_after_interrupt(), Progress(f"fakedev {command}", sys.stderr) as progress:
-            service = reach(options, os.environ)
-            if service.port is not None:
-                answer: Iterable[str] = ask_in_words(service.port, line, service.token, progress.show)
-            else:
-                request = parse_words(line.encode(), WORKLOAD_GRAMMAR)
-                fleet = Fleet(service.url, service.token, _PATIENCE_SECONDS, **service.access)
-                answer = OVER_HTTP[request.verb](fleet, **request.arguments)
-            for text in answer:
-                progress.clear()
-                write_text(sys.stdout, f"{printable(text)}\n")
-    except (ProtocolError, FleetError) as error:
-        raise CannotAsk(str(error), 2 if getattr(error, "code", "") in _WRONG_WORDS else 1) from None
+    answer = ANSWERS[words[0]]
+    with restored_after_interrupt(), Progress(f"fakedev {command}", sys.stderr) as progress:
+        service = reach(options, os.environ)
+        if service.port is not None and not options.json:
+            lines: Iterable[str] = ask_in_words(service.port, line, service.token, progress.show)
+        else:
+            try:
+                value = _value(answer, parse_words(line.encode(), WORKLOAD_GRAMMAR), service, progress.show)
+            except ProtocolError as error:
+                raise refused_words(error.code, str(error)) from None
+            except FleetError as error:
+                raise service.failed(error) from None
+            lines = answer.lines(value)
+        if options.json:
+            progress.clear()
+            write_json(value)
+            return
+        for text in lines:
+            progress.clear()
+            write_text(sys.stdout, f"{printable(text)}\n")
+
+
+def _value(answer: Answer, request: Request, service: Reached, show: Callable[[float], None]) -> Any:
+    """The value of an answer, over HTTP or by a workload port."""
+    if service.port is None:
+        return answer.ask(service.fleet(), **request.arguments)
+    return answer.of_port(ask_in_json(service.port, {"op": request.verb, **request.arguments}, service.token, show))

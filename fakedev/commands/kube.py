@@ -95,8 +95,8 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
     "Removes what fakedev wrote to nodes (labels, resources, annotations, taints), its ResourceSlices, ConfigMaps and "
     "Leases. Stop fakedev first: it would write them again.",
     Option("kubeconfig", "FILE", "default: KUBECONFIG, else the service account of this pod", ""),
-    Option("context", "NAME", "of the kubeconfig; default: its current one", ""),
-    Option("namespace", "NAME", "of the Leases and ConfigMaps; default: that of this pod, or of the context", ""),
+    Option("context", "NAME", "context of the kubeconfig; default: its current one", ""),
+    Option("namespace", "NAME", "namespace of the Leases and ConfigMaps; default: this pod's, or the context's", ""),
     Option("dry-run", "", "only print what would be removed"),
 )
 def clean(options: Namespace) -> int:

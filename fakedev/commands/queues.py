@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import Namespace
@@ -13,15 +12,13 @@ from fakedev.base.console import write_text
 from fakedev.base.environment import URL
 from fakedev.base.errors import printable
 from fakedev.base.units import parse_number
-from fakedev.client.fleet_client import Fleet
 from fakedev.client.http import FleetError
 from fakedev.commands.control import ask_in_words
-from fakedev.commands.reach import CannotAsk, frontend, reach, service_options
+from fakedev.commands.reach import JSON, CannotAsk, frontend, reach, service_options, write_json
 from fakedev.queues.diagnosis import queue_diagnosis, queue_line
 from fakedev.schema.options import Option, command
 from fakedev.schema.peer_addresses import parse_address
 
-_PATIENCE_SECONDS = 30.0
 #: What a frontend says of each queue, at least.
 _NEEDED = {"state", "waiting", "running", "oldest-seconds", "workers-idle", "workers-busy"}
 
@@ -34,7 +31,7 @@ _NEEDED = {"state", "waiting", "running", "oldest-seconds", "workers-idle", "wor
         "frontend", "ADDRESS",
         "a port for clients or backends of a fakedev-frontend; default: the one of this user, if no service runs",
     ),
-    Option("json", "", "print JSON"),
+    JSON,
 )  # fmt: skip
 def queues(options: Namespace) -> None:
     """Print each queue, and what holds it up."""
@@ -44,16 +41,19 @@ def queues(options: Namespace) -> None:
     else:
         try:
             service = reach(options, os.environ)
-            found = Fleet(service.url, service.token, _PATIENCE_SECONDS, **service.access).queues()
+            try:
+                found = service.fleet().queues()
+            except FleetError as error:
+                raise service.failed(error) from None
         except CannotAsk:
             if not address:
                 raise
             found = _of_frontend(address)
-        except FleetError as error:
-            raise CannotAsk(str(error)) from None
     lines = [f"{queue_line(each)}\n  {each['diagnosis']}\n" for each in found]
-    text = json.dumps(found, indent=1) + "\n" if options.json else "".join(map(printable_lines, lines))
-    write_text(sys.stdout, text or "the service has no queues\n")
+    if options.json:
+        write_json(found)
+    else:
+        write_text(sys.stdout, "".join(map(printable_lines, lines)) or "the service has no queues\n")
 
 
 def printable_lines(text: str) -> str:

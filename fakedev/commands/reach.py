@@ -17,7 +17,8 @@ from fakedev.base.console import table, write_text
 from fakedev.base.environment import SOCKET, TOKEN, URL, unknown_variables
 from fakedev.base.errors import printable, unknown_name
 from fakedev.base.names import token_text
-from fakedev.client.http import Access, HttpConnection, connected, http_address, refused, with_access
+from fakedev.client.fleet_client import Fleet
+from fakedev.client.http import Access, FleetError, HttpConnection, connected, http_address, refused, with_access
 from fakedev.runtime.client_tls import CannotUseTls, connection_reason
 from fakedev.runtime.running_services import RunningService, ServedAddress, described, running_services
 from fakedev.schema.files import read_password, read_token
@@ -37,6 +38,12 @@ from fakedev.schema.peer_addresses import (
 #: Where a service listens that has not registered itself for this user.
 _USUAL_URL: Final = "http://127.0.0.1:9400"
 _PROBE_SECONDS: Final = 2.0
+#: How long a service may be silent: one that runs answers within a fraction of a second.
+ANSWER_SECONDS: Final = 5.0
+#: Of every command that shows or changes something of a service; doc/running.md has what it prints.
+JSON: Final = Option("json", "", "print JSON")
+#: Codes of errors for which the words of a command are at fault.
+_WRONG_WORDS: Final = ("bad-argument", "unknown-verb", "unknown-name")
 #: The keys of addresses where queues answer ``stats``.
 QUEUE_KEYS: Final = ("queue-backends", "queue-clients")
 
@@ -79,17 +86,30 @@ class Reached:
     token: str
     access: Access
 
-    def open(self, path: str, patience_seconds: float) -> http.client.HTTPResponse:
+    @property
+    def address(self) -> Address:
+        """Its HTTP address."""
+        return with_tls(http_address(self.url), with_access(self.token, self.access)[0])
+
+    def fleet(self) -> Fleet:
+        """A client of its API."""
+        return Fleet(self.url, self.token, ANSWER_SECONDS, **self.access)
+
+    def failed(self, error: FleetError) -> CannotAsk:
+        """The error of a command for one of :meth:`fleet`."""
+        if isinstance(error.__context__, TimeoutError):  # what NoAnswer was raised for
+            return unreachable(self.address, error.__context__)
+        return refused_words(getattr(error, "code", ""), str(error))
+
+    def open(self, path: str) -> http.client.HTTPResponse:
         """The answer to a GET, to be read by the caller.
 
-        :param patience_seconds: how long the service may be silent.
         :raises CannotAsk: when the service does not answer, or not with 200.
         """
-        tls, headers = with_access(self.token, self.access)
-        address = with_tls(http_address(self.url), tls)
-        connection = HttpConnection(address, patience_seconds)
+        address = self.address
+        connection = HttpConnection(address, ANSWER_SECONDS)
         try:
-            connection.request("GET", path, headers=headers)
+            connection.request("GET", path, headers=with_access(self.token, self.access)[1])
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -248,16 +268,42 @@ def _token(options: Namespace, environ: Mapping[str, str], registered: str) -> s
         raise CannotAsk(f"{source}: {error}", 2) from None
 
 
+def refused_words(code: str, text: str) -> CannotAsk:
+    """The service has refused the words (2), or cannot do what they say (1).
+
+    :param code: of the protocols.
+    """
+    return CannotAsk(text, 2 if code in _WRONG_WORDS else 1)
+
+
 def unreachable(address: Address, error: Exception) -> CannotAsk:
     """The error of a connection that failed."""
+    if isinstance(error, TimeoutError):
+        return CannotAsk(f"{address}: no answer within {ANSWER_SECONDS:g} s: {_why_silent(address)}")
     text = f"{address}: {connection_reason(error)}: is fakedev serve running there?"
     return CannotAsk(f"--{error}", 2) if isinstance(error, CannotUseTls) else CannotAsk(text)
+
+
+def _why_silent(address: Address) -> str:
+    """What is known of the service at an address that does not answer."""
+    for service in _services(os.environ)[0]:
+        own = [http_address(each.address) for each in _can_be_used(service, takes_port=True)]
+        place = (address.path, address.host, address.port)
+        if not service.stale and place in [(each.path, each.host, each.port) for each in own]:
+            what = f"is suspended: kill -CONT {service.pid} resumes it" if service.is_suspended else "runs, but is busy"
+            return f"the service {service.name} (pid {service.pid}) {what}"
+    return "is it fakedev, and does its machine answer?"
+
+
+def write_json(value: object) -> None:
+    """Print a value, as ``--json`` does."""
+    write_text(sys.stdout, json.dumps(value, indent=1) + "\n")
 
 
 @command(
     "fakedev ps",
     "Lists the services of this user that run, and those that ended without removing their file.",
-    Option("json", "", "print JSON instead of a table"),
+    JSON,
 )
 def ps(options: Namespace) -> None:
     """List the services of this user.
@@ -271,12 +317,14 @@ def ps(options: Namespace) -> None:
             "NAME": printable(service.name),
             "PID": str(service.pid),
             "VERSION": printable(service.version),
-            "STATE": f"stale: {service.stale}" if service.stale else "runs",
+            "STATE": f"stale: {service.stale}" if service.stale else "suspended" if service.is_suspended else "runs",
             "ADDRESSES": printable(", ".join(each.address for each in service.addresses)),
             "CONFIGURATION": printable(service.configuration)
             or ("none: a frontend has options" if _is_frontend(service) else "the built-in demo"),
         }
         for service in services
     ]
-    shown = json.dumps([described(each) | {"stale": each.stale} for each in services], indent=1) + "\n"
-    write_text(sys.stdout, shown if options.json else table(rows) if rows else "no service of this user runs\n")
+    if options.json:
+        write_json([described(each) | {"stale": each.stale, "suspended": each.is_suspended} for each in services])
+    else:
+        write_text(sys.stdout, table(rows) if rows else "no service of this user runs\n")

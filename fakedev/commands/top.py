@@ -15,16 +15,18 @@ import termios
 import tty
 from argparse import Namespace
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
+from threading import Thread
 from types import TracebackType
-from typing import Any, Final, Self, TextIO, TypeVar
+from typing import Any, Final, NamedTuple, Self, TextIO, TypeVar
 
 from fakedev.base.console import restored_after_interrupt, write_text
 from fakedev.base.errors import plain_reason, printable
-from fakedev.commands.reach import CannotAsk, reach, service_options
-from fakedev.schema.options import command
+from fakedev.commands.reach import JSON, CannotAsk, Reached, reach, service_options, unreachable, write_json
+from fakedev.schema.options import Option, command
 from fakedev.web.paths import STREAM
 
 _BAR_CHARACTERS: Final = 20
@@ -33,6 +35,11 @@ SORTS: Final = ("name", "usage", "memory", "clock", "power", "temperature", "con
 _TITLES: Final = ("device", "used", "memory", "clock", "power/limit", "temp", "condition", "faults", "work")
 #: The first of the titles, which have numbers.
 _NUMBERS: Final = 6
+#: The numbers of a frame as JSON has them.
+_JSON_KEYS: Final = {
+    "usage": "usage-percent", "memory": "memory-mib", "clock": "clock-mhz", "power": "power-watts",
+    "temperature": "temperature-celsius",
+}  # fmt: skip
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 #: Usages that are kept of a device, and the devices of a fleet of which they are.
 _MAX_PAST: Final = 60
@@ -40,6 +47,11 @@ _MAX_PAST_DEVICES: Final = 1000
 #: ANSI colours of conditions; red for the others but ``well``.
 _COLOURS: Final = {"well": "", "power": "33", "heat": "33", "error": "35", "hung": "35"}
 _RED: Final = "31"
+_REVERSE: Final = "7"
+#: How the numbers of a node are made of the numbers of its devices.
+_SUMS: Final = ("memory", "power")
+_MEANS: Final = ("usage", "clock")
+_WORST: Final = ("temperature",)
 _KEYS: Final = {
     b"\x1b[A": -1, b"\x1b[B": 1, b"\x1bOA": -1, b"\x1bOB": 1, b"\x1b[5~": -20, b"\x1b[6~": 20, b"k": -1, b"j": 1,
 }  # fmt: skip
@@ -62,7 +74,9 @@ class View:
     :ivar is_troubled: only devices in trouble are shown.
     :ivar sort: by which of SORTS; numbers from the highest one, unless it is reversed.
     :ivar text: only devices with this text in a name, condition, fault or workload; ``is_typing``: it is being typed.
-    :ivar past: the last usages of devices, by their names.
+    :ivar past: the last usages of devices, by their names; ``noted``: the tick of the newest.
+    :ivar is_tree: devices are shown below their nodes, if these are ``opened``; ``cursor``: the row that Enter opens or
+        closes, and ``is_turning``: Enter was pressed.
     """
 
     first: int = 0
@@ -72,6 +86,11 @@ class View:
     text: str = ""
     is_typing: bool = False
     past: dict[str, deque[int]] = field(default_factory=dict)
+    noted: int = -1
+    is_tree: bool = False
+    opened: set[str] = field(default_factory=set)
+    cursor: int = 0
+    is_turning: bool = False
 
     def pressed(self, key: bytes) -> bool:
         """A key was pressed; False when it quits."""
@@ -89,6 +108,12 @@ class View:
             self.is_typing, self.text = True, ""
         elif key == b"\x1b":
             self.text = ""
+        elif key == b"n":
+            self.is_tree, self.cursor = not self.is_tree, 0
+        elif key in (b"\r", b"\n", b" "):
+            self.is_turning = self.is_tree
+        elif self.is_tree:
+            self.cursor += _KEYS.get(key, 0)
         else:
             self.first += _KEYS.get(key, 0)
         return True
@@ -103,9 +128,25 @@ class View:
         elif len(key) == 1 and key.isascii() and key.decode().isprintable():
             self.text += key.decode()
 
-    def note(self, names: Sequence[str], usages: Sequence[int]) -> None:
+    def turn(self, rows: Sequence[Row]) -> None:
+        """Open or close the node of the cursor's row."""
+        if self.is_turning and rows:
+            node = rows[max(0, min(self.cursor, len(rows) - 1))].node
+            self.opened ^= {node}
+            self.cursor = next(place for place, row in enumerate(rows) if row.node == node)
+        self.is_turning = False
+
+    def scroll(self, count: int, room: int) -> None:
+        """Bring the rows that are shown, and the cursor, into the range of all rows."""
+        if self.is_tree:
+            self.cursor = max(0, min(self.cursor, count - 1))
+            self.first = max(self.cursor - room + 1, min(self.first, self.cursor))
+        self.first = max(0, min(self.first, count - room))
+
+    def note(self, names: Sequence[str], usages: Sequence[int], tick: int) -> None:
         """Keep the usages of a tick, of small fleets."""
-        if len(names) <= _MAX_PAST_DEVICES:
+        if len(names) <= _MAX_PAST_DEVICES and tick != self.noted:
+            self.noted = tick
             for name, usage in zip(names, usages, strict=True):
                 self.past.setdefault(name, deque(maxlen=_MAX_PAST)).append(usage)
 
@@ -117,17 +158,21 @@ def screen(
 
     :param outline, frame: as in the events ``fleet`` and ``tick`` of the live stream.
     :param size: columns and lines of the terminal.
-    :param view: its ``first`` is brought into the range of the devices.
+    :param view: its ``first`` is brought into the range of the rows.
     """
     columns, lines = size
     names = device_names(outline)
-    view.note(names, frame["usage"])
-    chosen = _chosen(names, outline, frame, view)
+    view.note(names, frame["usage"], frame["tick"])
+    rows_of = _tree if view.is_tree else _rows
+    every = rows_of(_chosen(names, outline, frame, view), names, outline, view)
+    if view.is_turning:
+        view.turn(every)
+        every = rows_of(_chosen(names, outline, frame, view), names, outline, view)
     room = max(1, lines - len(head) - 2)
-    view.first = max(0, min(view.first, len(chosen) - room))
-    seen = chosen[view.first : view.first + room]
-    pools = [outline["pools"][pool] for _, pool in outline["nodes"] for _ in range(outline["pools"][pool][2])]
-    cells = [_cells(place, names[place], pools[place], outline, frame) for place in seen]
+    view.scroll(len(every), room)
+    seen = every[view.first : view.first + room]
+    frames = [_joint(row.places, frame) for row in seen]
+    cells = [_cells(row, outline, each) for row, each in zip(seen, frames, strict=True)]
     # Texts that no device has take no room.
     used = [place for place in range(len(_TITLES)) if place < _NUMBERS or any(row[place] for row in cells)]
     titles, cells = [_TITLES[place] for place in used], [[row[place] for place in used] for row in cells]
@@ -138,13 +183,15 @@ def screen(
     spark = min(_MAX_PAST, max(0, left - bar - 4)) if view.past else 0
     title = _line(titles, widths, f"{'usage':{bar}}"[:bar], f"{'last minute':{spark}}"[:spark])
     shown = []
-    for place, row in zip(seen, cells, strict=True):
-        condition = outline["health"][frame["health"][place]]
-        full = max(0, frame["usage"][place]) * bar // 100
-        past = _spark(view.past.get(names[place], ()), spark)
-        shown.append((_line(row, widths, "█" * full + "░" * (bar - full), past), _COLOURS.get(condition, _RED)))
+    for number, (row, each, texts) in enumerate(zip(seen, frames, cells, strict=True), view.first):
+        condition = outline["health"][each["health"]]
+        full = int(max(0, each["usage"]) * bar) // 100
+        past = _spark(view.past.get(row.name, ()), spark)
+        colours = [_COLOURS.get(condition, _RED), _REVERSE if view.is_tree and number == view.cursor else ""]
+        line = _line(texts, widths, "█" * full + "░" * (bar - full), past)
+        shown.append((line, ";".join(filter(None, colours))))
     rows = [*((line, "") for line in head), (title, "1"), *shown]
-    rows = [*rows[: lines - 1], (_footer(view, len(seen), len(chosen)), "2")]
+    rows = [*rows[: lines - 1], (_footer(view, len(seen), len(every)), "2")]
     # Names come from the peer: its escapes are shown, not obeyed.
     cut = ((printable(line)[:columns], colour) for line, colour in rows)
     return [f"\x1b[{colour}m{line}\x1b[0m" if colour else line for line, colour in cut]
@@ -163,32 +210,77 @@ def _chosen(names: Sequence[str], outline: Mapping[str, Any], frame: Mapping[str
     return sorted(chosen, key=lambda place: numbers[place], reverse=not view.is_reversed)
 
 
+class Row(NamedTuple):
+    """A row of the screen: a device, or a node with those of its devices that were chosen.
+
+    :ivar name: as it is shown.
+    :ivar pool: that of the outline.
+    :ivar places: the numbers of the devices.
+    """
+
+    name: str
+    node: str
+    pool: Sequence[Any]
+    places: Sequence[int]
+
+
+def _rows(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], _: View) -> list[Row]:
+    """A row for each device."""
+    nodes = [node for node in outline["nodes"] for _ in range(outline["pools"][node[1]][2])]
+    return [Row(names[place], nodes[place][0], outline["pools"][nodes[place][1]], (place,)) for place in chosen]
+
+
+def _tree(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], view: View) -> list[Row]:
+    """A row for each node, and the rows of its devices below it if it is open."""
+    nodes: dict[str, list[Row]] = {}
+    for row in _rows(chosen, names, outline, view):
+        nodes.setdefault(row.node, []).append(row)
+    rows: list[Row] = []
+    for node, devices in nodes.items():
+        places = [row.places[0] for row in devices]
+        rows.append(Row(f"{'-' if node in view.opened else '+'} {node}", node, devices[0].pool, places))
+        rows += [row._replace(name=f"  {row.name}") for row in devices] if node in view.opened else []
+    return rows
+
+
+def _joint(places: Sequence[int], frame: Mapping[str, Any]) -> dict[str, Any]:
+    """What a frame has of some devices together: the sum, the mean, or the worst."""
+    found: dict[str, Any] = {"health": max(frame["health"][place] for place in places)}
+    for key in (*_SUMS, *_MEANS, *_WORST):
+        values = [frame[key][place] for place in places if key in frame and frame[key][place] >= 0]
+        total = max(values, default=-1) if key in _WORST else sum(values)
+        found[key] = -1 if not values else total / len(values) if key in _MEANS else total
+    work = [frame["work"][place] for place in places] if "work" in frame else []
+    workloads = list(dict.fromkeys(name for _, *some in work for name in some))
+    # One workload is on several devices: how many there are besides those with names, only one device says.
+    found["work"] = [work[0][0] if len(places) == 1 and work else len(workloads), *workloads]
+    faults = [frame["device-faults"][place] for place in places] if "device-faults" in frame else []
+    found["faults"] = list(dict.fromkeys(fault for some in faults for fault in some))
+    return found
+
+
 def _texts_of(place: int, name: str, outline: Mapping[str, Any], frame: Mapping[str, Any]) -> str:
     work = map(str, frame["work"][place][1:]) if "work" in frame else ()
     faults = frame["device-faults"][place] if "device-faults" in frame else ()
     return "\n".join([name, outline["health"][frame["health"][place]], *work, *faults])
 
 
-def _cells(
-    place: int, name: str, pool: Sequence[Any], outline: Mapping[str, Any], frame: Mapping[str, Any]
-) -> list[str]:
-    """The texts of a device, one for each of _TITLES."""
+def _cells(row: Row, outline: Mapping[str, Any], joint: Mapping[str, Any]) -> list[str]:
+    """The texts of a row, one for each of _TITLES."""
 
     def value(key: str, unit: str, most: float | None = None, divisor: float = 1.0) -> str:
-        if key not in frame or frame[key][place] < 0:
+        if joint[key] < 0:
             return "-"
-        number = frame[key][place] / divisor
-        of = "" if most is None else f"/{most / divisor:.0f}"
-        return f"{number:.0f}{of} {unit}"
+        of = "" if most is None else f"/{most * len(row.places) / divisor:.0f}"
+        return f"{joint[key] / divisor:.0f}{of} {unit}"
 
-    memory = None if pool[4] is None else pool[4] / 2**20
-    count, *names = frame["work"][place] if "work" in frame else (0,)
+    memory = None if row.pool[4] is None else row.pool[4] / 2**20
+    count, *names = joint["work"]
     work = ", ".join(names) + (f" and {count - len(names)} more" if count > len(names) else "")
-    faults = ", ".join(frame["device-faults"][place]) if "device-faults" in frame else ""
-    condition = outline["health"][frame["health"][place]]
     return [
-        name, value("usage", "%"), value("memory", "GiB", memory, 1024.0), value("clock", "MHz"),
-        value("power", "W", pool[3]), value("temperature", "C"), condition, faults, work,
+        row.name, value("usage", "%"), value("memory", "GiB", memory, 1024.0), value("clock", "MHz"),
+        value("power", "W", row.pool[3]), value("temperature", "C"), outline["health"][joint["health"]],
+        ", ".join(joint["faults"]), work,
     ]  # fmt: skip
 
 
@@ -212,10 +304,11 @@ def _footer(view: View, shown: int, count: int) -> str:
     state = [f"sort {view.sort}{', reversed' if view.is_reversed else ''}"]
     state += [f"filter {view.text!r}"] if view.text else []
     trouble = " (on)" if view.is_troubled else ""
+    tree = "n devices  Enter opens" if view.is_tree else "n nodes"
     last = view.first + shown
     return (
         f"{view.first + 1 if count else 0}-{last} of {count}   q quit  arrows scroll  s sort  r reverse  / filter  "
-        f"t in trouble{trouble}   {', '.join(state)}"
+        f"t in trouble{trouble}  {tree}   {', '.join(state)}"
     )
 
 
@@ -254,6 +347,13 @@ class Terminal:
         self._output.flush()
         termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._settings)
 
+    def wait(self, events: int) -> bool:
+        """Wait for a key or an event; whether there is an event.
+
+        :param events: a descriptor that can be read then.
+        """
+        return events in select.select([self._keyboard, events], [], [])[0]
+
     def show(self, made: Callable[[tuple[int, int], View], list[str]]) -> bool:
         """Show a screen, after the keys that were pressed; False once that is ``q``.
 
@@ -273,27 +373,68 @@ class Terminal:
         return True
 
 
-#: The stream has a frame each second: without one for so long, the service does not answer.
-_SILENCE_SECONDS: Final = 3.0
 #: More bytes than this until the end of an event are refused: that of 50,000 devices has 5 MiB.
 _MOST_BYTES: Final = 32 * 2**20
 Outcome = TypeVar("Outcome")
 
 
-def _stream(options: Namespace) -> HTTPResponse:
-    """The live stream of the service that the options name."""
-    return reach(options, os.environ).open(STREAM.template, _SILENCE_SECONDS)
-
-
-@command("fakedev status", "Shows what a running service does.", *service_options())
+@command("fakedev status", "Shows what a running service does.", *service_options(), JSON)
 def status(options: Namespace) -> int:
     """Print what a running service does; 1 when it is not healthy."""
-    with _stream(options) as response:
-        events = _events(response)
-        outline, frame = next(events), next(events)
-    lines = _understood(lambda: summary_lines(outline, frame))
-    write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+    outline, frame = _once(options)
+    if options.json:
+        write_json(_understood(lambda: summary(outline, frame)))
+    else:
+        lines = _understood(lambda: summary_lines(outline, frame))
+        write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
     return 1 if frame["trouble"] else 0
+
+
+def _once(options: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The outline and a frame of the service that the options name."""
+    with closing(_events(reach(options, os.environ))) as events:
+        return next(events), next(events)
+
+
+def summary(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as :func:`summary_lines`, as a value for JSON."""
+    usage, power, temperature = frame["fleet"]
+    keys = ("id", "kind", "scope", "where", "remaining-seconds")
+    conditions = [outline["health"][each] for each in frame["health"]]
+    return {
+        "version": outline["version"],
+        "healthy": not frame["trouble"],
+        "trouble": frame["trouble"] or "",
+        "tick": frame["tick"],
+        "seconds": frame["seconds"],
+        "speed": frame["speed"],
+        "device-count": len(conditions),
+        "conditions": {name: conditions.count(name) for name in outline["health"]},
+        "usage_ratio": usage,
+        "power_watts": power,
+        "temperature_celsius": temperature,
+        "workloads": frame["workloads"],
+        "faults": [dict(zip(keys, row, strict=True)) for row in frame["faults"]],
+        "fault-count": frame["fault-count"],
+        "scenario": frame.get("scenario"),
+        "queues": [row[0] for row in frame.get("queues", ())],
+    }
+
+
+def device_values(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the screen, as values for JSON: those that a device does not have are missing."""
+    names = device_names(outline)
+    absent = [-1] * len(names)
+    return [
+        {
+            "device": device,
+            "condition": outline["health"][frame["health"][place]],
+            **{key: frame[name][place] for name, key in _JSON_KEYS.items() if frame.get(name, absent)[place] >= 0},
+            "faults": frame["device-faults"][place] if "device-faults" in frame else [],
+            "workloads": frame["work"][place][1:] if "work" in frame else [],
+        }
+        for place, device in enumerate(names)
+    ]
 
 
 def summary_lines(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[str]:
@@ -374,51 +515,87 @@ def _pace(frame: Mapping[str, Any]) -> str:
 @command(
     "fakedev top",
     "Shows a running service live. Keys: q quits, arrows scroll, s sorts by another column, r reverses, / filters, "
-    "t shows only devices in trouble.",
+    "t shows only devices in trouble, n shows nodes, which Enter opens and closes.",
     *service_options(),
+    Option("json", "", "print one look at it as JSON, also where there is no terminal"),
 )
 def top(options: Namespace) -> int:
     """Show a running service live, until ``q`` (0) or Ctrl-C (130)."""
+    if options.json:
+        outline, frame = _once(options)
+        write_json(_understood(lambda: {**summary(outline, frame), "devices": device_values(outline, frame)}))
+        return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CannotAsk("this is no terminal; fakedev status prints the same once", 2)
-    with (
-        _stream(options) as response,
-        restored_after_interrupt(),
-        Terminal(sys.stdin.fileno(), sys.stdout) as terminal,
-    ):
-        return _show(response, terminal)
+        raise CannotAsk("this is no terminal; fakedev status prints the same once, and --json all devices", 2)
+    service = reach(options, os.environ)
+    with restored_after_interrupt(), Terminal(sys.stdin.fileno(), sys.stdout) as terminal:
+        return _show(_events(service), terminal)
 
 
-def _show(response: HTTPResponse, terminal: Terminal) -> int:
+class _Reader(Thread):
+    """Reads the live stream in a thread: a key is shown at once, not with the next frame.
+
+    :ivar ready: a descriptor with a byte for each event of ``events``, and at its end after the last one.
+    """
+
+    def __init__(self, stream: Iterable[dict[str, Any]]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self.events: deque[dict[str, Any]] = deque()
+        self.error = CannotAsk("the service has ended the connection")
+        self.ready, self._told = os.pipe()
+
+    def run(self) -> None:
+        """Read until the stream ends, or cannot be used."""
+        try:
+            for event in self._stream:
+                self.events.append(event)
+                os.write(self._told, b".")
+        except CannotAsk as error:
+            self.error = error
+        finally:
+            os.close(self._told)
+
+
+def _show(stream: Iterable[dict[str, Any]], terminal: Terminal) -> int:
+    reader = _Reader(stream)
+    reader.start()
     outline: Mapping[str, Any] = {}
-    for event in _events(response):
-        if "nodes" in event:
-            outline = event
-            continue
-        lines = _understood(lambda: [*summary_lines(outline, event), ""])  # noqa: B023
-        if not _understood(
-            lambda: terminal.show(lambda size, view: screen(lines, outline, event, size, view))  # noqa: B023
-        ):
+    frame: Mapping[str, Any] = {}
+
+    def look() -> bool:
+        lines = [*summary_lines(outline, frame), ""]
+        return terminal.show(lambda size, view: screen(lines, outline, frame, size, view))
+
+    while True:
+        if terminal.wait(reader.ready) and not os.read(reader.ready, 4096):
+            raise reader.error
+        while reader.events:
+            event = reader.events.popleft()
+            outline, frame = (event, {}) if "nodes" in event else (outline, event)
+        if frame and not _understood(look):
             return 0
-    return 1
 
 
-def _events(response: HTTPResponse) -> Iterator[dict[str, Any]]:
-    """The values of the events of the live stream.
+def _events(service: Reached) -> Generator[dict[str, Any]]:
+    """The values of the events of the live stream, which has a frame each second.
 
-    :raises CannotAsk: when the service ends the stream, or sends very much without an event.
+    :raises CannotAsk: when the service ends the stream, is silent, or sends very much without an event.
     """
     left = _MOST_BYTES
-    try:
-        while line := response.readline(left + 1):
-            left -= len(line)
-            if left < 0:
-                raise CannotAsk(f"the service has sent {_MOST_BYTES // 2**20} MiB without an event: is it fakedev?")
-            if line.startswith(b"data: "):
-                yield json.loads(line.removeprefix(b"data: "))
-                left = _MOST_BYTES
-    except (OSError, ValueError, RecursionError, HTTPException) as error:
-        raise CannotAsk(f"the service does not answer any more: {plain_reason(error)}") from None
+    with service.open(STREAM.template) as response:
+        try:
+            while line := response.readline(left + 1):
+                left -= len(line)
+                if left < 0:
+                    raise CannotAsk(f"the service has sent {_MOST_BYTES // 2**20} MiB without an event: is it fakedev?")
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+                    left = _MOST_BYTES
+        except TimeoutError as error:
+            raise unreachable(service.address, error) from None
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
+            raise CannotAsk(f"the service does not answer any more: {plain_reason(error)}") from None
     raise CannotAsk("the service has ended the connection")
 
 

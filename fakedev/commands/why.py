@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import Namespace
 from typing import Final
 
 from fakedev.base.console import write_text
-from fakedev.base.environment import SOCKET
+from fakedev.base.environment import SOCKET, URL
 from fakedev.base.errors import printable
-from fakedev.client.fleet_client import Fleet
 from fakedev.client.http import FleetError
 from fakedev.commands.control import send, utf8_word
-from fakedev.commands.reach import CannotAsk, reach, service_options
-from fakedev.schema.options import Operand, Option, command
+from fakedev.commands.reach import JSON, CannotAsk, reach, service_options, write_json
+from fakedev.runtime.running_services import running_services
+from fakedev.schema.options import Operand, command
 
-_PATIENCE_SECONDS = 30.0
+#: The exit code of words that cannot be used.
+_WRONG_WORD: Final = 2
 _DESCRIPTION = """\
 Says why something of a running service is as it is, back to the cause. OF is one of
   a device      dgx-0/3, 3, nvidia3, a UUID, a part or link; with METRIC only that value
@@ -32,25 +32,43 @@ _OPTIONS: Final = (
     *service_options(takes_port=True),
     Operand("of", "OF", "what is explained", parse=utf8_word),
     Operand("metric", "METRIC", "of a device: only this metric", "", utf8_word, count="?"),
-    Option("json", "", "print JSON"),
+    JSON,
 )
 
 
 def _answer(options: Namespace) -> None:
     """Print why something is as it is."""
-    if options.socket or (os.environ.get(SOCKET) and not (options.url or options.service)):
-        words = [each for each in (options.of, options.metric) if each]
-        send("why", ["explain", *words], options)
+    if options.socket or (os.environ.get(SOCKET) and not (options.url or options.service or os.environ.get(URL))):
+        _over_port(options)
         return
     del options.socket  # HTTP alone explains everything
     service = reach(options, os.environ)
     try:
-        found = Fleet(service.url, service.token, _PATIENCE_SECONDS, **service.access).why(options.of, options.metric)
+        found = service.fleet().why(options.of, options.metric)
     except FleetError as error:
-        is_wrong = getattr(error, "code", "") in ("unknown-name", "bad-argument")
-        raise CannotAsk(str(error), 2 if is_wrong else 1) from None
-    lines = "".join(f"{printable(line)}\n" for line in found["lines"])
-    write_text(sys.stdout, json.dumps(found, indent=1) + "\n" if options.json else lines)
+        raise service.failed(error) from None
+    if options.json:
+        write_json(found)
+    else:
+        write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in found["lines"]))
+
+
+def _over_port(options: Namespace) -> None:
+    """A workload port explains devices, parts and links.
+
+    :raises CannotAsk: as :func:`~fakedev.commands.control.send`; also how other things are explained.
+    """
+    try:
+        send("why", ["explain", *(each for each in (options.of, options.metric) if each)], options)
+    except CannotAsk as error:
+        if error.code != _WRONG_WORD:
+            raise
+        socket = options.socket or os.environ[SOCKET]
+        urls = [each.address for service in running_services(os.environ)[0] for each in service.addresses
+                if each.has_control and socket in [other.address for other in service.addresses]]  # fmt: skip
+        use = f"--url {urls[0]}" if urls else "--url"
+        raise CannotAsk(f"{error}; a workload port explains only devices, parts and links: {use} explains the rest",
+                        error.code) from None  # fmt: skip
 
 
 why = command("fakedev why", _DESCRIPTION, *_OPTIONS, is_formatted=True)(_answer)

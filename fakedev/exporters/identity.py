@@ -43,7 +43,7 @@ _WITH_PODS: Final = ("unit", "whole")
 #: Levels with quantities of their own.
 _NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES, PROCESS, POD))
 #: Levels that may have no entity at a time, though devices have the quantities.
-_AT_TIMES: Final = frozenset(("part", "xid", PROCESS, POD))
+AT_TIMES: Final = frozenset(("part", "xid", PROCESS, POD))
 #: Levels that are empty then.
 _NO_DEVICES: Final = frozenset(("part", "tile", "tiled"))
 
@@ -210,6 +210,7 @@ class Identity:
     :param labels_of_levels: (level, labels) pairs that replace ``labels`` on rows of some levels.
     :param headers: (name, value) pairs of headers of every answer, beside the Content-Type.
     :param health_headers: further headers of the answer at /health.
+    :param versions: of an exporter with releases: all versions that print this page, the oldest first.
     """
 
     name: str = field(metadata=described("Name of the exporter."))
@@ -251,6 +252,7 @@ class Identity:
         "The device type that commands take for its pages where none is named.", default="",
         default_words="of four of the catalog the one that shows most of it",
     )  # fmt: skip
+    versions: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = setting("What the exporter has and this identity lacks, in words.", default=())
 
     def __hash__(self) -> int:
@@ -296,6 +298,11 @@ class Identity:
         """``name@version``, as the configuration names it."""
         return f"{self.name}@{self.version}" if self.version else self.name
 
+    @property
+    def span(self) -> str:
+        """Its versions in words: ``3.3.7-3.5.0 to 3.3.9-3.6.1``; empty when only one has its page."""
+        return f"{self.versions[0]} to {self.versions[-1]}" if len(self.versions) > 1 else ""
+
     def conditional_families(self, kinds: Iterable[Mapping[str, str]] | None = None) -> list[str]:
         """Families all of whose rows are conditional, of some devices, of one link, or of levels that may be empty.
 
@@ -308,7 +315,7 @@ class Identity:
                 return True
             is_of_one_link = row.level != row.state_level
             is_of_some = row.is_of_some and (every is None or len({row.is_of(facts) for facts in every}) > 1)
-            return is_of_one_link or is_of_some or row.state_level in _AT_TIMES
+            return is_of_one_link or is_of_some or row.state_level in AT_TIMES
 
         return [family.name for family in self.families if all(map(is_conditional, family.rows))]
 

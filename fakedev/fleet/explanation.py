@@ -122,8 +122,8 @@ class _Device:
         if value("throttled_hardware"):
             return f"hardware slowdown {self.since('throttled_hardware')}, temperature {celsius:.1f}"
         if value("throttled_thermal"):
-            return (f"thermal throttling {self.since('throttled_thermal')}, temperature {celsius:.1f} (held at "
-                    f"{dynamics.slowdown_celsius:g} or little more)")  # fmt: skip
+            return (f"thermal throttling {self.since('throttled_thermal')}, temperature {celsius:.1f} (held near "
+                    f"{dynamics.slowdown_celsius:g})")  # fmt: skip
         if value("throttled_power"):
             return f"held by the power limit of {value('power_limit_watts'):g} W {self.since('throttled_power')}"
         if value("throttled_idle"):
@@ -145,8 +145,8 @@ class _Device:
         forced = self._condition("overheated_celsius")
         if not math.isnan(forced):
             return f"it overheats, whatever the board draws ({self.value('power_watts'):.1f} W)"
-        return (f"air of {self.value('inlet_temperature_celsius'):.1f} degrees, {self.value('power_watts'):.1f} W; it "
-                f"follows with {self.dynamics.thermal_seconds * self._resistance():g} s")  # fmt: skip
+        return (f"air of {self.value('inlet_temperature_celsius'):.1f} degrees, {self.value('power_watts'):.1f} W; "
+                f"time constant {self.dynamics.thermal_seconds * self._resistance():g} s")  # fmt: skip
 
     def _resistance(self) -> float:
         """The factor of faults on the thermal resistance."""
@@ -171,7 +171,7 @@ class _Device:
             int(self.value("recovery_action")), "memory repairs wait for a reset: end the work, then reset the board")
 
     def lost(self) -> str:
-        return f"it is gone {self.since('lost')}" if self.value("lost") else "it is there"
+        return f"gone {self.since('lost')}" if self.value("lost") else "it is there"
 
     def links(self) -> str:
         fleet = self.fleet
@@ -237,7 +237,7 @@ def _explained(device: _Device, name: str) -> Explanation:
     is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
-        text = f"the {noun} is lost {device.since('lost')} and shows nothing"
+        text = f"lost {device.since('lost')}: the {noun} shows nothing"
         behind = fleet.faults.behind("lost", position, device.level, device.near)
     elif not is_there:
         text = "this device has no such metric"

@@ -67,6 +67,11 @@ class RunningService:
         return "its process has ended" if is_ours else "its process is of another container or machine, or has ended"
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether a signal (SIGSTOP, SIGTSTP) holds its process, or a debugger."""
+        return not self.stale and _status(self.pid)[:1] in ([b"T"], [b"t"])
+
+    @property
     def shown_address(self) -> str:
         """Its first address with control, else its first one."""
         first = sorted(self.addresses, key=lambda each: not each.has_control)[:1]
@@ -146,11 +151,16 @@ def process_start(pid: int) -> str:
 
     :returns: empty when there is no such process, or the system does not show it.
     """
+    words = _status(pid)
+    return "" if not words or words[0] in (b"Z", b"X") else f"{_pid_namespace()}:{words[19].decode()}"
+
+
+def _status(pid: int) -> list[bytes]:
+    """The words of /proc/PID/stat after the name, the state first; none without such a process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
-        return ""
-    return "" if text[0] in (b"Z", b"X") else f"{_pid_namespace()}:{text[19].decode()}"
+        return []
 
 
 def _pid_namespace() -> str:

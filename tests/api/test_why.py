@@ -64,7 +64,7 @@ UUID = "the UUID of a/1"
         ("past", "", "pod", "none of its workloads runs: no series has its labels"),
         ("f7", "", "fault", "f7 lost on b/1: from 10 s to 16 s, over in tick 16"),
         ("f4", "", "fault", "b/0: the hardware slowdown began"),
-        ("b", "", "node", "fault f5 slow-page on its page, or all of it"),
+        ("b", "", "node", "fault f5 slow-page on its page: the page is late"),
         ("b", "", "node", "127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held for 30 s, 10 s old"),
         ("/nodes/b/metrics", "", "page", "fault f5 slow-page affects it: b"),
         ("/metrics", "", "page", "fault f6 absent affects it: a/1\n127.0.0.1:9400/metrics shows"),  # not b's page
@@ -87,7 +87,10 @@ UUID = "the UUID of a/1"
         ("xpum_power_watts", "", "query", "shipped identities with it: xpumanager@1.3"),
         ("DCGM_FI_DEV_GPU_TMP", "", "query", "did you mean DCGM_FI_DEV_GPU_TEMP?"),
         ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "", "query", "add the row 'DCGM_FI_PROF_PIPE_FP16_ACTIVE, gauge, HELP'"),
-        ("DCGM_FI_DEV_XID_ERRORS", "", "query", "it is shown only at times"),
+        ("DCGM_FI_DEV_XID_ERRORS", "", "query", "it is shown only at times: while xid is not 0"),
+        ("DCGM_FI_PROF_PIPE_FP16_ACTIV", "", "query", "did you mean DCGM_FI_PROF_PIPE_FP16_ACTIVE?"),
+        ("DCGM_FI_DEV_AUTOBOOST", "", "query", "fakedev does not simulate what this field shows"),
+        ("b/0", "DCGM_FI_DEV_FAN_SPEED", "device", "add the row 'DCGM_FI_DEV_FAN_SPEED, gauge, HELP'"),
         ("fakedev_tick", "", "query", "it comes from /-/metrics"),
     ],
 )
@@ -153,6 +156,75 @@ def test_exporters(app: MemoryApplication) -> None:
         ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0),
     ]  # fmt: skip
     assert {each["identity"] for each in rows} == {"dcgm@4.8.2"}
+
+
+def test_a_fault_that_waits() -> None:
+    """It is named, with its time, before it begins: of a device, its node, its page, a metric, and itself."""
+    with application(SMALL) as app:
+        app.tick(3)
+        app.ask("POST", "/api/v1/faults", {"kind": "fan", "devices": ["a/0"], "start": "40s"})
+        soon = "it begins in 40 s of simulated time, at 43 s"
+        for word in ("a/0", "a", "/nodes/a/metrics", "f2"):
+            assert soon in "\n".join(why(app, word)["lines"])
+        app.tick(10)
+        soon = "it begins in 30 s of simulated time, at 43 s"
+        assert f"waiting, and may change it: fault f2 fan ({soon})" in why(app, "DCGM_FI_DEV_GPU_TEMP")["lines"]
+        assert "f2" not in "\n".join([*why(app, "a/1")["lines"], *why(app, "/nodes/b/metrics")["lines"]])
+        app.ask("POST", "/api/v1/faults", {"kind": "slow-page", "node": "b"})
+        assert "fault f3 slow-page waits: it begins with the next tick" in why(app, "b")["lines"]
+
+
+def test_a_page_of_one_pool() -> None:
+    """Only faults of its devices are named, and those that have no series."""
+    pools = "pools: [{name: q, nodes: [c], device: h100, devices-per-node: 2}, "
+    pages = 'web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", pool: q}]'
+    with application(SMALL.replace("pools: [", pools).replace('web: ["127.0.0.1:9400"]', pages)) as app:
+        app.ask("POST", "/api/v1/faults", {"kind": "absent", "devices": ["a/1"]})
+        app.ask("POST", "/api/v1/faults", {"kind": "absent", "devices": ["b/1", "c/1"]})
+        app.ask("POST", "/api/v1/faults", {"kind": "lost", "devices": ["c/0"]})
+        app.tick(2)
+        lines = why(app, "http://127.0.0.1:9401/metrics")["lines"]
+        assert lines[:2] == ["fault f3 absent affects it: c/1", "lost devices have no series: c/0"]
+        lines = why(app, "http://127.0.0.1:9400/metrics")["lines"]
+        assert lines[:2] == ["fault f2 absent affects it: a/1", "fault f3 absent affects it: c/1, b/1"]
+
+
+def test_a_late_page_and_faults_of_a_cluster() -> None:
+    """A metric names the pages that show old values, and no fault that only a cluster sees."""
+    with application(CONFIG) as late:
+        late.ask("POST", "/api/v1/faults", {"kind": "plugin-down", "node": "a"})
+        late.tick(100)
+        lines = why(late, "DCGM_FI_DEV_GPU_TEMP")["lines"]
+        assert "a page is late: 127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held" in "\n".join(lines)
+        assert "plugin-down" not in "\n".join(lines)
+        assert "fault f2 plugin-down on it, as a cluster sees it: " in "\n".join(why(late, "a")["lines"])
+
+
+def test_versions_of_a_page() -> None:
+    """A version with the page of another one is shown by that name; the versions of the page are listed."""
+    with application(SMALL.replace("identity: dcgm", "identity: dcgm@3.3.5")) as app:
+        (row,) = app.json("/api/v1/exporters")["exporters"]
+        assert row["identity"] == "dcgm@3.2.5"
+        assert row["versions"][:: len(row["versions"]) - 1] == ["3.2.5-3.1.7", "3.3.5-3.4.1"]
+        assert "shows dcgm@3.2.5 (the page of 3.2.5-3.1.7 to 3.3.5-3.4.1)" in why(app, "/metrics")["lines"][1]
+
+
+@pytest.mark.parametrize(
+    ("shown", "metric", "reason"),
+    [
+        ("t4 dcgm", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "t4-16gb has no remapped_rows_correctable"),
+        ("t4 nvidia-gpu-exporter@1-nvml", "nvidia_smi_mig_info", "no device is divided: mig: of a pool divides them"),
+        ("t4 nvidia-gpu-exporter@1-nvml", "nvidia_smi_c2c_mode", "where the device type or the pool gives {c2c_mode}"),
+        ("t4 nvidia-gpu-exporter@1-nvml", "nvidia_smi_xid_errors_total", "it has a row for each xid, and there is"),
+        ("mi300x amd-device-metrics", "gpu_edge_temperature", "architecture is cdna2 have it, and here it is cdna3"),
+    ],
+)
+def test_a_family_without_series(shown: str, metric: str, reason: str) -> None:
+    """The answer says what the devices of the fleet do not have, or what it waits for."""
+    device, identity = shown.split()
+    with application(SMALL.replace("h100", device).replace("identity: dcgm", f"identity: {identity}")) as app:
+        app.tick(2)
+        assert reason in why(app, metric)["lines"][1]
 
 
 def test_labels_that_stay() -> None:

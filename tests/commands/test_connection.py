@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE, Popen
 from threading import Thread
 
 import pytest
 
 from fakedev.client import Fleet
 from fakedev.client.http import NoAnswer
-from fakedev.commands.control import OVER_HTTP, VERBS, ask_in_words, summary_of
+from fakedev.commands.control import ANSWERS, VERBS, ask_in_words, summary_of
 from fakedev.commands.main import main
 from fakedev.commands.reach import CannotAsk, Reached, reach, service_options
 from fakedev.runtime.running_services import RunningService, ServedAddress, described, process_start
@@ -37,12 +39,12 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def registered(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., None]]:
+def registered(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Popen[bytes]]]:
     """Registers services of other processes, which run as long as the test."""
     processes = []
 
-    def register(configuration: str, *addresses: ServedAddress) -> None:
-        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    def register(configuration: str, *addresses: ServedAddress) -> Popen[bytes]:
+        process = Popen([sys.executable, "-c", "input()"], stdin=PIPE)
         processes.append(process)
         folder = tmp_path / "fakedev" / "services"
         folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -50,6 +52,7 @@ def registered(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[...
         service = RunningService(Path(configuration).stem, process.pid, start, "1", configuration, addresses)
         (folder / f"{process.pid}.json").write_text(json.dumps(described(service)))
         (folder / f"{process.pid}.json").chmod(0o600)
+        return process
 
     yield register
     for process in processes:
@@ -60,7 +63,7 @@ SOCKET = ServedAddress("workloads", "/run/w.sock")
 CONTROL = ServedAddress("web", "http://127.0.0.1:9501", has_control=True)
 
 
-def test_the_named_address_comes_first(environ: dict[str, str], registered: Callable[..., None]) -> None:
+def test_the_named_address_comes_first(environ: dict[str, str], registered: Callable[..., Popen[bytes]]) -> None:
     """An option, then a variable, then the only service of this user that runs."""
     registered("/etc/my.yaml", ServedAddress("web", "http://127.0.0.1:9500"), CONTROL, SOCKET)
     assert (reached(environ).port or Address("")).path == "/run/w.sock"
@@ -78,7 +81,7 @@ def test_the_named_address_comes_first(environ: dict[str, str], registered: Call
     assert refused.value.code == 2
 
 
-def test_several_services(environ: dict[str, str], registered: Callable[..., None]) -> None:
+def test_several_services(environ: dict[str, str], registered: Callable[..., Popen[bytes]]) -> None:
     """The error has the option that chooses each; two of one name are chosen by their pids."""
     registered("/etc/my.yaml", CONTROL)
     registered("/etc/ours.yaml", SOCKET)
@@ -117,7 +120,7 @@ def test_without_a_registered_service(environ: dict[str, str], tmp_path: Path, m
     assert str(reached(environ).port) == str(folder / WORKLOAD_SOCKET)
 
 
-def test_the_token(environ: dict[str, str], registered: Callable[..., None], tmp_path: Path) -> None:
+def test_the_token(environ: dict[str, str], registered: Callable[..., Popen[bytes]], tmp_path: Path) -> None:
     """That of the option, then the variable, then the file that the service registered."""
     files = {name: tmp_path / name for name in ("registered", "given")}
     for name, path in files.items():
@@ -200,7 +203,7 @@ def test_every_verb_has_a_command_with_help(capsys: pytest.CaptureFixture[str]) 
         shown = capsys.readouterr().out
         assert shown.startswith(f"usage: fakedev {command} [--url URL | --service NAME | --socket ADDRESS]")
         assert summary_of(command)[1:] in shown
-        assert VERBS[command] in OVER_HTTP
+        assert VERBS[command] in ANSWERS
 
 
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,7 +284,7 @@ STATS = b"ok 1 lines\nq state=open waiting=3 running=0 workers-idle=0 workers-bu
 
 
 def test_queues_of_a_frontend(
-    hostile: Callable[[bytes], str], registered: Callable[..., None], environ: dict[str, str],
+    hostile: Callable[[bytes], str], registered: Callable[..., Popen[bytes]], environ: dict[str, str],
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """It is found by its registration where no service runs, or by its address; other commands do not count it."""
@@ -299,6 +302,49 @@ def test_queues_of_a_frontend(
         reached(environ, "--service", "frontend")
     registered("/etc/my.yaml", CONTROL)
     assert reached(environ).url == CONTROL.address
+
+
+@pytest.mark.parametrize("command", ["status", "top --json", "why dgx-0/0", "workloads", "speed 2", "queues"])
+def test_a_suspended_service(
+    environ: dict[str, str], registered: Callable[..., Popen[bytes]], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str,
+) -> None:  # fmt: skip
+    """Its sockets take connections; the error has its name, its pid, and what resumes it."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", environ["XDG_RUNTIME_DIR"])
+    for module in ("reach", "control"):
+        monkeypatch.setattr(f"fakedev.commands.{module}.ANSWER_SECONDS", 0.05)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        process = registered("/etc/my.yaml", ServedAddress("web", str(tmp_path / "s"), has_control=True))
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        assert main(command.split()) == 1
+        shown = capsys.readouterr().err
+        assert f"the service my (pid {process.pid}) is suspended: kill -CONT {process.pid} resumes it" in shown
+        assert main(["ps"]) == 0
+        assert "suspended" in capsys.readouterr().out
+        process.send_signal(signal.SIGCONT)
+
+
+def test_why_by_a_workload_port(
+    environ: dict[str, str], registered: Callable[..., Popen[bytes]], hostile: Callable[[bytes], str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It explains devices; what else there is, and where it is explained, is said."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", environ["XDG_RUNTIME_DIR"])
+    path = hostile(b"error unknown-name no device 'train': name a device as dgx-0/0\n")
+    registered("/etc/my.yaml", CONTROL, ServedAddress("workloads", path))
+    assert main(["why", "train", "--socket", path]) == 2
+    assert f"only devices, parts and links: --url {CONTROL.address} explains the rest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("answer", [b"[1]\n", b"{}\n", b'{"ok": false}\n', b"ok 1 lines\n", b"[" * 9999 + b"\n"])
+def test_json_of_a_hostile_workload_port(
+    hostile: Callable[[bytes], str], capsys: pytest.CaptureFixture[str], answer: bytes
+) -> None:
+    assert main(["workloads", "--json", "--socket", hostile(answer)]) == 1
+    assert "this is no workload port of fakedev; it says" in capsys.readouterr().err
 
 
 def test_a_hostile_workload_port(hostile: Callable[[bytes], str], capsys: pytest.CaptureFixture[str]) -> None:

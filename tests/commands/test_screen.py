@@ -7,11 +7,13 @@ import os
 import pty
 import re
 import tty
+from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
 
-from fakedev.commands.top import Terminal, View, keys_in, screen, summary_lines
+from fakedev.commands.top import Terminal, View, _show, keys_in, screen, summary_lines
 
 OUTLINE = {
     "version": "1.2.3",
@@ -34,7 +36,7 @@ def frame(**changes: Any) -> dict[str, Any]:
 
 
 def plain(lines: list[str]) -> list[str]:
-    return [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
+    return [re.sub(r"\x1b\[[\d;]+m", "", line) for line in lines]
 
 
 #: A frame of a small fleet, which also has memory, clock, work and faults of each device.
@@ -47,13 +49,60 @@ BUSY = frame(
 def test_a_line_for_each_device() -> None:
     """Name, usage as a bar, numbers with limits, the last usages, faults and work; the last line tells the keys."""
     view = View()
-    screen(["head"], OUTLINE, BUSY, (120, 40), view)
-    shown = plain(screen(["head"], OUTLINE, BUSY, (120, 40), view))
+    for tick in (7, 8, 8):  # a key shows a tick again
+        shown = plain(screen(["head"], OUTLINE, {**BUSY, "tick": tick}, (120, 40), view))
     assert shown[0] == "head"
     row = ["a/0", "█" * 10 + "░" * 10, "50", "%", "4/75", "GiB", "1980", "MHz", "70/700", "W", "40", "C", "▄▄"]
     assert shown[2].split() == [*row, "well", "fan", "x", "and", "1", "more"]
     assert [line[:3] for line in shown[2:10]] == ["a/0", "a/1", "a/2", "a/3", "b/0", "b/1", "b/2", "b/3"]
     assert shown[-1].startswith("1-8 of 8   q quit")
+
+
+def test_nodes() -> None:
+    """A row for each node with the sums, means and the worst of its devices; Enter opens and closes one."""
+    view = View()
+
+    def shown(*keys: bytes) -> list[str]:
+        for key in keys:
+            assert view.pressed(key)
+        found = {**BUSY, "temperature": [40, 90, *[40] * 6], "health": [0, 2, *[0] * 6]}
+        return plain(screen([], OUTLINE, found, (140, 40), view))[1:-1]
+
+    first, second = shown(b"n")
+    row = ["+", "a", "█" * 2 + "░" * 18, "12", "%", "16/298", "GiB", "1980", "MHz", "280/2800", "W", "90", "C"]
+    assert first.split() == [*row, "heat", "fan", "x"]
+    assert second.split()[:2] == ["+", "b"]
+    assert [line.split()[:2] for line in shown(b"j", b"\r")][:3] == [["+", "a"], ["-", "b"], ["b/0", "░" * 20]]
+    assert len(shown(b"j", b"j")) == 6
+    assert view.cursor == 3
+    assert len(shown(b"\r")) == 2  # on a device: its node closes, and is where the cursor is
+    assert view.cursor == 1
+    assert len(shown(b"t")) == 1  # only nodes with devices in trouble
+    assert shown(b"t", b"n")[0].startswith("a/0")
+
+
+def test_a_key_is_shown_before_the_next_frame() -> None:
+    """The stream is read in a thread: while it is silent, keys change the screen."""
+    keyboard, other = pty.openpty()
+    tty.setraw(keyboard)
+    output = io.StringIO()
+    silent = Event()
+
+    def stream() -> Iterator[dict[str, Any]]:
+        yield OUTLINE
+        yield BUSY
+        os.write(keyboard, b"n")
+        silent.wait()
+
+    class Pressing(Terminal):
+        def wait(self, events: int) -> bool:
+            if "+ a" in output.getvalue():
+                os.write(keyboard, b"q")
+            return super().wait(events)
+
+    with Pressing(other, output) as terminal:
+        assert _show(stream(), terminal) == 0
+    silent.set()
 
 
 def test_a_small_terminal() -> None:

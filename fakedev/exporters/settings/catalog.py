@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from zope.interface import implementer
@@ -13,7 +14,7 @@ from fakedev.base.names import is_path
 from fakedev.exporters.identity import FamilySpec, Identity
 from fakedev.exporters.settings.counters import FieldTable
 from fakedev.exporters.settings.families import ILibrary
-from fakedev.exporters.settings.identities import chosen_release, composed, load_identity, releases_in
+from fakedev.exporters.settings.identities import chosen_release, composed, load_identity, pairs_of, releases_in
 from fakedev.exporters.settings.keys import IDENTITY
 from fakedev.exporters.settings.loaded import LoadedIdentity
 from fakedev.exporters.settings.original import load_original_identity
@@ -99,7 +100,12 @@ class Catalog(DeviceCatalog):
             return FieldTable.read(node, report, self.field_table)
         if folder != _IDENTITIES:
             return super()._load_node(folder, node, version, report)
-        return load_identity(composed(node, version) if version and isinstance(node, Table) else node, report, self)
+        if not version or not isinstance(node, Table):
+            return load_identity(node, report, self)
+        loaded = load_identity(composed(node, version), report, self)
+        if loaded is None:
+            return None
+        return replace(loaded, identity=replace(loaded.identity, versions=pairs_of(node, version)))
 
     @classmethod
     def versions(cls, folder: str, file: str, text: str) -> Mapping[str, CatalogEntry]:

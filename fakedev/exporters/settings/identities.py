@@ -216,7 +216,10 @@ def chosen_release(version: str, releases: Releases) -> tuple[str, str]:
     if same:
         pair, name = known[same[-1]]
         others = [known[place][0] for place in same if known[place][1] != name]
-        return name, f"taken as {pair}; it may also be {', '.join(others)}: give the pair" if others else ""
+        if others:
+            return name, f"taken as {pair}; it may also be {', '.join(others)}: give the pair"
+        first = next(release.pairs[0] for release in releases.every if release.name == name)
+        return name, "" if pair == first else f"{pair} has the same page as release {name}, by which it is shown"
     if len(below) == len(known):
         raise ValueError(f"the last release that is known is {known[-1][0]}")
     if not below:
@@ -252,6 +255,17 @@ def composed(document: Table, release: str) -> Table:
             keys["version"] = Scalar(name.place, "version", quoted=True)
             break
     return Table(document.place, tuple((keys[name], value) for name, value in values.items()))
+
+
+def pairs_of(document: Table, release: str) -> tuple[str, ...]:
+    """All versions with the page of a release, the oldest first."""
+    listed = document.get("releases")
+    for changes in listed.items if isinstance(listed, Listing) else ():
+        assert isinstance(changes, Table)
+        pairs = changes.get("pairs")
+        if isinstance(pairs, Listing) and _text(changes.get("release")) == release:
+            return tuple(map(_text, pairs.items))
+    return ()
 
 
 def _change(values: dict[str, Node], changes: Table) -> None:

@@ -170,7 +170,7 @@ _EFFECTS: Final[Mapping[str, Effect]] = {
     "pcie-replays": Effect(hold=_count_replays),
     "lost": replace(_LOST, strike=_code(Xid.FALLEN_OFF)),
     "reset": Effect(strike=_all(_RESET, _end_work("Device {} reset"))),
-    "node-down": Effect(hold=_all(_lose(WITH_NODE), _end_work("Node of {} down")), recover=_RESET, loses=True),
+    "node-down": Effect(hold=_all(_lose(WITH_NODE), _end_work("Node down, {} lost")), recover=_RESET, loses=True),
 }
 
 

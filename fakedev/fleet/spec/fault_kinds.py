@@ -141,7 +141,7 @@ _LINK: Final = Parameter(
     needs="links_up", instead_of="share",
 )  # fmt: skip
 _PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
-_AT_ONCE: Final = "at once"
+_AT_ONCE: Final = "its effect ends at once"
 _COUNTED: Final = "counters keep their values"
 _BY_RESET: Final = "it returns as after reset"
 _TEMPERATURES: Final = ("temperature_celsius", "memory_temperature_celsius")
@@ -244,7 +244,7 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("sentinel", _SERIES, "series show a value that stands for a missing one", _AT_ONCE,
                   (Parameter("value", -1e300, 1e300, 9223372036854775794.0, "the shown value"),)),
         FaultKind("frozen", _SERIES, "series stop changing", "they jump to the true values"),
-        FaultKind("counter-reset", _SERIES, "the exporter's counters restart at 0", "none: they continue from there",
+        FaultKind("counter-reset", _SERIES, "the exporter's counters restart at 0", "counters continue from there",
                   lasts=False),
         FaultKind("stale-labels", _SERIES, "labels of pods stay after their work is over", _AT_ONCE),
         FaultKind("slow-page", _PAGE, "the page is late", _AT_ONCE,

@@ -219,7 +219,7 @@ class TestFault:
         assert fleet.lost.tolist() == [0] * 4
         assert of_parts(fleet, "xid") == [0, 0]
         assert [each.text for each in explain(fleet, 4, "usage_ratio")] == [
-            f"the part is lost since tick 4 and shows nothing; cause fault {fault} (lost)"
+            f"lost since tick 4: the part shows nothing; cause fault {fault} (lost)"
         ]
         assert stays in fleet.workloads.by_id
         cleared(fleet, fault, 2)

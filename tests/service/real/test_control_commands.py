@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -9,10 +10,14 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
+from fakedev.commands.main import main, subcommands
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.processes import AsyncProgram, StartAsync, console, run
 
 pytestmark = pytest.mark.real
+#: Commands that are not of this group, and list what a service has with --active.
+ACTIVE = ("devices", "faults")
+QUEUE = ("--set", "queues={names: [sleep], listen-clients: [], listen-backends: []}")
 
 
 async def demo(start_async: StartAsync, folder: Path, *options: str) -> AsyncService:
@@ -77,6 +82,35 @@ async def test_the_same_answers_over_http(start_async: StartAsync, tmp_path: Pat
         assert (over_http.exit_code, over_http.stdout, over_http.stderr) == (
             by_port.exit_code, by_port.stdout, by_port.stderr,
         ), line  # fmt: skip
+
+
+#: What each command that watches or controls is given, and how its JSON begins.
+JSON = {
+    "ps": "[{'name': 'demo'", "status": "{'version'", "top": "{'version'", "queues": "[{'queue'",
+    "why dgx-0/0": "{'of': 'dgx-0/0', 'kind': 'device'", "explain dgx-0/0 power": "{'of': 'dgx-0/0', 'kind': 'device'",
+    "run job devices=dgx-0/6 profile=9:0:0": "{'id': 'w", "fault fan devices=dgx-0/3 duration=5m": "{'id': 'f",
+    "advance 2s": "{'tick': 2", "workloads": "[{'id': '", "show job": "{'id': 'w", "faults --active": "[{'id': 'f",
+    "devices --active": "[{'device': 'dgx-0/0', 'type'", "stop job": "{'stopped': ['w", "clear all": "{'cleared': ['f",
+    "advance 1s": "{'tick': 3", "ended": "[{'id': 'w", "past-faults": "[{'id': 'f", "journal 3": "[{'tick'",
+    "speed 0": "{'tick': 3", "reset": "{'tick': 4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_port", [True, False], ids=["workload port", "HTTP"])
+@pytest_twisted.ensureDeferred
+async def test_json_of_every_command(
+    start_async: StartAsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    is_port: bool,
+) -> None:  # fmt: skip
+    """Each prints a value of the same form over HTTP and by a workload port."""
+    service = await demo(start_async, tmp_path, "--set", "fleet.speed=0", *QUEUE)
+    assert {words.split()[0] for words in JSON} == {*subcommands()["Watch and control a running service"], *ACTIVE}
+    monkeypatch.setenv("FAKEDEV_URL", f"http://{service.web[0]}")
+    if is_port:
+        monkeypatch.setenv("FAKEDEV_SOCKET", service.workloads[0])
+    for words, begin in JSON.items():
+        assert main([*words.split(), "--json"]) == 0, words
+        assert str(json.loads(capsys.readouterr().out)).startswith(begin), words
 
 
 @pytest_twisted.ensureDeferred
