@@ -16,6 +16,7 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.identity import SharedDevices
 from fakedev.exporters.samples import read_page
+from fakedev.nvml.smi.boards import read_snapshot
 from fakedev.runtime.settings import Logging
 from fakedev.schema.files import Files
 from fakedev.schema.go_flags import FlagError
@@ -263,6 +264,15 @@ def test_labels_of_the_newer_names() -> None:
     for each in values:
         assert 0 < each["FB_USED"] < each["FB_USED"] + each["FB_FREE"] <= each["FB_TOTAL"] <= 16384
         assert each["MEM_CLOCK"] < each["SM_CLOCK"] <= 1530
+
+
+def test_the_file_for_dcgmi(tmp_path: Path) -> None:
+    """It is written where the variable says, from which dcgmi and nvidia-smi read."""
+    file = tmp_path / "nvml.map"
+    text, made = meant(NUM_FAKE_GPUS="3", FAKEDEV_NVML_FILE=str(file))
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)):
+        assert len(read_snapshot({"FAKEDEV_NVML_FILE": str(file)}).boards) == 3
+    assert configured(NUM_FAKE_GPUS="3").nvml is None
 
 
 def test_refusals_of_the_fake_exporter() -> None:
