@@ -1,8 +1,8 @@
-"""NVIDIA's driver for simulated boards: the NVML library, the file that it reads, and the commands nvidia-smi and dcgmi.
+"""NVIDIA's driver for simulated boards: the NVML library, the file that it reads, the commands nvidia-smi and dcgmi.
 
-Start with `records.py`, the layout of the file. `image.py` makes the bytes of a tick, and `smi/` has both commands. Touch
-the outside: `part.py` (the service that writes the file; clock, socket), `map_file.py` (disk), and `library.py` (runs
-the compiler).
+Start with `records.py`, the layout of the file. `image.py` makes the bytes of a tick, and `smi/` has both commands.
+Touch the outside: `part.py` (the service that writes the file; clock, socket), `map_file.py` (disk), and `library.py`
+(runs the compiler).
 """
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
