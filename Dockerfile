@@ -13,6 +13,7 @@ RUN python3 -m venv /opt/fakedev \
  && cp -r /source/etc/image /image && cd /image && mkdir -p usr/bin usr/local/bin usr/local/dcgm \
  && for name in exporter workload; do ln -s /opt/fakedev/bin/fakedev-$name fakedev-$name; done \
  && for name in frontend backend client; do ln -s /opt/fakedev/bin/fakedev-$name tester-$name; done \
+ && ln -s /opt/fakedev/share/fakedev/nvidia-smi-*/dcgmi /opt/fakedev/share/fakedev/nvidia-smi-*/nvidia-smi usr/local/bin/ \
  && for name in usr/bin/dcgm-exporter usr/local/dcgm/dcgm-exporter-entrypoint.sh usr/local/bin/docker-entrypoint.sh; \
     do ln -s /opt/fakedev/bin/fakedev-dcgm-exporter $name; done
 

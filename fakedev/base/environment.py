@@ -27,8 +27,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     "FAKEDEV_IDENTITY": "the identity, in the same configuration, and of `fakedev-dcgm-exporter`",
     "FAKEDEV_OPEN": "true: control on port 9400 without a token, in the same configuration",
     NODE: "the node that programs see through NVML; set by `fakedev-node` in containers with devices, too",
-    NVML_FILE: "the file of a running service for NVML, for the library, `nvidia-smi` and `fakedev nvml`; set by "
-    "`fakedev-node` in containers with devices, too",
+    NVML_FILE: "the file of a running service for NVML, for the library, `nvidia-smi`, `dcgmi` and `fakedev nvml`; "
+    "`fakedev-dcgm-exporter` writes it; set by `fakedev-node` in containers with devices, too",
     "FAKEDEV_DEVICES": "set by `fakedev-node` in containers with devices: their ids",
     "FAKEDEV_NODE_TOKEN": "the token of the node port, in the manifests for nodes with a kubelet",
     "FAKEDEV_BIN": "the folder of the programs, in `etc/loop.sh`",

@@ -21,7 +21,7 @@ _PROGRAM: Final = "fakedev nvml"
 _FAILURES: Final[Mapping[type[Exception], int]] = {CannotBuild: 1}
 #: As those of ``fakedev scenario``.
 SUBCOMMANDS: Final = {
-    "build": ("fakedev.commands.nvml:build", "compile the library, write the command nvidia-smi"),
+    "build": ("fakedev.commands.nvml:build", "compile the library, write the commands nvidia-smi and dcgmi"),
     "overrides": ("fakedev.commands.nvml:follow", "write the overrides of NVIDIA's nvml-mock with each tick"),
     "env": ("fakedev.commands.nvml:environment_lines", "print lines that make the programs of a shell use it"),
 }
@@ -42,7 +42,7 @@ def _source(what: str) -> tuple[Option, ...]:
 
 @command(
     "fakedev nvml build",
-    "Compiles the library, writes the command nvidia-smi, and prints where both are.",
+    "Compiles the library, writes the commands nvidia-smi and dcgmi, and prints where the former are.",
     Option("output", "FILE", "write the library to this file, in place of both to the user's cache"),
     failures=_FAILURES, shown=_PROGRAM,
 )  # fmt: skip

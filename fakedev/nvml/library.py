@@ -1,4 +1,4 @@
-"""Compiles the NVML library from its sources, generates its C header, and writes the command nvidia-smi.
+"""Compiles the NVML library from its sources, generates its C header, and writes the commands nvidia-smi and dcgmi.
 
 The library is compiled once for each version of its source. Generated sources: the layout of the file as C
 structures, and the functions that are not supported.
@@ -73,6 +73,8 @@ def stubs(names: Iterable[str], defined: set[str]) -> str:
 SONAME: Final = "libnvidia-ml.so.1"
 #: The name of the simulated command.
 COMMAND: Final = "nvidia-smi"
+#: The modules of the commands, which are in one folder.
+_MODULES: Final = {"dcgmi": "fakedev.nvml.smi.dcgmi", COMMAND: "fakedev.nvml.smi.main"}
 _NATIVE: Final = Path(__file__).parent / "native"
 #: Numbers of a damaged file may be any: sums of them wrap.
 OPTIONS: Final = (
@@ -204,22 +206,25 @@ def _place(folder: str, name: str) -> Path:
 
 
 def built_command() -> Path:
-    """The command nvidia-smi: a script with the paths of this interpreter and package, written if need be.
+    """The command nvidia-smi, beside dcgmi: scripts with the paths of this interpreter and package, written if need be.
 
-    :raises CannotBuild: when it cannot be written.
+    :raises CannotBuild: when they cannot be written.
     """
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); "
-        "from fakedev.nvml.smi.main import main; sys.exit(main(sys.argv[1:]))"
-    )
-    # Without site, which would read what is installed, it starts in half the time.
-    started = f"exec {shlex.quote(sys.executable)} -IS -c {shlex.quote(code)}"
-    content = f'#!/bin/sh\n# The simulated nvidia-smi of fakedev.\n{started} "$@"\n'
-    target = _place(f"nvidia-smi-{hashlib.sha256(content.encode()).hexdigest()[:16]}", COMMAND)
+    # Without site, which would read what is installed, they start in half the time.
+    started = f"exec {shlex.quote(sys.executable)} -IS -c "
+    found = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); "
+    contents = {
+        name: f"#!/bin/sh\n# The simulated {name} of fakedev.\n{started}"
+        f"""{shlex.quote(f"{found}from {module} import main; sys.exit(main(sys.argv[1:]))")} "$@"\n"""
+        for name, module in _MODULES.items()
+    }
+    folder = f"nvidia-smi-{hashlib.sha256(''.join(contents.values()).encode()).hexdigest()[:16]}"
     try:
-        if not target.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(target, content.encode(), 0o755)
+        for name, content in contents.items():
+            target = _place(folder, name)
+            if not target.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(target, content.encode(), 0o755)
     except OSError as reason:
         raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
     except CannotWrite as reason:

@@ -22,7 +22,7 @@ FAKE = [
     ("dcgm_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL", "GPU utilization percentage"),
     ("dcgm_mem_copy_utilization", "DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization percentage"),
     ("dcgm_sm_clock", "DCGM_FI_DEV_SM_CLOCK", "SM clock in MHz"),
-    ("dcgm_memory_clock", "DCGM_FI_DEV_MEM_CLOCK", "Memory clock in MHz"),
+    ("dcgm_mem_clock", "DCGM_FI_DEV_MEM_CLOCK", "Memory clock in MHz"),
     ("dcgm_fb_total", "DCGM_FI_DEV_FB_TOTAL", "Total framebuffer in MB"),
     ("dcgm_fb_used", "DCGM_FI_DEV_FB_USED", "Used framebuffer in MB"),
     ("dcgm_fb_free", "DCGM_FI_DEV_FB_FREE", "Free framebuffer in MB"),

@@ -170,13 +170,14 @@ class TestDcgmFake:
         shared = f"--volume={tmp_path}:/var/run/dcgm"
         tmp_path.chmod(0o777)
         options = variables(NUM_FAKE_GPUS=4, GPU_PROFILES="wave,spike,stable,degrading", METRIC_UPDATE_INTERVAL=5,
-                            ENABLE_UDS="true")  # fmt: skip
+                            ENABLE_UDS="true", FAKEDEV_NVML_FILE="/var/run/dcgm/nvml.map")  # fmt: skip
         exporter = run(options=(*options, shared, "--read-only", "--cap-drop=all"))
         page = exporter.curl(METRICS)
         assert page.count("\ndcgm_gpu_temp{") == 4
         assert exporter.execute("curl", "-f", "http://localhost:9400/health").stdout == "OK\n"
         assert exporter.health() == 0
-        assert exporter.execute("sh", "-c", "command -v dcgmi").stdout == ""
+        assert exporter.execute("dcgmi", "discovery", "-l").stdout.startswith("4 GPUs found.")
+        assert exporter.execute("nvidia-smi", "-L").stdout.count("Tesla V100") == 4
         consumer = run("sleep", "60", options=(shared, "--user=1234:1234"))
         by_socket = consumer.curl("http://localhost/metrics", "--unix-socket", "/var/run/dcgm/metrics.sock")
         assert by_socket.count("\ndcgm_gpu_temp{") == 4

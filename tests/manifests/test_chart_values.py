@@ -26,6 +26,7 @@ OPERATOR: Final[dict[str, Any]] = {
     "statusUpdater": {
         **_PART, "disableNodeLabeling": False, "podPatchRbac": {"enabled": True},
         "runaiIntegration": {"enabled": False, "pollingInterval": "2m"},
+        "nodeResourceTopology": {"enabled": False, "installCRD": True},  # of its README
     },
     "topologyServer": _PART,
     "statusExporter": {
@@ -70,6 +71,8 @@ OPERATOR: Final[dict[str, Any]] = {
     "kwokComputeDomainDraPlugin": {**_PART, "enabled": False},
     "gpu-operator": {"driver": {"enabled": False}},
     "nvidia-dra-driver-gpu": {"nvidiaDriverRoot": "/var/lib/nvml-mock/driver"},
+    # Read by its templates alone.
+    "selectorLabelsOverride": {"app": "x"},
 }  # fmt: skip
 #: Those that change something here; tests below show how.
 EFFECTIVE: Final = {
@@ -123,8 +126,9 @@ def test_values_without_effect_are_named_only_where_they_are_given(tmp_path: Pat
     """The chart's defaults give none; an empty value is none."""
     assert unused({}, tmp_path) == []
     shutil.rmtree(tmp_path / "chart")
-    assert unused({"customProfiles": {"mine": {}}, "gpuOperator": {"enabled": True}}, tmp_path) == [
-        "customProfiles", "gpuOperator",
+    names = {"nameOverride": "a", "fullnameOverride": "b", "namespaceOverride": "c"}
+    assert unused({"customProfiles": {"mine": {}}, "gpuOperator": {"enabled": True}, **names}, tmp_path) == [
+        "customProfiles", "fullnameOverride", "gpuOperator", "nameOverride", "namespaceOverride",
     ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from fakedev.queues.part import make_frontend
 from fakedev.queues.settings import Queues
 from fakedev.schema.addresses import ListenAddress
 from tests.support.application import AppReactor, MemoryApplication, application
+from tests.support.http_wire import answers
 
 QUEUES = """
 version: 1
@@ -225,7 +226,9 @@ def test_the_frontend_serves_queues_and_metrics_alone(said: list[str]) -> None:
         assert b'hpa_queue_waiting{name="sleep"} 1\n' in app.get("/metrics").body
         head = app.ask("HEAD", "/metrics")
         assert (head.status, head.headers["allow"]) == (405, "GET")
-        assert [app.get(path).status for path in ("/", "/queues/metrics", "/health", "/api/v1/queues")] == [404] * 4
+        others = ("/", "//metrics", "/queues/metrics", "/health", "/api/v1/queues")
+        assert [app.get(path).status for path in others] == [404] * 5
+        assert answers(app.http().send(b"GET /metrics HTTP/1.1\r\nX: %b\r\n" % (b"x" * 4097)))[0].status == 431
         assert "clients of the queues: localhost:9997 [open to this machine]" in said
         ended: list[object] = []
         service.stopService().addBoth(ended.append)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from fakedev import __version__
+from fakedev.base import environment
 from fakedev.base.console import write_text
 from fakedev.base.names import is_path
 from fakedev.commands.dropins.addresses import DCGM_ADDRESS, DCGM_SOCKET
@@ -293,6 +294,8 @@ class DcgmOptions:
         web_config = self._flags.value("web-config-file", values)
         if web_config:
             tree["web-config"] = os.path.abspath(web_config)
+        if nvml := self._environ.get(environment.NVML_FILE):
+            tree["nvml"] = {"file": os.path.abspath(nvml)}
         folder = self._flags.value("hpc-job-mapping-dir", values)
         if folder and not self.is_fake:
             interval = max(self._milliseconds("collect-interval", values, least=0), _TICK_MILLISECONDS)

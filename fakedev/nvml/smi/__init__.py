@@ -1,1 +1,1 @@
-"""The simulated command nvidia-smi: it reads the file that the NVML library reads; without NumPy and Twisted."""
+"""The simulated commands nvidia-smi and dcgmi: they read the file of the NVML library; without NumPy and Twisted."""

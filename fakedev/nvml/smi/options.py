@@ -43,13 +43,15 @@ def _spellings(lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, bool]]]:
             yield words[0].rstrip(",="), option
 
 
-def parse(arguments: Sequence[str], command: str) -> dict[str, str]:
+def parse(
+    arguments: Sequence[str], command: str, texts: Mapping[str, Sequence[str]] = HELP, program: str = "nvidia-smi"
+) -> dict[str, str]:
     """The given options, by their names; the value of a flag is empty.
 
-    :param command: whose options there are: a name of :data:`HELP`.
+    :param command: whose options there are: a name of ``texts``.
     :raises Failure: for what is no option, one without its value, and one that the simulation does not have.
     """
-    known = dict(_spellings(HELP[command]))
+    known = dict(_spellings(texts[command]))
     found: dict[str, str] = {}
     rest = list(arguments)
     while rest:
@@ -59,11 +61,11 @@ def parse(arguments: Sequence[str], command: str) -> dict[str, str]:
             raise not_supported(word)
         name, has_value = known.get(word, ("", False))
         if not name or (equals and not has_value):
-            raise bad_argument(f"ERROR: Option {given} is not recognized. Please run 'nvidia-smi -h'.\n")
+            raise bad_argument(f"ERROR: Option {given} is not recognized. Please run '{program} -h'.\n")
         if has_value and not equals and (name != _MAYBE or (rest and rest[0].isdecimal())):
             value = rest.pop(0) if rest else ""
             if not value:
-                raise bad_argument(f"ERROR: Option {given} needs a value. Please run 'nvidia-smi -h'.\n")
+                raise bad_argument(f"ERROR: Option {given} needs a value. Please run '{program} -h'.\n")
         found[name] = value
     return found
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.identity import SharedDevices
 from fakedev.exporters.samples import read_page
+from fakedev.nvml.smi.boards import read_snapshot
 from fakedev.runtime.settings import Logging
 from fakedev.schema.files import Files
 from fakedev.schema.go_flags import FlagError
@@ -244,6 +246,61 @@ def test_fake_exporter_with_newer_names() -> None:
         assert re.findall(r'^DCGM_FI_DEV_GPU_TEMP\{gpu="(\d)",UUID="GPU-.*device="nvidia(\d)"', page, re.MULTILINE) == [
             ("3", "3"), ("4", "4"),
         ]  # fmt: skip
+
+
+def test_labels_of_the_newer_names() -> None:
+    """UUIDs have the form of real ones, all boards are of one product, and each field is what its name says."""
+    text, made = meant("--identity", "dcgm-fake@2026.01", "-a", "127.0.0.1:9400", NUM_FAKE_GPUS="3")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        app.tick(5)
+        page = app.get("/metrics").body.decode()
+    uuids = re.findall(r'^DCGM_FI_DEV_GPU_TEMP\{.*UUID="(.*?)"', page, re.MULTILINE)
+    assert len({UUID(uuid.removeprefix("GPU-")) for uuid in uuids}) == 3
+    assert set(re.findall(r'modelName="(.*?)"', page)) == {"Tesla V100-SXM2-16GB"}
+    values = [
+        {name: float(value) for name, value in re.findall(rf'^DCGM_FI_DEV_(\w+){{gpu="{gpu}".*}} (.*)$', page, re.M)}
+        for gpu in (1, 2, 3)
+    ]
+    for each in values:
+        assert 0 < each["FB_USED"] < each["FB_USED"] + each["FB_FREE"] < each["FB_TOTAL"] == 16384
+        assert each["MEM_CLOCK"] < each["SM_CLOCK"] <= 1530
+
+
+def test_the_file_for_dcgmi(tmp_path: Path) -> None:
+    """It is written where the variable says, from which dcgmi and nvidia-smi read."""
+    file = tmp_path / "nvml.map"
+    text, made = meant(NUM_FAKE_GPUS="3", FAKEDEV_NVML_FILE=str(file))
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)):
+        assert len(read_snapshot({"FAKEDEV_NVML_FILE": str(file)}).boards) == 3
+    assert configured(NUM_FAKE_GPUS="3").nvml is None
+
+
+def test_refusals_of_the_fake_exporter() -> None:
+    """Other paths are 404, other methods 405; HEAD is GET without the page; a query changes nothing."""
+    text, made = meant(NUM_FAKE_GPUS="1")
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)) as app:
+        head = app.ask("HEAD", "/metrics")
+        assert (head.status, head.body) == (200, b"")
+        assert int(head.headers["content-length"]) == len(app.get("/metrics").body)
+        assert app.get("/metrics?other=1").body == app.get("/metrics").body
+        assert [app.ask(method, "/metrics").status for method in ("POST", "PUT", "DELETE")] == [405] * 3
+        assert [app.get(path).status for path in ("/", "//metrics", "/metrics/", "/api/v1/nodes")] == [404] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("profile", "degrees"), [("faulty", 85), ("chaos", 75)])
+def test_rules_of_the_fake_exporter(profile: str, degrees: int) -> None:
+    """Its alert rules look for 75 and 85 degrees, and for 280 W: sixteen boards for half an hour."""
+    text, made = meant(METRIC_PROFILE=profile, NUM_FAKE_GPUS="16")
+    heat, power = [0.0], [0.0]
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)) as app:
+        for _ in range(30):
+            app.tick(60)
+            page = app.get("/metrics").body.decode()
+            heat += map(float, re.findall(r"^dcgm_gpu_temp\{.*\} ([\d.]+)$", page, re.MULTILINE))
+            power += map(float, re.findall(r"^dcgm_power_usage\{.*\} ([\d.]+)$", page, re.MULTILINE))
+    assert max(power) <= 280
+    assert [limit for limit in (50, 75, 85) if max(heat) > limit][-1] == degrees
 
 
 def test_beside_the_metrics() -> None:

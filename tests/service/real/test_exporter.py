@@ -130,7 +130,9 @@ async def test_what_it_serves(start: Start) -> None:
     """GET /metrics and nothing else."""
     exporter = await start(*files("own"), "-count", "2")
     address = exporter.address
-    assert (await fetch(address, "/metrics")).headers["server"].endswith("(simulated)")
+    page = await fetch(address, "/metrics")
+    assert page.headers["server"].endswith("(simulated)")
+    assert page.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     for path in ("/", "/metrics/", "/metrics/x", "/health"):
         assert (await fetch(address, path)).status == 404, path
     for method in ("HEAD", "PUT", "POST", "DELETE"):

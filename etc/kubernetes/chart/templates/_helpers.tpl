@@ -104,7 +104,11 @@ affinity:
   "nvidiaDraDriver" "no other chart is installed"
   "nvidia-dra-driver-gpu" "no other chart is installed"
   "nvmlMock" "fakedev-node brings the NVML library"
-  "ubuntu" "no pod needs this image" -}}
+  "ubuntu" "no pod needs this image"
+  "nameOverride" "objects have the names of this chart"
+  "fullnameOverride" "objects have the names of this chart"
+  "namespaceOverride" "objects are in the namespace of the release"
+  "selectorLabelsOverride" "objects have the labels of this chart" -}}
 {{- range $name, $reason := $reasons }}
 {{- with index $values $name }}
   {{ $name }}: {{ $reason }}
