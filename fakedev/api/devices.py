@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from fakedev.api.find import missing_node
 from fakedev.api.nodes import describe_links
-from fakedev.fleet.charts import History
+from fakedev.base.errors import Refused
+from fakedev.fleet.charts import KEPT, History
 from fakedev.fleet.describe import describe_limits, describe_part, describe_parts, describe_state, device_describer
 from fakedev.fleet.entities.roster import Roster, RosterNode
-from fakedev.fleet.entities.selectors import no_node
+from fakedev.fleet.entities.selectors import no_node, resolve_here
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import describe_explanations, describe_link_explanations
 from fakedev.fleet.levels import DEVICE
 from fakedev.web.items import Items, in_order, items_response
 from fakedev.web.paths import DEVICE as DEVICE_PATH
-from fakedev.web.paths import DEVICES
-from fakedev.web.query import ApiCollection, ApiHistory, ApiPage, ApiResource, argument, missing, numbered
+from fakedev.web.paths import DEVICES, HISTORY
+from fakedev.web.query import (
+    ApiCollection,
+    ApiHistory,
+    ApiPage,
+    ApiResource,
+    argument,
+    missing,
+    numbered,
+    seconds_of,
+    shown,
+)
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
-from fakedev.web.response import Response, as_http_error, json_response
+from fakedev.web.response import HttpError, Response, as_http_error, json_response
+
+#: Rows of an answer about the past: devices times quantities.
+MAX_ROWS: Final = 64
 
 
 class Devices(ApiCollection):
@@ -77,6 +91,43 @@ class NodeDevices(ApiResource):
     def refusal(self, request: Request) -> Response | None:
         """The node without an index is no device."""
         return self.getChild(b"", request).refusal(request)
+
+
+class FleetHistory(ApiResource):
+    """The past of the fleet, or of some devices: for charts that compare them."""
+
+    query = HISTORY.query
+
+    def __init__(self, fleet: Fleet, history: History) -> None:
+        self._fleet = fleet
+        self._history = history
+
+    def get(self, request: Request) -> Response:
+        """The whole fleet without ``devices``; with it the devices that it names, with all quantities or with one."""
+        seconds, quantity = seconds_of(request), argument(request, "quantity")
+        if quantity and quantity not in KEPT:
+            raise HttpError(400, f"no quantity {shown(quantity)!r}: {', '.join(KEPT)}", "bad-argument", "quantity")
+        words = [word.strip() for word in argument(request, "devices").split(",") if word.strip()]
+        if not words:
+            return json_response(self._history.of_fleet(seconds))
+        roster = self._fleet.roster
+        try:
+            devices = np.unique(roster.parts.owners_of(resolve_here(words, roster)))
+        except Refused as refusal:
+            raise as_http_error(refusal) from None
+        most = MAX_ROWS // (1 if quantity else len(KEPT))
+        if len(devices) > most:
+            text = f"{len(devices)} devices: at most {most}, {MAX_ROWS} with a quantity"
+            raise HttpError(400, text, "bad-argument", "devices")
+        past = self._history.of_devices(devices, seconds, quantity)
+        names = [roster.unit_name(device) for device in devices.tolist()]
+        tables = {key: by_name(names, value) for key, value in past.items() if isinstance(value, dict)}
+        return json_response(past | tables)
+
+
+def by_name(devices: Sequence[str], quantities: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """From the values of all devices by quantity to the quantities by device."""
+    return {device: {name: rows[place] for name, rows in quantities.items()} for place, device in enumerate(devices)}
 
 
 class Explained(ApiResource):

@@ -85,7 +85,7 @@ class WebPart(Part):
         fleet = self._program.fleet
         self._shown = fleet.compiled
         if fleet.moves is not None:
-            self._program.history.move(fleet.moves, fleet.state)
+            self._program.history.move(fleet.moves)
         self._program.live.renew()
 
     def _change(self, service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:

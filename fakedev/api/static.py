@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import sysconfig
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
+
+from twisted.web.resource import IResource
 
 from fakedev.web.request import Request
 from fakedev.web.resource import Folder, Resource
@@ -62,3 +67,16 @@ class PageFiles:
                 else:
                     self.folder.putChild(entry.name.encode(), file)
         self.start.is_guarded = True
+        self.folder.putChild(b"doc", Documents())
+
+
+class Documents(Folder):
+    """The documents as text: those of the source tree, or those that are installed with the package."""
+
+    def getChild(self, name: bytes, request: Request) -> IResource:
+        installed = Path(sysconfig.get_path("data")) / "share" / "doc" / "fakedev"
+        for folder in (Path(__file__).parents[2] / "doc", installed):
+            file = folder / name.decode("latin-1")
+            if re.fullmatch(rb"[a-z0-9-]+\.(md|txt)", name) and file.is_file():
+                return StaticFile(file.read_bytes(), "text/plain; charset=utf-8")
+        return super().getChild(name, request)

@@ -17,7 +17,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from fakedev import __version__
 from fakedev.api.control import Clock, JournalApi, Occurrences, ResetApi
-from fakedev.api.devices import Devices
+from fakedev.api.devices import Devices, FleetHistory
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.find import Find, unknown_pool
 from fakedev.api.live import CONTENT_TYPE, LiveView
@@ -40,7 +40,7 @@ from fakedev.queues.figures import QueueFigures, QueueHistory, QueueMetricsPage
 from fakedev.web import paths
 from fakedev.web.metrics import OwnMetrics, OwnMetricsResource
 from fakedev.web.probes import AskReload, FileProblems, Health, HealthPage, Reload
-from fakedev.web.query import ApiHistory, ApiPage, ApiResource, MissingItem, argument, counted, missing, unknown_key
+from fakedev.web.query import ApiPage, ApiResource, MissingItem, argument, counted, missing, unknown_key
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Folder, NotServed, Resource, make_tree
 from fakedev.web.response import HttpError, PageStatistics, Response, ScrapeStatistics, json_response
@@ -121,7 +121,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.CLOCK: Clock(fleet, program.ticker),
         paths.RESET: ResetApi(program.hub),
         paths.QUEUES: Queues(program.queues, program.queue_history),
-        paths.HISTORY: ApiHistory(history.of_fleet),
+        paths.HISTORY: FleetHistory(fleet, history),
         paths.FIND: Find(fleet),
         paths.STREAM: Stream(program.live),
         paths.SCENARIO: ApiPage(scenario.describe) if scenario else MissingItem(_NO_SCENARIO, "scenario"),

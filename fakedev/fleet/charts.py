@@ -1,9 +1,10 @@
-"""The data of charts and maps: the last hour of every device, and small whole numbers for each device."""
+"""The data of charts and maps: the last day of every device, and small whole numbers for each device."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from fakedev.base.histograms import MAX_SPARSE, Recent
 from fakedev.fleet.entities.randomness import Floats
-from fakedev.fleet.entities.reindex import FleetReindex
+from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import Level, Positions, State
 from fakedev.fleet.levels import Whole, shown
 
@@ -20,7 +21,7 @@ from fakedev.fleet.levels import Whole, shown
 SUMMED: Final = ("usage_ratio", "power_watts", "temperature_celsius")
 #: For a quantity that a device does not have.
 ABSENT: Final = -1
-#: The kept quantities, and the divisors with which 16 bits hold them to a thousandth.
+#: The kept quantities, first those of SUMMED, and the divisors with which 16 bits hold them to a thousandth.
 KEPT: Final[Mapping[str, float]] = {
     "usage_ratio": 1.0,
     "power_watts": 1.0,
@@ -33,21 +34,38 @@ MAX_TICKS: Final = 600
 MIN_TICKS: Final = 30
 #: The size of the values of devices, if that is not below MIN_TICKS; a quarter of it for the hour before these ticks.
 MAX_BYTES: Final = 32 * 1024 * 1024
+DAY_SECONDS: Final = 86_400
+#: The length of a point of the day: the shortest with which the points of a whole day take at most MAX_DAY_BYTES.
+POINT_SECONDS: Final = (60, 120, 300, 600, 900, 1800, 3600)
+MAX_DAY_BYTES: Final = 16 * 1024 * 1024
+#: The digits after the point that answers have, or, below 0, the zeros before it.
+_DIGITS: Final[Mapping[str, int]] = {
+    "usage_ratio": 5,
+    "power_watts": 2,
+    "temperature_celsius": 2,
+    "core_frequency_mhz": 1,
+    "memory_used_bytes": -6,
+}
+#: Values for which a call of NumPy costs as much as what it does.
+_AT_ONCE: Final = 4000
+_MAX_HALF: Final = np.float32(65504)
+#: Moves the exponent of a float32 to that of a float16.
+_HALF_BIAS: Final = np.float32(2.0**-112)
+
+_Array = NDArray[np.floating]
 
 
 @dataclass
 class _Era:
     """The time between two reloads.
 
-    :ivar rows: quantity name to its row in the values of a tick.
     :ivar positions: the position in the era of each current device, -1 if it did not exist: shape (devices,); None: the
         current positions.
     """
 
-    rows: dict[str, int]
     positions: Positions | None = None
 
-    def reindex(self, moves: FleetReindex) -> None:
+    def reindex(self, moves: Reindex) -> None:
         """Use the new positions of the devices."""
         old_of = moves.old_of
         if self.positions is None:
@@ -58,102 +76,247 @@ class _Era:
 
 
 class _Kept(NamedTuple):
-    """The kept values of a tick.
+    """The kept values of a tick, or of the ticks of a point, which begins at this one.
 
-    :ivar values: shape (quantities, devices), with the rows and positions of its era.
+    :ivar values: shape (quantities, devices), of a point (3, quantities, devices): lowest, mean, highest; with the
+        positions of its era.
     """
 
     tick: int
     seconds: float
     wall_seconds: float
-    values: NDArray[np.float16]
+    values: _Array
     era: _Era
 
-    def value(self, name: str, position: int) -> float:
-        """A quantity of a current device; NaN if it was not shown."""
-        row = self.era.rows.get(name)
-        before = position if self.era.positions is None else int(self.era.positions[position])
-        return math.nan if row is None or before < 0 else float(self.values[row, before])
+    def of(self, positions: Positions) -> _Array:
+        """The values of current devices; NaN where they were not shown."""
+        if self.era.positions is None:
+            return self.values[..., positions]
+        return _taken(self.values, self.era.positions[positions])
 
 
-class _Summary(NamedTuple):
-    """The summary of a tick.
+class TickValues:
+    """The values of one tick, in arrays that all ticks use: large arrays are not allocated in each of them.
 
-    :ivar values: in the order of SUMMED.
+    :ivar values: shape (quantities, devices).
     """
 
-    tick: int
-    seconds: float
-    wall_seconds: float
-    values: tuple[float, ...]
+    def __init__(self, quantities: int, devices: int) -> None:
+        self.values = np.empty((quantities, devices), np.float32)
+        self._scaled = np.empty_like(self.values)
+        self._signs = np.empty(self.values.shape, np.uint32)
+
+    def halves(self) -> NDArray[np.float16]:
+        """The values in 16 bits, as by ``astype(np.float16)``, which takes several times as long.
+
+        Too large numbers become the largest of 16 bits; numbers below 0.0001 are a little less exact.
+        """
+        if self.values.size < _AT_ONCE:
+            return self.values.astype(np.float16)
+        np.clip(self.values, -_MAX_HALF, _MAX_HALF, out=self._scaled)
+        np.multiply(self._scaled, _HALF_BIAS, out=self._scaled)
+        # Now the bits of the float16 begin at 13, but for the sign.
+        bits = self._scaled.view(np.uint32)
+        np.right_shift(bits, 16, out=self._signs)
+        np.bitwise_and(self._signs, 0x8000, out=self._signs)
+        np.add(bits, 0x1000, out=bits)
+        np.right_shift(bits, 13, out=bits)
+        np.bitwise_and(bits, 0x7FFF, out=bits)
+        np.bitwise_or(bits, self._signs, out=bits)
+        return bits.astype(np.uint16).view(np.float16)
+
+
+class _Past:
+    """The last ticks of some devices, points of the hour before them, and points of the day before those.
+
+    :ivar point_seconds: the length of a point of the day; None: the devices are too many to keep a day.
+    """
+
+    def __init__(self, scales: Mapping[str, float], value_bytes: int, ticks: int, sparse: int, devices: int) -> None:
+        """
+        :param scales: the quantities, with the divisors of their kept values.
+        """
+        self._scales = scales
+        self._recent: Recent[_Kept] = Recent(ticks, sparse)
+        point_bytes = 3 * len(scales) * value_bytes * max(1, devices)
+        fitting = (each for each in POINT_SECONDS if DAY_SECONDS // each * point_bytes <= MAX_DAY_BYTES)
+        self.point_seconds = next(fitting, None)
+        self._day: deque[_Kept] = deque(maxlen=DAY_SECONDS // (self.point_seconds or DAY_SECONDS))
+        self._first: _Kept | None = None  # the first tick of the point that is not complete
+        self._resize(devices)
+
+    def _resize(self, devices: int) -> None:
+        shape = len(self._scales), devices
+        self._point = np.empty((4, *shape), np.float32)  # its lowest, sum, highest, and the number of values
+        # Of small fleets the values of several ticks are added at once.
+        self._waiting = np.empty((max(1, min(60, _AT_ONCE // max(1, math.prod(shape)))), *shape), np.float32)
+        self._waiting_count = 0
+        self._reduced = np.empty(shape, np.float32)
+
+    def add(self, kept: _Kept, values: NDArray[np.float32]) -> None:
+        """Add a tick, with its values also in 32 bits."""
+        self._recent.add(kept)
+        if self.point_seconds is None:
+            return
+        if self._first is None or kept.seconds // self.point_seconds != self._first.seconds // self.point_seconds:
+            if self._first is not None:
+                self._day.append(self._complete(self._first))
+            self._first = kept
+            self._point[::2] = np.nan
+            self._point[1::2] = 0
+        self._waiting[self._waiting_count] = values
+        self._waiting_count += 1
+        if self._waiting_count == len(self._waiting):
+            self._reduce()
+
+    def _reduce(self) -> None:
+        """Add the waiting values to the point."""
+        if not self._waiting_count:
+            return
+        waiting, reduced = self._waiting[: self._waiting_count], self._reduced
+        self._waiting_count = 0
+        lowest, total, highest, number = self._point
+        np.fmin(lowest, np.fmin.reduce(waiting, out=reduced), out=lowest)
+        np.fmax(highest, np.fmax.reduce(waiting, out=reduced), out=highest)
+        gaps = np.isnan(waiting)
+        if gaps.any():
+            np.add(number, len(waiting) - np.add.reduce(gaps, dtype=np.float32), out=number)
+            waiting[gaps] = 0
+        else:
+            np.add(number, len(waiting), out=number)
+        np.add(total, np.add.reduce(waiting, out=reduced), out=total)
+
+    def move(self, moves: Reindex) -> None:
+        """Use the new positions of the devices."""
+        for era in {id(kept.era): kept.era for kept in (*self._recent, *self._day)}.values():
+            era.reindex(moves)
+        self._reduce()
+        point = _taken(self._point, moves.old_of)
+        self._resize(len(moves.old_of))
+        self._point[::2] = point[::2]
+        self._point[1::2] = np.nan_to_num(point[1::2])  # the sum and the number of a new device
+        if self._first is not None:
+            self._first = self._first._replace(era=_Era())
+
+    def of(self, positions: Positions, seconds: float | None, names: Collection[str]) -> dict[str, Any]:
+        """Times, and at these times the quantities with these names, of each device.
+
+        If the first times are those of points of the day, ``lowest`` and ``highest`` have these times.
+
+        :param seconds: the time span, which ends now; None: the last ticks alone.
+        """
+        ticks = list(self._recent.within(seconds))
+        points = [] if seconds is None else self._points(ticks[-1].seconds - seconds)
+        tables = {"quantities": np.array([kept.of(positions) for kept in ticks], np.float64)}
+        if points:
+            lowest, mean, highest = np.array([kept.of(positions) for kept in points], np.float64).swapaxes(0, 1)
+            tables = {"quantities": np.concatenate([mean, tables["quantities"]]), "lowest": lowest, "highest": highest}
+        every = [*points, *ticks]
+        return {
+            "ticks": [kept.tick for kept in every],
+            "seconds": [kept.seconds for kept in every],
+            "wall-seconds": [round(kept.wall_seconds, 3) for kept in every],
+            "point-seconds": self.point_seconds,
+            **{
+                key: {
+                    name: np.round(table[:, row].T * scale, _DIGITS[name]).tolist()
+                    for row, (name, scale) in enumerate(self._scales.items())
+                    if name in names
+                }
+                for key, table in tables.items()
+            },
+        }
+
+    def _points(self, begin: float) -> list[_Kept]:
+        """The points of the day that begin at a time or later, and before all other entries."""
+        end = next(iter(self._recent)).seconds
+        points = [kept for kept in self._day if begin <= kept.seconds < end]
+        if self._first is not None and begin <= self._first.seconds < end:
+            points.append(self._complete(self._first))
+        return points
+
+    def _complete(self, first: _Kept) -> _Kept:
+        """The point that begins with a tick, as far as it is known."""
+        self._reduce()
+        lowest, total, highest, number = self._point
+        mean = np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
+        return first._replace(values=np.stack([lowest, mean, highest]).astype(first.values.dtype))
 
 
 class History:
-    """The last ticks of every device and of the fleet, and points of the hour before them.
+    """The last day of every device and of the fleet: the last ticks, and points of the time before them.
 
     :ivar size: the number of kept ticks.
     """
 
     def __init__(self, first: State) -> None:
-        level = first.levels["device"]
-        self._era = _era_of(level)
-        row_bytes = 2 * level.count * max(1, len(self._era.rows))
-        self.size = min(MAX_TICKS, max(MIN_TICKS, 3 * MAX_BYTES // 4 // max(1, row_bytes)))
-        sparse = min(MAX_SPARSE, MAX_BYTES // 4 // max(1, row_bytes))
-        self._kept: Recent[_Kept] = Recent(self.size, sparse)
-        self._summaries: Recent[_Summary] = Recent(MAX_TICKS)
+        devices = first.levels["device"].count
+        row_bytes = 2 * len(KEPT) * max(1, devices)
+        self.size = min(MAX_TICKS, max(MIN_TICKS, 3 * MAX_BYTES // 4 // row_bytes))
+        sparse = min(MAX_SPARSE, MAX_BYTES // 4 // row_bytes)
+        self._devices = _Past(KEPT, 2, self.size, sparse, devices)
+        self._fleet = _Past(dict.fromkeys(SUMMED, 1.0), 4, MAX_TICKS, MAX_SPARSE, 1)
+        self._era = self._fleet_era = _Era()
+        self._tick = TickValues(len(KEPT), devices)
+        self._names: list[str] = []
         self.note(first)
 
     def note(self, state: State) -> None:
         """Add a state; the oldest of ``size`` states is removed, or kept as a point of the hour before."""
-        level = state.levels["device"]
-        values = np.empty((len(self._era.rows), level.count), np.float16)
+        level, values = state.levels["device"], self._tick.values
         is_any_lost = _is_any_lost(level)
-        for row, name in enumerate(self._era.rows):
-            scaled = level.arrays[name] / KEPT[name]
-            is_partial = is_any_lost or name in level.present
-            values[row] = np.where(shown(level, name), scaled, np.nan) if is_partial else scaled
-        self._kept.add(_Kept(state.tick, state.seconds, state.wall_seconds, values, self._era))
-        self._summaries.add(_Summary(state.tick, state.seconds, state.wall_seconds, summary(level)))
+        self._names = [name for name in KEPT if name in level.arrays]
+        for row, (name, scale) in enumerate(KEPT.items()):
+            if name not in level.arrays:
+                values[row] = np.nan
+                continue
+            np.divide(level.arrays[name], scale, out=values[row], casting="same_kind")
+            if is_any_lost or name in level.present:
+                values[row, ~shown(level, name)] = np.nan
+        time = state.tick, state.seconds, state.wall_seconds
+        self._devices.add(_Kept(*time, self._tick.halves(), self._era), values)
+        sums = np.array(_quick_summary(values) or summary(level), np.float32)[:, np.newaxis]
+        self._fleet.add(_Kept(*time, sums, self._fleet_era), sums)
 
-    def move(self, moves: FleetReindex, state: State) -> None:
-        """Use the new positions of the devices after a reload, and their quantities; the last ticks stay.
+    def move(self, moves: Reindex) -> None:
+        """Use the new positions of the devices after a reload; the past stays."""
+        self._devices.move(moves)
+        self._era = _Era()
+        self._tick = TickValues(len(KEPT), len(moves.old_of))
 
-        :param state: of the first tick after the reload.
+    def of_devices(self, positions: Positions, seconds: float | None = None, quantity: str = "") -> dict[str, Any]:
+        """The ticks, their simulated seconds, and the quantities of some devices; NaN where a tick did not show one.
+
+        Before the last ticks are points; if the first are points of the day, their lowest and highest values are there.
+
+        :param seconds: the time span, which ends now; None: the last ticks, without points.
+        :param quantity: the only one; empty for all.
         """
-        for era in {id(kept.era): kept.era for kept in self._kept}.values():
-            era.reindex(moves)
-        self._era = _era_of(state.levels["device"])
+        return self._devices.of(positions, seconds, [name for name in self._names if quantity in ("", name)])
 
     def of_device(self, position: int, seconds: float | None = None) -> dict[str, Any]:
-        """The ticks, their simulated seconds, and each quantity of a device; None where a tick did not show it.
-
-        :param seconds: the time span, which ends now; None: the last ticks, without points of the hour before.
-        """
-        kept = list(self._kept.within(seconds))
-        rows = {name: [each.value(name, position) * factor for each in kept] for name, factor in KEPT.items()}
-        return _told(kept, {name: row for name, row in rows.items() if name in self._era.rows})
+        """The same of one device."""
+        return _only(self.of_devices(np.array([position]), seconds))
 
     def of_fleet(self, seconds: float | None = None) -> dict[str, Any]:
-        """The ticks, their simulated seconds, the mean usage, the power of all, and the highest temperature."""
-        kept = list(self._summaries.within(seconds))
-        return _told(kept, {name: [each.values[row] for each in kept] for row, name in enumerate(SUMMED)})
+        """The same of the fleet: the mean usage, the power of all, and the highest temperature."""
+        return _only(self._fleet.of(np.array([0]), seconds, SUMMED))
 
 
-def _told(kept: Sequence[_Kept | _Summary], quantities: Mapping[str, Iterable[float]]) -> dict[str, Any]:
+def _only(past: dict[str, Any]) -> dict[str, Any]:
+    """The past of the only device, without lists of devices."""
     return {
-        "ticks": [each.tick for each in kept],
-        "seconds": [each.seconds for each in kept],
-        "wall-seconds": [round(each.wall_seconds, 3) for each in kept],
-        "quantities": {
-            name: [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
-            for name, values in quantities.items()
-        },
+        key: {name: rows[0] for name, rows in value.items()} if isinstance(value, dict) else value
+        for key, value in past.items()
     }
 
 
-def _era_of(level: Level) -> _Era:
-    return _Era({name: row for row, name in enumerate([name for name in KEPT if name in level.arrays])})
+def _taken(values: _Array, positions: Positions) -> _Array:
+    """Values at positions of the last axis; NaN at -1."""
+    found = np.full((*values.shape[:-1], len(positions)), np.nan, values.dtype)
+    is_there = positions >= 0
+    found[..., is_there] = values[..., positions[is_there]]
+    return found
 
 
 def rounded(level: Level, quantity: str, factor: float = 1.0) -> Whole:
@@ -174,6 +337,14 @@ def summary(level: Level) -> tuple[float, float, float]:
         float(power.sum()) if len(power) else math.nan,
         float(temperature.max()) if len(temperature) else math.nan,
     )
+
+
+def _quick_summary(values: NDArray[np.float32]) -> tuple[float, float, float] | None:
+    """The :func:`summary` from the kept values of a tick; None if one is missing, or there is no device."""
+    usage, power, temperature = np.add.reduce(values[: len(SUMMED)], axis=1).tolist()
+    if not values.shape[1] or not math.isfinite(usage + power + temperature):
+        return None
+    return usage / values.shape[1], power, float(np.maximum.reduce(values[SUMMED.index("temperature_celsius")]))
 
 
 def _is_any_lost(level: Level) -> bool:

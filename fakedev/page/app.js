@@ -13,15 +13,16 @@ import { TesterTab } from "./tester.js";
 import { WhyTab } from "./why.js";
 import { WorkloadsTab } from "./workloads.js";
 
+/** The tabs, each with the documents of what it shows. */
 const TABS = [
-  ["fleet", "Fleet", FleetTab],
-  ["workloads", "Workloads", WorkloadsTab],
-  ["faults", "Faults", FaultsTab],
-  ["queues", "Queues", QueuesTab],
-  ["tester", "Tester", TesterTab],
-  ["metrics", "Metrics", MetricsTab],
-  ["scenario", "Scenario", ScenarioTab],
-  ["why", "Why", WhyTab],
+  ["fleet", "Fleet", FleetTab, "devices", "simulation", "parts", "topology"],
+  ["workloads", "Workloads", WorkloadsTab, "fakedev-workload", "protocol-workload.txt"],
+  ["faults", "Faults", FaultsTab, "faults"],
+  ["queues", "Queues", QueuesTab, "work-queue"],
+  ["tester", "Tester", TesterTab, "tester"],
+  ["metrics", "Metrics", MetricsTab, "identities", "workload-series"],
+  ["scenario", "Scenario", ScenarioTab, "scenarios"],
+  ["why", "Why", WhyTab, "faults", "alert-rules"],
 ];
 
 /** Active faults that are named above every tab. */
@@ -117,11 +118,20 @@ class App {
       this.buttons.get(name).tabIndex = isShown ? 0 : -1;
     }
     this._offer();
+    this._document();
     const tab = this.tabs.get(this.shown);
     if (query) tab.restore?.(new URLSearchParams(query));
     tab.open?.(rest.join("/"));
     tab.shown?.();
     if (this.live.frame) tab.frame?.(this.live);
+  }
+
+  /** Links to the documents of the open tab, and to that of the page itself. */
+  _document() {
+    const [, , , ...named] = TABS.find(([name]) => name === this.shown);
+    const links = [...named, "web-page"].map((name) => (name.includes(".") ? name : `${name}.md`));
+    const place = document.getElementById("documents");
+    place.replaceChildren("Documents of this tab: ", ...links.flatMap((name) => [make("a", { href: `/page/doc/${name}` }, name), " "]));
   }
 
   _turn(event, name) {

@@ -1,4 +1,5 @@
 // Cards of a small fleet: a card for each device with what matters, and a line of its last minutes.
+import { get, noPast } from "./ask.js";
 import { make, put } from "./dom.js";
 import { number } from "./format.js";
 import { HEALTH_SHORT, HEALTH_WORDS } from "./scales.js";
@@ -26,6 +27,16 @@ export class Cards {
     this.cards = Array.from({ length: count }, (_, place) => new DeviceCard(live, place, () => this.choose(place)));
     this.element.replaceChildren(...this.cards.map(({ element }) => element));
     this.element.hidden = count === 0;
+    if (count) this._recall(this.cards).catch(noPast);
+  }
+
+  /** Fill the lines from the past. */
+  async _recall(cards) {
+    const { nodes, "tick-seconds": tick } = this.live.outline;
+    const devices = encodeURIComponent(nodes.map(([name]) => `${name}/*`).join(","));
+    const seconds = Math.ceil((POINTS - 1) * tick);
+    const { ticks, quantities } = await get(`/api/v1/history?devices=${devices}&quantity=usage_ratio&seconds=${seconds}`);
+    for (const { place, line } of cards) line.fill(ticks.at(-1), quantities[this.live.name(place)]?.usage_ratio ?? []);
   }
 
   /** A new tick arrived.
@@ -109,8 +120,15 @@ class Sparkline {
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
+  /** Show the values up to a tick: shares from 0 to 1. */
+  fill(tick, values) {
+    this.values = values.slice(-POINTS).map((value) => value === null ? null : 100 * value);
+    this.tick = tick;
+    this.draw();
+  }
+
   add(tick, value) {
-    if (tick === this.tick) return;
+    if (tick <= this.tick) return;
     this.tick = tick;
     this.values.push(value);
     if (this.values.length > POINTS) this.values.shift();

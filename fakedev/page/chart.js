@@ -47,10 +47,12 @@ export class Chart {
       this.plot?.setSize({ width: this.place.clientWidth, height: this.height });
       this.draw();
     }).observe(this.place);
-    onTheme(() => this.plot?.redraw());
+    this.forget = onTheme(() => this.plot?.redraw());
   }
 
-  /** Show points: rising times in seconds, and for each series a value or null at each time. */
+  /** Show points: rising times in seconds, and for each series a value or null at each time.
+   * Of the only series also, as two more rows, the lowest and the highest value around each time.
+   */
   show(times, ...values) {
     this.all = [times, ...values.map((row) => row.map((value) => value ?? null))];
     this.draw();
@@ -65,6 +67,7 @@ export class Chart {
     if (!this.place.clientWidth) return;
     const end = this.all[0].at(-1) ?? 0;
     if (this.time) this.time.end = Math.max(this.time.end, end);
+    if (this.plot && this.plot.series.length !== this.all.length) this.plot = this.plot.destroy();
     if (this.plot) this.plot.setData(this.all);
     else this._make();
     this._read();
@@ -73,6 +76,7 @@ export class Chart {
   /** The chart is not used any more. */
   remove() {
     this.time?.charts.delete(this);
+    this.forget();
     this.plot?.destroy();
     this.plot = null;
   }
@@ -86,7 +90,7 @@ export class Chart {
       {
         width: this.place.clientWidth,
         height: this.height,
-        padding: [8, 22, 0, 0],
+        padding: [8, 28, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,
@@ -108,7 +112,9 @@ export class Chart {
             width: 1.75,
             points: { show: false, size: 4, fill: () => colour(tint), filter: (plot, row) => alone(plot.data[row]) },
           })),
+          ...this.all.slice(1 + this.series.length).map(() => ({ width: 0, points: { show: false } })),
         ],
+        bands: this.all.length > 1 + this.series.length ? [{ series: [3, 2], fill: () => `${colour(this.series[0][1])}40` }] : [],
         hooks: {
           setCursor: [(plot) => this._point(plot.cursor.left)],
           setSelect: [(plot) => this._zoom(plot)],
@@ -190,7 +196,8 @@ export class Chart {
     const told = [];
     this.readings.forEach((reading, row) => {
       const value = this.all[row + 1]?.[place] ?? null;
-      const text = value === null ? "–" : `${brief(value)}${this.unit}`;
+      const [low, high] = this.all.slice(1 + this.series.length).map((each) => each[place]);
+      const text = value === null ? "–" : `${brief(value)}${low < high ? ` (${brief(low)} to ${brief(high)})` : ""}${this.unit}`;
       put(reading.lastChild, text);
       if (reading.firstChild.style) reading.firstChild.style.background = colour(this.series[row][1]);
       told.push(`${this.series[row][0]} ${text}`);

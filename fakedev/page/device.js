@@ -1,6 +1,5 @@
 // One device: its parts, the reasons for its values, charts of the last minutes, its links, and all values.
-import { get, noPast } from "./ask.js";
-import { Chart } from "./chart.js";
+import { DeviceCharts } from "./devicecharts.js";
 import { card, make, put } from "./dom.js";
 import { quantity, words } from "./format.js";
 import { Connections } from "./links.js";
@@ -8,32 +7,18 @@ import { list, pairs } from "./lists.js";
 import { PartsList } from "./parts.js";
 import { Polling } from "./polling.js";
 import { HEALTH_WORDS } from "./scales.js";
-import { Series } from "./series.js";
 
 const FACTS = ["uuid", "product_name", "pci_address", "serial", "pod", "namespace", "container"];
-const CHARTS = [
-  ["usage_ratio", "Usage", "series-1", 100, { unit: " %", most: 100 }],
-  ["power_watts", "Power", "series-4", 1, { unit: " W" }],
-  ["temperature_celsius", "Temperature", "series-2", 1, { unit: " °C", least: null, span: 10 }],
-  ["core_frequency_mhz", "Core clock", "series-3", 1, { unit: " MHz" }],
-  ["memory_used_bytes", "Memory in use", "series-1", 2 ** -30, { unit: " GiB" }],
-];
-
 export class DevicePanel {
   /** @param time the TimeSpan of its charts. */
   constructor(app, time) {
     this.app = app;
-    this.time = time;
     this.name = "";
     this.title = make("h2");
     this.type = make("p", { class: "note" });
     this.why = make("ul", { class: "why" });
     this.reasons = make("details", { open: true }, make("summary", {}, "Why it is so"), this.why);
-    this.charts = CHARTS.map(([name, title, tint, factor, options]) => ({
-      name,
-      factor,
-      chart: new Chart(title, [[title, tint]], { height: 100, time, ...options }),
-    }));
+    this.charts = new DeviceCharts(time);
     this.parts = new PartsList(app);
     this.connections = new Connections();
     this.facts = make("dl", { class: "facts" });
@@ -64,7 +49,7 @@ export class DevicePanel {
       make(
         "div",
         { class: "stack" },
-        ...this.charts.map(({ chart }) => chart.element),
+        this.charts.element,
         this.connections.element,
         make("details", {}, make("summary", {}, "What it is"), this.facts),
         make("details", {}, make("summary", {}, "All values"), this.values),
@@ -72,7 +57,6 @@ export class DevicePanel {
     );
     this.element.querySelector("h2").replaceWith(this.title);
     this.element.hidden = true;
-    this.past = new Series(CHARTS.length);
     this.polling = new Polling("", (value, error) => this._show(value, error));
   }
 
@@ -80,16 +64,14 @@ export class DevicePanel {
   open(name) {
     this.element.hidden = !name;
     if (name !== this.name) this._forget();
+    this.charts.of(name ? [name] : []);
     if (!name) {
       this.name = "";
       return;
     }
     this.name = name;
     put(this.title, name);
-    this.past.clear();
-    this._draw();
     this.polling.path = address(name);
-    this.recall();
     this.polling.ask(true);
   }
 
@@ -106,26 +88,8 @@ export class DevicePanel {
   frame() {
     if (!this.name) return;
     this.polling.ask();
+    this.charts.frame();
     this.parts.frame();
-  }
-
-  /** Ask for the past of the open device, as far as the charts show it. */
-  recall() {
-    if (this.name) this._recall(this.name).catch(noPast);
-  }
-
-  async _recall(name) {
-    const { seconds, quantities } = await get(`${address(name)}/history?seconds=${this.time.needed}`);
-    if (name !== this.name) return;
-    const newer = this.past;
-    this.past = new Series(CHARTS.length);
-    seconds.forEach((time, place) =>
-      this.past.add(time, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key]?.[place], factor))),
-    );
-    newer.times.forEach(
-      (time, place) => time > (seconds.at(-1) ?? 0) && this.past.add(time, ...newer.rows.map((row) => row[place])),
-    );
-    this._draw();
   }
 
   _show(value, error) {
@@ -137,11 +101,7 @@ export class DevicePanel {
     if (value.device !== this.name) return;
     const matter = health && health !== "well" ? `, ${HEALTH_WORDS[health]}` : "";
     put(this.type, `${value.type}${facts.pod ? `, used by ${facts.pod}` : ""}${matter}`);
-    const frame = this.app.live.frame;
-    if (frame) this.past.add(frame.seconds, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key], factor)));
-    for (const { name, factor, chart } of this.charts)
-      chart.limits((limits[name] ?? []).map(([line, most]) => [line, most * factor, line === "limit" ? "warn" : "bad"]));
-    this._draw();
+    this.charts.limits(limits);
     this.reasons.hidden = explained.length === 0;
     pairs(
       this.why,
@@ -159,21 +119,9 @@ export class DevicePanel {
       Object.entries(quantities).map(([name, shown]) => [words(name), quantity(name, shown)]),
     );
   }
-
-  _draw() {
-    this.charts.forEach(({ chart }, row) => {
-      const values = this.past.rows[row];
-      chart.element.hidden = values.length > 0 && values.every((value) => value === null);
-      chart.show(this.past.times, values);
-    });
-  }
 }
 
 function address(name) {
   const cut = name.lastIndexOf("/");
   return `/api/v1/devices/${encodeURIComponent(name.slice(0, cut))}/${name.slice(cut + 1)}`;
-}
-
-function scaled(value, factor) {
-  return value === null || value === undefined ? null : value * factor;
 }

@@ -1,6 +1,7 @@
 // The table of devices: sorted and searched by the service, and chosen for work, faults, and to clear their faults.
 import { attempt, change, get, say } from "./ask.js";
 import { Collection } from "./collection.js";
+import { MOST_DEVICES } from "./devicecharts.js";
 import { make, put } from "./dom.js";
 import { number, quantity } from "./format.js";
 import { HEALTH_WORDS } from "./scales.js";
@@ -37,8 +38,9 @@ export class DeviceTable {
       button("Clear their faults", () => this._clear()),
       button("Choose none", () => this._none()),
     ];
+    this.compare = button("Compare in charts", () => app.go("fleet", [...this.chosen].join(",")));
     const page = make("button", { type: "button", class: "small", onclick: () => this._page() }, "Choose this page");
-    this.element = make("div", { class: "stack" }, make("div", { class: "row" }, this.list.search, page, this.count, ...this.actions), this.list.element);
+    this.element = make("div", { class: "stack" }, make("div", { class: "row" }, this.list.search, page, this.count, this.compare, ...this.actions), this.list.element);
     this._show();
   }
 
@@ -74,14 +76,22 @@ export class DeviceTable {
   }
 
   _none() {
-    this.chosen.clear();
-    for (const [, box] of this._boxes()) box.checked = false;
+    this.choose([]);
+  }
+
+  /** Choose some devices, and no others. */
+  choose(names) {
+    this.chosen = new Set(names);
+    for (const [device, box] of this._boxes()) box.checked = this.chosen.has(device);
     this._show();
   }
 
   _show() {
     put(this.count, this.chosen.size ? `${number(this.chosen.size)} chosen` : "");
-    for (const each of this.actions) each.disabled = !this.chosen.size;
+    for (const each of [...this.actions, this.compare]) each.disabled = !this.chosen.size;
+    const isTooMany = this.chosen.size > MOST_DEVICES;
+    if (isTooMany) this.compare.disabled = true;
+    this.compare.title = isTooMany ? `One chart shows at most ${MOST_DEVICES} devices` : "";
   }
 
   _health(device) {

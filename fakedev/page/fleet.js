@@ -4,6 +4,7 @@ import { get, noPast, Refused } from "./ask.js";
 import { Cards, MOST_CARDS } from "./cards.js";
 import { Chart } from "./chart.js";
 import { DevicePanel } from "./device.js";
+import { DeviceCharts, MOST_DEVICES, thinning } from "./devicecharts.js";
 import { DeviceTable } from "./devicetable.js";
 import { card, make, put } from "./dom.js";
 import { number, watts } from "./format.js";
@@ -15,6 +16,12 @@ import { onTheme, theme } from "./theme.js";
 import { Tiles } from "./tiles.js";
 import { TimeSpan } from "./timespan.js";
 import { noteWall, noteWalls } from "./walltime.js";
+
+/** The service keeps a day. */
+const DAY = 86400;
+/** The quantities of the fleet, and what they are multiplied with. */
+const SUMMED = [["usage_ratio", 100], ["power_watts", 0.001], ["temperature_celsius", 1]];
+const KEEPS = "Choose a device to see its own charts, or several in the table.";
 
 export class FleetTab {
   constructor(app) {
@@ -49,9 +56,10 @@ export class FleetTab {
       make("button", { type: "button", class: "small", "aria-label": "Smaller cells", onclick: () => this.map.zoomBy(-1) }, "−"),
       make("button", { type: "button", class: "small", "aria-label": "Larger cells", onclick: () => this.map.zoomBy(1) }, "+"),
     );
-    const time = (this.time = new TimeSpan(() => {
+    const time = (this.time = new TimeSpan(DAY, () => {
       this._recall().catch(noPast);
-      this.device.recall();
+      this.device.charts.recall();
+      this.several.recall();
     }));
     this.marks = new Marks(time);
     this.device = new DevicePanel(app, time);
@@ -59,7 +67,11 @@ export class FleetTab {
     this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW", time });
     const heat = { unit: " °C", least: null, span: 10, time };
     this.heat = new Chart("Hottest device", [["temperature", "series-2"]], heat);
-    this.past = new Series(3);
+    this.past = new Series(9);
+    this.several = new DeviceCharts(time);
+    const close = make("button", { type: "button", class: "small", onclick: () => app.go("fleet", "") }, "Close");
+    this.comparison = card("Devices compared", [close], this.several.element);
+    this.comparison.hidden = true;
     this.overview = card(
       "Fleet",
       [],
@@ -69,10 +81,10 @@ export class FleetTab {
         this.usage.element,
         this.power.element,
         this.heat.element,
-        make("p", { class: "note" }, "Choose a device to see its own charts."),
+        (this.kept = make("p", { class: "note" }, KEEPS)),
       ),
     );
-    this.aside = make("aside", { "aria-label": "Charts" }, time.element, this.overview, this.device.element);
+    this.aside = make("aside", { "aria-label": "Charts" }, time.element, this.overview, this.device.element, this.comparison);
     this.element = make(
       "div",
       { class: "tab" },
@@ -126,6 +138,7 @@ export class FleetTab {
     if (this.map.scale === "health") this._count();
     this._draw();
     this.device.frame();
+    this.several.frame();
     this.marks.frame();
     if (this.wish) this._fulfil();
     if (!this.list.element.hidden) this.list.frame();
@@ -135,42 +148,45 @@ export class FleetTab {
   always({ frame }) {
     noteWall(frame.seconds, frame["due-seconds"]);
     const [usage, power, heat] = frame.fleet;
-    this.past.add(frame.seconds, scaled(usage, 100), scaled(power, 0.001), heat);
+    const values = [scaled(usage, 100), scaled(power, 0.001), heat];
+    this.past.add(frame.seconds, ...values, ...values, ...values);
   }
 
-  /** Show a device, by its name or that of a part or link; the fleet when the name is empty. */
-  open(name) {
-    this.wanted = deviceOf(name);
+  /** Show devices, by their names or those of parts or links; the fleet when there are none. */
+  open(names) {
+    this.wanted = names;
     if (!this.live.outline) return;
-    const place = name ? this.live.place(this.wanted) : -1;
+    const found = names.split(",", MOST_DEVICES).map(deviceOf).filter((name) => this.live.place(name) >= 0);
+    const only = found.length === 1 ? found[0] : "";
+    const place = only ? this.live.place(only) : -1;
     this.map.mark(place);
     this.cards.mark(place);
-    this.overview.hidden = place >= 0;
-    if (this.marks.device !== (place >= 0 ? this.wanted : "")) this.marks.of(place >= 0 ? this.wanted : "");
-    this.device.open(place >= 0 ? this.wanted : "");
-    if (place >= 0 && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
+    this.overview.hidden = found.length > 0;
+    if (this.marks.device !== found.join(",")) this.marks.of(found.join(","));
+    this.device.open(only);
+    this.comparison.hidden = found.length < 2;
+    this.several.of(found.length > 1 ? found : []);
+    if (found.length > 1) this.list.choose(found);
+    if (found.length && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
   }
 
   _draw() {
-    const [usage, power, heat] = this.past.rows;
-    this.usage.show(this.past.times, usage);
-    this.power.show(this.past.times, power);
-    this.heat.show(this.past.times, heat);
+    [this.usage, this.power, this.heat].forEach((chart, row) =>
+      chart.show(this.past.times, ...[0, 3, 6].map((of) => this.past.rows[row + of])),
+    );
   }
 
   async _recall() {
     const found = await get(`/api/v1/history?seconds=${this.time.needed}`);
-    const { seconds, quantities } = found;
+    const { seconds, quantities, lowest = quantities, highest = quantities } = found;
     noteWalls(found);
+    put(this.kept, thinning(found, this.time) || KEEPS);
     this.past.clear();
-    seconds.forEach((time, place) =>
-      this.past.add(
-        time,
-        scaled(quantities.usage_ratio[place], 100),
-        scaled(quantities.power_watts[place], 0.001),
-        quantities.temperature_celsius[place],
-      ),
-    );
+    seconds.forEach((time, place) => {
+      const at = (rows, name, factor) => scaled(place < rows[name].length ? rows[name][place] : quantities[name][place], factor);
+      const values = [quantities, lowest, highest].flatMap((rows) => SUMMED.map(([name, factor]) => at(rows, name, factor)));
+      this.past.add(time, ...values);
+    });
     this._draw();
   }
 
@@ -197,7 +213,7 @@ export class FleetTab {
 
   /** A button that copies a link to what is shown. */
   _link() {
-    const onclick = () => copy(`${location.origin}/#fleet${this.device.name ? `/${this.device.name}` : ""}?${this._state()}`);
+    const onclick = () => copy(`${location.origin}/#fleet${this.wanted ? `/${this.wanted}` : ""}?${this._state()}`);
     return make("button", { type: "button", class: "small", title: "Copy a link that shows the same", onclick }, "Link");
   }
 

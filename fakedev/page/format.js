@@ -1,16 +1,25 @@
 // Numbers and times as text.
 
+const formats = new Map();
+
+/** A number as English text: formatters are made once, since that takes long. */
+function english(value, options) {
+  const key = JSON.stringify(options);
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat("en", options));
+  return formats.get(key).format(value);
+}
+
 /** A number with some digits after the point, grouped; a dash for null. */
 export function number(value, digits = 0) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return english(value, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 /** Three significant digits, for rates and seconds of any size. */
 export function brief(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
-  return Math.abs(value) >= 1000 ? number(value) : value.toLocaleString("en", { maximumSignificantDigits: 3 });
+  return Math.abs(value) >= 1000 ? number(value) : english(value, { maximumSignificantDigits: 3 });
 }
 
 /** Watts, as [number, unit]. */

@@ -13,7 +13,7 @@ export class QueuesTab {
   constructor() {
     this.charts = new Map();
     this.past = new Map();
-    this.time = new TimeSpan(() => this._recallAll());
+    this.time = new TimeSpan(3600, () => this._recallAll());
     this.list = new Collection(
       "queues",
       "Queues",
@@ -47,6 +47,11 @@ export class QueuesTab {
       make("div", { class: "row" }, this.time.element),
       this.place,
     );
+  }
+
+  /** Without queues there is nothing to show. */
+  isOffered({ frame }) {
+    return Boolean(frame?.queues);
   }
 
   /** The stream began, or began again: there may be other queues. */

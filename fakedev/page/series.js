@@ -1,7 +1,7 @@
 // The points of a value in the stream, for charts; bounded: of many points, the older half has every second one.
 
 export class Series {
-  constructor(rows, most = 2000) {
+  constructor(rows, most = 4000) {
     this.most = most;
     this.times = [];
     this.rows = Array.from({ length: rows }, () => []);

@@ -17,6 +17,11 @@ const PARTS = ["total", "wait", "run", "communication", "late"];
 const POINTS = ["mean", "p50", "p90", "p99", "max"];
 
 export class TesterTab {
+  /** Without plans there is nothing to show. */
+  isOffered({ frame }) {
+    return Boolean(frame?.load);
+  }
+
   constructor() {
     this.plan = "";
     this.nothing = make("p", { class: "note" }, "Loading…");

@@ -2,16 +2,17 @@
 
 const KEY = "fakedev-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
-const told = [];
+const told = new Set();
 
 /** "light" or "dark". */
 export function theme() {
   return document.documentElement.dataset.theme;
 }
 
-/** Call back when the theme changes: canvases must be drawn again. */
+/** Call back when the theme changes: canvases must be drawn again. Returns what ends that. */
 export function onTheme(tell) {
-  told.push(tell);
+  told.add(tell);
+  return () => told.delete(tell);
 }
 
 /** The value of a colour of colours.css. */

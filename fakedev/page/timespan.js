@@ -6,24 +6,27 @@ const SPANS = [
   [300, "5 min"],
   [900, "15 min"],
   [3600, "1 h"],
+  [21600, "6 h"],
+  [86400, "24 h"],
 ];
 const KEY = "fakedev-span";
-/** The service keeps an hour; the shortest span that a zoom shows. */
-const [MOST, LEAST] = [3600, 10];
+/** The shortest span that a zoom shows. */
+const LEAST = 10;
 let count = 0;
 
 export class TimeSpan {
-  /** @param changed called when more of the past may be needed; moved: when another span is shown. */
-  constructor(changed = () => null, moved = () => null) {
-    this.seconds = Number(localStorage.getItem(KEY)) || 300;
+  /** @param most how much of the past the service keeps; changed: called when more of it may be needed. */
+  constructor(most = 3600, changed = () => null) {
+    this.most = most;
+    this.seconds = Math.min(most, Number(localStorage.getItem(KEY)) || 300);
     this.range = null; // [from, to] after a zoom; null: the last seconds
     this.end = 0;
     this.charts = new Set();
     this.marks = [];
     this._changed = changed;
-    this._moved = moved;
     this.key = `span-${++count}`;
-    this.inputs = SPANS.map(([seconds]) =>
+    const spans = SPANS.filter(([seconds]) => seconds <= most);
+    this.inputs = spans.map(([seconds]) =>
       make("input", { type: "radio", name: this.key, value: String(seconds), checked: seconds === this.seconds, onchange: () => this.choose(seconds) }),
     );
     const button = (text, what, onclick) => make("button", { type: "button", class: "small", "aria-label": what, title: what, onclick }, text);
@@ -32,7 +35,7 @@ export class TimeSpan {
     this.element = make(
       "div",
       { class: "row span" },
-      make("fieldset", { class: "choice", "aria-label": "Time shown" }, ...SPANS.map(([, text], place) => make("label", {}, this.inputs[place], make("span", {}, text)))),
+      make("fieldset", { class: "choice", "aria-label": "Time shown" }, ...spans.map(([, text], place) => make("label", {}, this.inputs[place], make("span", {}, text)))),
       button("−", "Zoom out", () => this.scale(2)),
       button("+", "Zoom in", () => this.scale(0.5)),
       button("◀", "Earlier", () => this.pan(-0.5)),
@@ -57,7 +60,7 @@ export class TimeSpan {
 
   /** How many of the last seconds the charts need. */
   get needed() {
-    return Math.ceil(Math.min(MOST, this.range ? Math.max(this.seconds, this.end - this.range[0]) : Math.min(this.seconds, MOST)));
+    return Math.ceil(Math.min(this.most, this.range ? Math.max(this.seconds, this.end - this.range[0]) : this.seconds));
   }
 
   /** Show a span of time; null follows the present. */
@@ -66,13 +69,12 @@ export class TimeSpan {
     this.now.hidden = !range;
     this.draw();
     this._changed();
-    this._moved();
   }
 
   /** Show a longer or a shorter time around a point, by default the middle. */
   scale(factor, at = null) {
     const [from, to] = this._present();
-    const span = Math.min(MOST, Math.max(LEAST, (to - from) * factor));
+    const span = Math.min(this.most, Math.max(LEAST, (to - from) * factor));
     const centre = at ?? (this.range ? (from + to) / 2 : to);
     const share = (centre - from) / (to - from);
     this._go(centre - share * span, span);
@@ -89,11 +91,11 @@ export class TimeSpan {
   }
 
   _present() {
-    return this.range ?? [this.end - Math.min(this.seconds, MOST), this.end];
+    return this.range ?? [this.end - Math.min(this.seconds, this.most), this.end];
   }
 
   _go(from, span) {
-    const first = Math.max(from, this.end - MOST);
+    const first = Math.max(from, this.end - this.most);
     this.zoom(first + span >= this.end && span === this.seconds ? null : [first, first + span]);
   }
 }

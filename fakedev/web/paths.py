@@ -132,7 +132,9 @@ PARTS: Final = WebPath(f"{API}/devices/NODE/INDEX/parts", "the parts of a device
 LINKS: Final = WebPath(f"{API}/devices/NODE/INDEX/link", "the links of a device")
 LINK: Final = WebPath(f"{API}/devices/NODE/INDEX/link/NUMBER", "one link of a device", ("metric",))
 DEVICE_HISTORY: Final = WebPath(f"{API}/devices/NODE/INDEX/history", "the last ticks of a device", ("seconds",))
-HISTORY: Final = WebPath(f"{API}/history", "the last ticks of the fleet", ("seconds",))
+HISTORY: Final = WebPath(
+    f"{API}/history", "the last ticks of the fleet, or of some devices", ("seconds", "devices", "quantity")
+)
 FIND: Final = WebPath(f"{API}/find", "the devices that a text finds, for the web page", ("text",))
 STREAM: Final = WebPath(f"{API}/stream", "the fleet live, as server-sent events")
 NODES: Final = WebPath(

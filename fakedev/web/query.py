@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from fakedev.base.errors import nearest_name
-from fakedev.web.paths import HISTORY
+from fakedev.web.paths import DEVICE_HISTORY
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
 from fakedev.web.response import HttpError, Response, json_response
@@ -53,15 +53,14 @@ class ApiPage(ApiResource):
 class ApiHistory(ApiResource):
     """The past of something, for charts; ``seconds`` in the query chooses the time span, which ends now."""
 
-    query = HISTORY.query
+    query = DEVICE_HISTORY.query
 
     def __init__(self, make: Callable[[float | None], dict[str, Any]]) -> None:
         self._make = make
 
     def get(self, request: Request) -> Response:
         """Without ``seconds`` the last ticks, each of them."""
-        seconds = whole_number(request, "seconds", 0, 10**6) if argument(request, "seconds") else None
-        return json_response(self._make(seconds))
+        return json_response(self._make(seconds_of(request)))
 
 
 class ApiItem(ApiPage):
@@ -152,6 +151,11 @@ def json_body(body: bytes) -> dict[str, Any]:
 def argument(request: Request, name: str) -> str:
     """An argument of the query, the first of several; empty when it is missing."""
     return request.args.get(name.encode(), [b""])[0].decode("utf-8", "replace")
+
+
+def seconds_of(request: Request) -> float | None:
+    """``seconds`` of the query, a time span; None if it is missing."""
+    return whole_number(request, "seconds", 0, 10**6) if argument(request, "seconds") else None
 
 
 def unknown_key(request: Request, known: Sequence[str]) -> HttpError | None:

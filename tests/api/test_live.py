@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakedev.api.live import MAX_VIEWERS
-from fakedev.fleet.charts import ABSENT, MAX_TICKS, MIN_TICKS, History, rounded, summary
+from fakedev.fleet.charts import ABSENT, MAX_TICKS, MIN_TICKS, History, TickValues, rounded, summary
+from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import Level, State
 from fakedev.fleet.levels import HEALTH, health, worst_of
 from fakedev.fleet.ticker import Ticker
@@ -71,7 +74,6 @@ def test_an_advance_is_in_the_frames(app: MemoryApplication) -> None:
         client.leave()
     first = app.fleet.state.tick
     assert advances[0] is None and advances[-1] == [first, first + 60]
-
 
 
 def test_outline_and_frames(app: MemoryApplication) -> None:
@@ -256,6 +258,34 @@ def test_history(app: MemoryApplication) -> None:
     assert app.get("/api/v1/devices/a/9/history").status == 404
 
 
+def test_history_of_some_devices(app: MemoryApplication) -> None:
+    """Devices and a quantity of the query; what names nothing, or too much, is refused in words."""
+    app.ask("POST", "/api/v1/workloads", {"name": "x", "devices": ["a/1"], "profile": "50:0:0"})
+    app.tick(2)
+    found = app.json("/api/v1/history?devices=a/1,a/0&quantity=usage_ratio&seconds=1")
+    assert (found["ticks"], found["quantities"]) == (
+        [1, 2],
+        {"a/0": {"usage_ratio": [0, 0]}, "a/1": {"usage_ratio": [0.5, 0.5]}},
+    )
+    whole = app.json("/api/v1/history?devices=a/1")["quantities"]["a/1"]
+    assert whole == app.json("/api/v1/devices/a/1/history")["quantities"]
+    for query, where in (
+        ("devices=b/9", "devices"),
+        ("quantity=colour", "quantity"),
+        ("devices=a/1&seconds=x", "seconds"),
+    ):
+        answer = app.get(f"/api/v1/history?{query}")
+        assert (answer.status, json.loads(answer.body)["error"]["where"]) == (400, where), query
+
+
+def test_history_of_too_many_devices() -> None:
+    """An answer has at most 64 rows."""
+    with application(SMALL.replace("nodes: [a, b]", "nodes: 33, node-name: 'n-{}'")) as app:
+        assert "at most 12, 64 with a quantity" in app.get("/api/v1/history?devices=all").body.decode()
+        assert app.get("/api/v1/history?devices=all&quantity=power_watts").status == 400
+        assert app.get("/api/v1/history?devices=n-0/*&quantity=power_watts").status == 200
+
+
 def state(tick: int, **arrays: list[float]) -> State:
     level = Level(2, {name: np.array(values) for name, values in arrays.items()}, {})
     return State(tick, float(tick), 0.0, {"device": level}, 0)
@@ -285,6 +315,66 @@ def test_history_of_an_hour() -> None:
     assert history.of_fleet(3600.0)["ticks"] == ticks
     assert history.of_fleet(60.0)["ticks"] == list(range(3939, 4000))
     assert history.of_device(0, 3600.0)["quantities"]["usage_ratio"][:3] == [400 % 7, 410 % 7, 420 % 7]
+
+
+def test_history_of_a_day() -> None:
+    """Before the hour a point for each minute: lowest, mean and highest of its ticks, also of the minute under way."""
+    history = History(state(0, usage_ratio=[0, 1]))
+    random = np.random.default_rng(1)
+    values = np.concatenate([[0.0], random.random(99_999)])
+    for tick in range(1, len(values)):
+        history.note(state(tick, usage_ratio=[values[tick], 1]))
+    past = history.of_device(0, 86_400.0)
+    points = len(past["lowest"]["usage_ratio"])
+    assert past["point-seconds"] == 60
+    fine = history.of_device(0, 3600.0)
+    assert past["ticks"] == [*range(13_620, fine["ticks"][0], 60), *fine["ticks"]]
+    minutes = values[13_620 : 13_620 + 60 * points].reshape(points, 60)
+    for name, expected in (("lowest", minutes.min(1)), ("quantities", minutes.mean(1)), ("highest", minutes.max(1))):
+        assert past[name]["usage_ratio"][:points] == pytest.approx(expected, abs=5e-4), name
+    assert past["quantities"]["usage_ratio"][points:] == fine["quantities"]["usage_ratio"]
+    fleet = history.of_fleet(86_400.0)
+    assert fleet["ticks"] == past["ticks"]
+    assert fleet["lowest"]["usage_ratio"] == pytest.approx((minutes.min(1) + 1) / 2, abs=5e-5)
+    assert "lowest" not in fine and "lowest" not in history.of_device(0)
+
+
+def test_a_day_has_gaps_and_reloads() -> None:
+    """Ticks that did not show a value do not count; a reload moves the minute under way, a new device has none."""
+    history = History(state(0, usage_ratio=[0.25, 1]))
+    for tick in range(1, 20):
+        history.note(state(tick, usage_ratio=[np.nan if tick < 10 else 0.75, np.nan], lost=[0, 0]))
+    history.move(Reindex(np.array([1, -1]), 2))
+    for tick in range(20, 10_000):
+        history.note(state(tick, usage_ratio=[0.5, 0.5 if tick > 50 else 1.0]))
+    first, second = (history.of_device(place, 86_400.0) for place in (0, 1))
+    moved = [(past["lowest"]["usage_ratio"][0], past["highest"]["usage_ratio"][0]) for past in (first, second)]
+    assert moved == [(0.5, 0.5), (0.25, 1.0)]
+    assert first["quantities"]["usage_ratio"][0] == 0.5
+    # 1 + 10 ticks before the reload, 31 with 1.0 and 9 with 0.5 after it.
+    assert second["quantities"]["usage_ratio"][0] == pytest.approx((0.25 + 10 * 0.75 + 31 + 9 * 0.5) / 51, abs=5e-4)
+
+
+@pytest.mark.parametrize(("devices", "seconds"), [(388, 60), (389, 120), (10_000, 1800), (100_000, None)])
+def test_the_day_of_large_fleets(devices: int, seconds: int | None) -> None:
+    """They have longer points, within 16 MiB; the largest have none."""
+    level = Level(devices, {"usage_ratio": np.zeros(devices)}, {})
+    assert History(State(0, 0.0, 0.0, {"device": level}, 0)).of_device(0)["point-seconds"] == seconds
+
+
+@given(st.lists(st.floats(-65504, 65504, width=32).filter(lambda value: abs(value) > 1e-4 or value == 0), min_size=1))
+def test_halves(numbers: list[float]) -> None:
+    """Numbers in 16 bits are the nearest, or as near as it; NaN stays NaN, and nothing becomes infinite."""
+    many = TickValues(1, 5000)
+    many.values[0] = np.resize(np.array([*numbers, np.nan, 1e9, -1e9], np.float32), 5000)
+    found = many.halves()[0]
+    expected = np.clip(many.values[0], -65504, 65504)
+    error = np.abs(found.astype(np.float64) - expected)
+    assert (
+        error[~np.isnan(expected)]
+        <= np.abs(expected.astype(np.float16).astype(np.float64) - expected)[~np.isnan(expected)]
+    ).all()
+    assert (np.isnan(found) == np.isnan(expected)).all()
 
 
 def test_overview() -> None:

@@ -82,7 +82,8 @@ KEYS = {
     "queues": "search, sort, limit, offset",
     "tester": "limit, offset",
     "tester/sleep": "limit, offset",
-    **dict.fromkeys(("history", "devices/mig-0/0/history", "queues/sleep/history"), "seconds"),
+    "history": "seconds, devices, quantity",
+    **dict.fromkeys(("devices/mig-0/0/history", "queues/sleep/history"), "seconds"),
     "find": "text",
     **dict.fromkeys(("devices/mig-0/0", "devices/mig-0/0/1", "devices/dgx-0/0/link/3"), "metric"),
     **dict.fromkeys(

@@ -42,6 +42,18 @@ def test_what_is_named_is_there(app: MemoryApplication) -> None:
     assert set(FILES) <= named | {"uPlot.LICENSE"}
 
 
+def test_documents(app: MemoryApplication) -> None:
+    """Those of every tab are served; nothing else of the folder above is."""
+    tabs = FILES["app.js"].partition("const TABS")[2].partition("];")[0]
+    names = {name for line in tabs.splitlines() for name in re.findall('"([a-z.-]+)"', line.partition("Tab, ")[2])}
+    assert len(names) > 10
+    for name in names:
+        answer = app.get(f"/page/doc/{name if '.' in name else f'{name}.md'}")
+        assert answer.status == 200 and answer.body, name
+    for path in ("nothing.md", "", "..%2fREADME.md", "pictures", "%2fetc%2fpasswd"):
+        assert app.get(f"/page/doc/{path}").status == 404, path
+
+
 def test_the_library_is_the_released_one() -> None:
     """The only code of others is unchanged, and its licence is with it."""
     assert {name for name in FILES if name.startswith("uPlot")} == set(UPLOT)

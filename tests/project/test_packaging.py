@@ -128,6 +128,8 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     expected = {name for name in source if name.endswith((".py", *data))}
     assert expected <= names, expected - names
     assert "fakedev/config/demo.yaml" in names
+    documents = {path.name for pattern in ("*.md", "*.txt") for path in (ROOT / "doc").glob(pattern)}
+    assert {name.rpartition("/")[2] for name in names if "/share/doc/fakedev/" in name} == documents
     assert any(name.startswith("fakedev/catalog/devices/") for name in names)
     assert any(name.startswith("fakedev/catalog/identities/") for name in names)
     assert "twisted/plugins/fakedev_plugin.py" in names

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.real
 MARKUP = "<script>document.title='taken'</script>"
 #: Every tab, a device, and one that is divided.
 TABS = (
-    "fleet", "fleet?view=Table", "fleet/dgx-0/1", "fleet/mig-0/0", "workloads", "faults", "queues", "tester", "metrics",
+    "fleet", "fleet?view=Table", "fleet/dgx-0/1", "fleet/dgx-0/1,dgx-0/2?span=86400",
+    "fleet/mig-0/0", "workloads", "faults", "queues", "tester", "metrics",
     "why/dgx-0%2F1",
 )
 #: Roles of what must have a name.

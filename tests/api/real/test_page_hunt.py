@@ -52,9 +52,7 @@ async def test_the_table(start_async: StartAsync, tmp_path: Path, browser: Brows
     await browser.until(f"{ACTIVE}.includes('overheat on dgx-1/2')")
     await browser.until(f"{ROWS}[0] === 'dgx-1/2' && {ROWS}.length === 8")
     await browser.value("document.querySelector('[aria-label=\"Search: Devices\"]').value = 'dgx-1'")
-    await browser.value(
-        "document.querySelector('[aria-label=\"Search: Devices\"]').dispatchEvent(new Event('input'))"
-    )
+    await browser.value("document.querySelector('[aria-label=\"Search: Devices\"]').dispatchEvent(new Event('input'))")
     await browser.until(f"{ROWS}.length === 4")
     press = "[...document.querySelectorAll('#panel-fleet button')].find((each) => each.innerText === {})?.click() ?? 1"
     await browser.value(press.format("'Choose this page'"))
@@ -113,6 +111,83 @@ async def test_charts(start_async: StartAsync, tmp_path: Path, browser: Browser)
     await browser.value(f"location.hash = {json.dumps(link.partition('#')[2])}")
     await browser.until(f"String({spans}[0]) === {json.dumps(','.join(map(str, zoomed[0])))}")
     await no_complaint(browser)
+
+
+@pytest_twisted.ensureDeferred
+async def test_several_devices(start_async: StartAsync, tmp_path: Path, browser: Browser) -> None:
+    """Devices chosen in the table are in one chart, with colour and value, by keyboard; a link has the same."""
+    await opened(start_async, tmp_path, browser, "#fleet?view=Table")
+    box = "document.querySelector('[aria-label=\"Choose {}\"]')"
+    compare = (
+        "[...document.querySelectorAll('#panel-fleet button')].find((each) => each.innerText === 'Compare in charts')"
+    )
+    await browser.until(f"{ROWS}.length === 8 && {compare}.disabled")
+    for device in ("dgx-0/0", "dgx-1/3"):
+        await browser.value(f"{box.format(device)}.focus()")
+        await browser.press(" ", 32)
+    await browser.until(f"!{compare}.disabled")
+    await browser.value(f"{compare}.focus()")
+    await browser.press("Enter", 13)
+    await browser.until("location.hash === '#fleet/dgx-0/0,dgx-1/3'")
+    label = "charts.get('Usage').canvas?.getAttribute('aria-label')"
+    pattern = r"/Usage: dgx-0\/0 [89][0-9.]* %, dgx-1\/3 0 %/"
+    await browser.until(f"{pattern}.test({label})")
+    colours = "[...charts.get('Usage').element.querySelectorAll('.swatch')].map((each) => each.style.background)"
+    assert len(set(await browser.value(colours))) == 2
+    await browser.press("Escape", 27)
+    await browser.until("location.hash === '#fleet'")
+    await browser.value("location.hash = '#fleet/dgx-0/1,nowhere/1,dgx-1/2?view=Table&span=60'")
+    await browser.until(f"{label}.includes('dgx-0/1') && {label}.includes('dgx-1/2')")
+    assert await browser.value(f"[{box.format('dgx-0/1')}, {box.format('dgx-0/0')}].map((each) => each.checked)") == [
+        True,
+        False,
+    ]
+    await no_complaint(browser)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_day(start_async: StartAsync, tmp_path: Path, browser: Browser) -> None:
+    """What is older than an hour is thinned, which the page says; the lines of the cards are full at once."""
+    stand = Stand(start_async, tmp_path, browser, CONFIG.replace("tick: 250ms", "tick: 10s"))
+    await stand.serve()
+    await stand.service.fetch("/api/v1/clock", {"advance": "4h"})
+    await stand.open()
+    painted = (
+        "(() => { const line = document.querySelector('.spark'), {width, height} = line; if (width < 50) return false;"
+        "const {data} = line.getContext('2d').getImageData(Math.round(width / 10), 0, 1, height);"
+        "return data.some((value) => value > 0); })()"
+    )
+    await browser.until(painted)
+    await browser.value(SEE_CHARTS)
+    await browser.value("location.hash = '#fleet/dgx-0/1?span=86400'")
+    await browser.until("document.querySelector('aside').innerText.includes('a line of means of 1 min')")
+    chart = "charts.get('Usage')"
+    assert await browser.until(f"{chart}?.all[0].length > 500 && {chart}.plot.bands.length") == 1
+    first, *_, last = await browser.value(f"{chart}.all[0]")
+    assert first < 60 and last >= 4 * 3600
+    await browser.value(f"{chart}.element.scrollIntoView({{block: 'center'}})")
+    over = json.loads(
+        await browser.value(f"JSON.stringify({chart}.place.querySelector('.u-over').getBoundingClientRect())")
+    )
+    await browser.point(over["x"] + over["width"] / 4, over["y"] + over["height"] / 2)
+    await browser.until(f"/\\(\\d.* to \\d.*\\) %/.test({chart}.element.innerText)")
+    await no_complaint(browser)
+
+
+@pytest_twisted.ensureDeferred
+async def test_documents(start_async: StartAsync, tmp_path: Path, browser: Browser) -> None:
+    """Each tab links to documents that are there."""
+    stand = await opened(start_async, tmp_path, browser)
+    for tab in ("fleet", "workloads", "faults", "metrics", "why"):
+        await browser.value(f"document.getElementById('tab-{tab}').click()")
+        await browser.until(f"!document.getElementById('panel-{tab}').hidden")
+        links = await browser.value(
+            "[...document.querySelectorAll('#documents a')].map((each) => each.getAttribute('href'))"
+        )
+        assert len(links) >= 2
+        for link in links:
+            answer = await stand.service.fetch(link)
+            assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8"), link
 
 
 @pytest_twisted.ensureDeferred

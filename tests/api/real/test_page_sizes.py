@@ -118,7 +118,7 @@ async def test_eight_devices(start_async: StartAsync, tmp_path: Path, browser: B
     await browser.until("document.querySelector('dialog[open]')?.innerText.includes('search in the open tab')")
     await browser.press("Escape", 27)
     await browser.until("document.querySelector('dialog[open]') === null")
-    for key, name in enumerate(("fleet", "workloads", "faults", "queues", "tester", "metrics"), 1):
+    for key, name in enumerate(("fleet", "workloads", "faults", "metrics", "why"), 1):
         await browser.press(str(key))
         await browser.until(f"!document.getElementById('panel-{name}').hidden")
     await browser.press("1")
@@ -143,7 +143,7 @@ async def test_widths(start_async: StartAsync, tmp_path: Path, browser: Browser)
         await browser.resize(width, 800)
         await browser.until(f"innerWidth === {width}")
         assert await browser.value(outside) == [], width
-        assert await browser.value("document.querySelectorAll('[role=tab]:not([hidden])').length") == 7
+        assert await browser.value("document.querySelectorAll('[role=tab]:not([hidden])').length") == 5
         assert await browser.value("document.documentElement.scrollWidth") <= width
     await browser.resize(390, 800)
     await browser.value("document.getElementById('clock').click()")
