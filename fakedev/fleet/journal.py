@@ -218,11 +218,13 @@ class FleetJournal:
     """The last entries of a fleet's journal, and the ticks in which the devices' flags and codes changed last.
 
     :param tell: receives each entry, in order.
+    :ivar counts: entries of each kind since the start of the process.
     """
 
     def __init__(self, roster: Roster, tell: Tell = no_op) -> None:
         self._roster = roster
         self.tell = tell
+        self.counts = dict.fromkeys(JOURNAL_KINDS, 0)
         self._tick = self._size_of_tick = 0
         self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         self._ends: Ends | None = None
@@ -275,6 +277,8 @@ class FleetJournal:
     def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
         self.settle()
         self._recent.add(entries, devices)
+        for entry in entries:
+            self.counts[entry.kind] += 1
         self.tell(entries)
 
     def note_ends(self, tick: int, seconds: float, verdicts: Sequence[Verdict], causes: Mapping[str, str]) -> None:
@@ -286,6 +290,7 @@ class FleetJournal:
             self.settle()
             ends = Ends(tick, seconds, verdicts, causes)
             self._ends = ends[-MAX_KEPT:]
+            self.counts[ENDED] += len(ends)
             self.tell(ends)
 
     def settle(self, most: int | None = None) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -16,6 +17,10 @@ from fakedev.web.metrics import Group, histograms, labelled
 if TYPE_CHECKING:
     from fakedev.fleet.journal_files import JournalFile
     from fakedev.fleet.state_folder import StateFolder
+
+#: Faults with a series of their own, and the characters of their device words: the page stays small in a large fleet.
+_SHOWN_FAULTS: Final = 100
+_LONGEST_WORDS: Final = 120
 
 
 def fleet_groups(
@@ -56,9 +61,18 @@ def workload_metrics(fleet: Fleet, connections: Callable[[], int]) -> Iterable[M
 
 
 def fault_metrics(fleet: Fleet) -> Iterable[Metric]:
-    """Faults that wait or last."""
-    kinds = dict(sorted(Counter(fault.spec.kind for fault in fleet.faults.by_id.values()).items()))
+    """Faults that wait or last, the oldest of those that affect devices now, and the entries of the journal."""
+    faults = fleet.faults.by_id.values()
+    kinds = dict(sorted(Counter(fault.spec.kind for fault in faults).items()))
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
+    text = f"Devices and parts that a fault affects now; the oldest {_SHOWN_FAULTS} faults that affect any."
+    family = GaugeMetricFamily("fakedev_fault_devices", text, labels=["fault", "kind", "devices"])
+    for fault in islice((fault for fault in faults if len(fault.concerned)), _SHOWN_FAULTS):
+        words = fault.spec.name or ",".join(fault.spec.devices) or fault.spec.node
+        family.add_metric([fault.fault_id, fault.spec.kind, words[:_LONGEST_WORDS]], len(fault.concerned))
+    yield family
+    text = "Entries of the journal, by kind: events, changes of faults and of devices, ends of workloads."
+    yield labelled(CounterMetricFamily, "fakedev_journal_entries", text, "kind", fleet.journal.counts)
 
 
 def limit_metrics(fleet: Fleet) -> Iterable[Metric]:

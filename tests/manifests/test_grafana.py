@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib import util
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
@@ -38,6 +41,42 @@ def test_they_are_what_the_script_makes() -> None:
     for name in made.DASHBOARDS:
         text = (GRAFANA / f"{name}.json").read_text(encoding="utf-8")
         assert text == made.text_of(name), f"run python etc/grafana/dashboards.py: {name}.json is not what it makes"
+
+
+def test_grafana_reads_them() -> None:
+    """Grafana's own library reads each file, and writes what is in it."""
+    for path in GRAFANA.glob("*.json"):
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        again = json.loads(json.dumps(Dashboard.from_json(tree), cls=JSONEncoder))
+        for key in ("title", "uid", "time", "refresh", "tags", "links"):
+            assert again[key] == tree[key]
+        assert len(again["panels"]) == len(tree["panels"])
+
+
+def links_of(tree: Any) -> list[str]:
+    """The addresses that a click on a series of its panels leads to."""
+    defaults = [panel["fieldConfig"]["defaults"] for panel in tree["panels"] if panel["type"] != "row"]
+    return [link["url"] for each in defaults for link in each.get("links", ())]
+
+
+def variables_of(tree: Any) -> set[str]:
+    return {each["name"] for each in tree["templating"]["list"]}
+
+
+def test_links() -> None:
+    """They use variables of their dashboard, and lead to variables of one of this folder, or to the service."""
+    trees = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in GRAFANA.glob("*.json")}
+    leads = {name: {url.partition("?")[0] for url in links_of(tree)} for name, tree in trees.items()}
+    assert leads["fleet"] >= {"/d/fakedev-node", "/d/fakedev-device"}
+    for tree in trees.values():
+        for url in links_of(tree):
+            assert set(re.findall(r"\${([a-z]\w*)", url)) <= variables_of(tree)
+            path, _, query = url.partition("?")
+            if path.startswith("/"):
+                there = trees[path.removeprefix("/d/fakedev-")]
+                assert set(re.findall(r"var-(\w+)=", query)) <= variables_of(there)
+            else:
+                assert path.startswith("${fakedev}/#")
 
 
 def test_panels() -> None:
