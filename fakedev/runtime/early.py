@@ -73,10 +73,13 @@ class EarlySockets:
 
     def _listen_unix(self, path: str, mode: int) -> None:
         made = socket.socket(socket.AF_UNIX)
-        mask = os.umask(0o177)
         try:
             prepare_path(path, make_folder=True)
-            made.bind(path)
+            mask = os.umask(0o177)
+            try:
+                made.bind(path)
+            finally:
+                os.umask(mask)
             self._files[path] = mark_of(path)
             os.chmod(path, mode)
             made.listen(BACKLOG)
@@ -85,7 +88,6 @@ class EarlySockets:
             remove_own(path, self._files.pop(path, None))
         finally:
             made.close()
-            os.umask(mask)
 
     def _pass_on(self, made: socket.socket, address: str) -> None:
         with made:

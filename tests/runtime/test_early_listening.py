@@ -65,6 +65,16 @@ def test_addresses_that_cannot_be_used_are_left_out(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["file", "used"]
 
 
+def test_a_missing_folder_is_made_for_this_user(tmp_path: Path) -> None:
+    """Who can enter it: the mask of the socket is not that of the folder."""
+    path = tmp_path / "folder" / "w.sock"
+    sockets = EarlySockets({})
+    sockets.listen(str(path), 0o600)
+    assert path.is_socket()
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    sockets.remove_files()
+
+
 def test_unix_sockets_have_their_rights_and_go_with_the_program(tmp_path: Path) -> None:
     """A stale file is replaced; at the end only files that are still ours are removed."""
     ours, taken = str(tmp_path / "ours"), str(tmp_path / "taken")
