@@ -225,7 +225,7 @@ async def of_parts(browser: Browser, folder: Path) -> None:
         await picture(browser, "parts-light", "fleet/mig-0/4")
         await browser.value("document.querySelector('aside .why').parentElement.open = false")
         await browser.value("document.querySelector('.links details').open = true")
-        await picture(browser, "links-dark", "fleet/dgx-0/3", theme="dark", below=".links")
+        await picture(browser, "links-dark", "fleet/dgx-0/3", (1120, 620), "dark", ".links")
         await picture(browser, "why-medium-light", "why/dgx-0%2F3", MEDIUM)
 
 
