@@ -75,10 +75,12 @@ async def view(address: str, seconds: int) -> None:
             await browser.until("document.querySelector('.map canvas')?.height > 100 && costs.length > 5")
             print("shown", flush=True)
             processes = (await chromium.call("SystemInfo.getProcessInfo"))["processInfo"]
-            page = max((each["id"] for each in processes if each["type"] == "renderer"), key=_thread_seconds)
-            first, began = await browser.value("frames_seen"), _thread_seconds(page)
+            began = {each["id"]: _thread_seconds(each["id"]) for each in processes if each["type"] == "renderer"}
+            first = await browser.value("frames_seen")
             await browser.value(f"new Promise((done) => setTimeout(done, {1000 * seconds}))")
-            cpu = (_thread_seconds(page) - began) / (await browser.value("frames_seen") - first)
+            # The others are those of empty tabs.
+            used, page = max((_thread_seconds(each) - before, each) for each, before in began.items())
+            cpu = used / (await browser.value("frames_seen") - first)
             found: dict[str, Any] = await browser.value(_WATCH.replace("SECONDS", str(seconds)))
             found["cpu"] = 1000 * cpu
             await browser.call("HeapProfiler.collectGarbage")

@@ -90,7 +90,7 @@ export class Chart {
       {
         width: this.place.clientWidth,
         height: this.height,
-        padding: [8, 28, 0, 0],
+        padding: [8, 34, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,

@@ -1,9 +1,9 @@
 """Makes the pictures of the web page in doc/pictures.
 
-Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts] [scenario]``.
+Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts] [day] [scenario]``.
 
-It takes seven minutes. They are of 10,000 GPUs, of a run of etc/loop.sh in which the fans of all boards fail for a
-while, of divided boards and of links, and of a scenario.
+It takes eight minutes. They are of 10,000 GPUs, of a run of etc/loop.sh in which the fans of all boards fail for a
+while, of divided boards and of links, of a day, and of a scenario; in both themes, and for windows of three widths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from tests.support.programs.ports import free_port
 from tests.support.programs.processes import AsyncProgram, clean_environment, console, require_program
 
 PICTURES = ROOT / "doc" / "pictures"
-WIDE, NARROW = (1280, 860), (390, 844)
+WIDE, MEDIUM, NARROW = (1120, 700), (768, 720), (390, 760)
+#: The panel beside the devices.
+SHOWN = "aside .card:not([hidden])"
+#: The largest picture.
+MAX_BYTES = 150_000
 CALM_SECONDS, FAULT_SECONDS, AFTER_SECONDS = 60, 110, 110
 LARGE = """
 version: 1
@@ -78,6 +82,20 @@ workloads:
 faults:
   - {kind: link-down, devices: dgx-0/3, link: 5}
   - {kind: xid, code: 31, devices: mig-0/4/1}
+"""
+#: A day of work that begins and ends, in a few thousand ticks.
+DAY = """
+version: 1
+fleet:
+  seed: 7
+  tick: 10s
+  pools: [{name: dgx, nodes: 2, node-name: "dgx-{}", device: h100, devices-per-node: 8, identity: dcgm}]
+web: ["127.0.0.1:%d"]
+workloads:
+  listen: ["%s/workload.sock"]
+  base:
+    - {name: training, devices: "dgx-0/[0-3]", profile: "95:3:7200,15:10:2400", kind: tensor}
+    - {name: chat, devices: "dgx-1/*", profile: "25:15:9000,60:25:6000,40:20:5400"}
 """
 #: An hour, in which four boards have trouble.
 SCENARIO = """
@@ -132,22 +150,25 @@ async def let_pass(seconds: float) -> None:
 
 
 async def picture(
-    browser: Browser, name: str, place: str, size: tuple[int, int] = WIDE, theme: str = "light", below: str = ""
+    browser: Browser, name: str, place: str, size: tuple[int, int] = WIDE, theme: str = "light", below: str = "",
+    block: str = "end",
 ) -> None:
     """Show a place of the page, and keep what is to be seen.
 
-    :param below: an element that is scrolled to; empty for none.
+    :param below: an element that is scrolled to, with its ``block``; empty for none.
     """
     await browser.resize(*size)
     await browser.theme(theme)
     await browser.value(f"location.hash = '{place}'")
     await let_pass(3)
-    if below:
-        await browser.value(f"document.querySelector('{below}').scrollIntoView({{block: 'end'}})")
     await browser.value("scrollTo(0, 0)")
+    if below:
+        await browser.value(f"document.querySelector('{below}').scrollIntoView({{block: '{block}'}})")
     await let_pass(0.5)
     PICTURES.mkdir(exist_ok=True)
-    (PICTURES / f"{name}.png").write_bytes(await browser.picture())
+    found = await browser.picture()
+    assert len(found) <= MAX_BYTES, (name, len(found))
+    (PICTURES / f"{name}.png").write_bytes(found)
 
 
 def programs(folder: Path) -> Path:
@@ -175,7 +196,7 @@ async def of_the_loop(browser: Browser, folder: Path) -> None:
         await picture(browser, "fleet-narrow-dark", "fleet", NARROW, "dark")
         await fetch(address, f"/api/v1/faults/{json.loads(answer.body)['id']}", method="DELETE")
         await let_pass(AFTER_SECONDS)
-        await picture(browser, "loop", "queues", (1280, 560))
+        await picture(browser, "loop", "queues", (1120, 520))
         await picture(browser, "tester-light", "tester")
         await picture(browser, "workloads-narrow-light", "workloads", NARROW)
         await picture(browser, "metrics-dark", "metrics", theme="dark")
@@ -200,11 +221,29 @@ async def of_parts(browser: Browser, folder: Path) -> None:
     async with running([*console("fakedev"), "serve", "--config", str(folder / "parts.yaml")], folder, port) as address:
         await browser.open(f"http://{address}/#fleet")
         await let_pass(60)
-        await picture(browser, "cards-light", "fleet", (1400, 860))
+        await picture(browser, "cards-light", "fleet")
         await picture(browser, "parts-light", "fleet/mig-0/4")
         await browser.value("document.querySelector('aside .why').parentElement.open = false")
         await browser.value("document.querySelector('.links details').open = true")
-        await picture(browser, "links-dark", "fleet/dgx-0/3", theme="dark", below=".links")
+        await picture(browser, "links-dark", "fleet/dgx-0/3", (1120, 620), "dark", ".links")
+        await picture(browser, "why-medium-light", "why/dgx-0%2F3", MEDIUM)
+
+
+async def of_a_day(browser: Browser, folder: Path) -> None:
+    """Charts of a day, and of several devices over each other."""
+    port = free_port()
+    (folder / "day.yaml").write_text(DAY % (port, folder))
+    async with running([*console("fakedev"), "serve", "--config", str(folder / "day.yaml")], folder, port) as address:
+        for _ in range(12):
+            await fetch(address, "/api/v1/clock", json.dumps({"advance": "2h"}), "POST")
+        await browser.open(f"http://{address}/#fleet")
+        await let_pass(3)
+        several, one = "fleet/dgx-0/0,dgx-0/7,dgx-1/0?view=Table&span=21600", "fleet/dgx-1/2?view=Cards&span=86400"
+        await picture(browser, "compare-light", several)
+        await picture(browser, "compare-medium-dark", several, MEDIUM, "dark", SHOWN, "start")
+        await browser.value("document.querySelector('aside .why').parentElement.open = false")
+        await picture(browser, "day-dark", one, theme="dark")
+        await picture(browser, "day-narrow-light", one, NARROW, "light", SHOWN, "start")
 
 
 async def of_a_scenario(browser: Browser, folder: Path) -> None:
@@ -216,12 +255,13 @@ async def of_a_scenario(browser: Browser, folder: Path) -> None:
         await fetch(address, "/api/v1/clock", json.dumps({"advance": "36m"}), "POST")
         await browser.open(f"http://{address}/#scenario")
         await let_pass(3)
-        await picture(browser, "scenario-light", "scenario", (1280, 1000))
+        await picture(browser, "scenario-light", "scenario", (1120, 900))
 
 
 async def make(names: list[str]) -> None:
     """Make the pictures with these names."""
-    makers = {"large": of_ten_thousand, "loop": of_the_loop, "parts": of_parts, "scenario": of_a_scenario}
+    makers = {"large": of_ten_thousand, "loop": of_the_loop, "parts": of_parts}
+    makers |= {"day": of_a_day, "scenario": of_a_scenario}
     with tempfile.TemporaryDirectory() as name:
         chromium = Chromium(require_program("chromium"), Path(name))
         try:
