@@ -67,7 +67,8 @@ def fault_metrics(fleet: Fleet) -> Iterable[Metric]:
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
     text = f"Devices and parts that a fault affects now; the oldest {_SHOWN_FAULTS} faults that affect any."
     family = GaugeMetricFamily("fakedev_fault_devices", text, labels=["fault", "kind", "devices"])
-    for fault in islice((fault for fault in faults if len(fault.concerned)), _SHOWN_FAULTS):
+    acting = (fault for fault in faults if fault.period >= 0 and len(fault.concerned))
+    for fault in islice(acting, _SHOWN_FAULTS):
         words = fault.spec.name or ",".join(fault.spec.devices) or fault.spec.node
         family.add_metric([fault.fault_id, fault.spec.kind, words[:_LONGEST_WORDS]], len(fault.concerned))
     yield family
