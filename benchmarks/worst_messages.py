@@ -251,8 +251,8 @@ class Search:
             steps = [partial(fleet.apply, StartWorkload(spec)) for spec in specs]
             yield Found(self.held(*steps, *[fleet.advance] * 2), "20 workloads on all boards", profile)
             self.settle()
-        if self._kept:
-            event_of_all = DropWorkloads(tuple(self._kept))
+        if running := fleet.intake.not_ending(list(fleet.workloads.by_id)):
+            event_of_all = DropWorkloads(tuple(running))
             yield Found(self.held(partial(fleet.apply, event_of_all), *[fleet.advance] * 2), "all workloads end", "")
 
     def _cleared(self) -> list[Callable[[], object]]:
