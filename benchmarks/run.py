@@ -39,6 +39,7 @@ import web_page
 import whole_page
 import without_cluster
 import workloads
+import worst_messages
 from pages import machine, verdict, with_sections
 from real_prometheus import real_prometheus
 from results import Section
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "service-sizes": service_sizes.service_sizes,
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
+    "worst-messages": worst_messages.worst_messages,
     "boards": boards.boards,
     "invariants": invariants.invariants,
     "web-page": web_page.web_page,

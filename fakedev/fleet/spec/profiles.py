@@ -40,6 +40,7 @@ MAX_ACTIVITIES: Final = 10_000
 MAX_METRICS: Final = 64
 #: The largest spread of a length.
 MAX_SPREAD: Final = 10.0
+_MARKS: Final = re.compile(r"[(),]")
 _ONLY_NUMBERS: Final = re.compile(r"[0-9.:,]*")
 #: After an activity: it does not repeat.
 ONCE: Final = "once"
@@ -145,7 +146,7 @@ def _is_plain(activity: Activity, unit: Unit) -> bool:
         and 0.0 <= fluctuation <= value
         and value + fluctuation <= unit.most
         and SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS
-        and activity.spread == 1.0
+        and (activity.spread == 1.0 or (unit is LOAD and 1.0 <= activity.spread <= MAX_SPREAD))
     )
 
 
@@ -155,14 +156,14 @@ def _parts(text: str) -> Iterator[str]:
         yield from text.split(",")
         return
     depth = begin = 0
-    for position, character in enumerate(text):
-        if character == "(":
+    for mark in _MARKS.finditer(text):
+        if mark[0] == "(":
             depth += 1
-        elif character == ")":
+        elif mark[0] == ")":
             depth -= 1
-        elif character == "," and depth <= 0:
-            yield text[begin:position]
-            begin = position + 1
+        elif depth <= 0:
+            yield text[begin : mark.start()]
+            begin = mark.end()
     yield text[begin:]
 
 

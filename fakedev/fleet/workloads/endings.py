@@ -66,10 +66,12 @@ class Endings:
         if "lost" in level.arrays:
             struck.append((level.arrays["lost"] > 0, "Device {} lost, terminated", ""))
         for which, text, fault_id in struck:
+            reasons: dict[int, str] = {}
             for workload, device in self._workloads.on_devices(which):
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
-                    reason = text.replace("{}", self._roster.unit_name(device))
-                    verdicts[workload.workload_id] = workload.verdict(1, reason)
+                    if device not in reasons:
+                        reasons[device] = text.replace("{}", self._roster.unit_name(device))
+                    verdicts[workload.workload_id] = workload.verdict(1, reasons[device])
                     if fault_id:
                         self.causes[workload.workload_id] = fault_id
                     else:

@@ -226,6 +226,12 @@ class Attribution:
         every, without_pod = self._holders, self._without_pod
         for device, group in groups:
             holders = every[device] or {}
+            if len(group) == len(holders):
+                every[device] = None
+                without_pod.pop(device, None)
+                self._shares.pop(device, None)
+                firsts.append(True)
+                continue
             firsts.append(next(iter(holders)) in group or device in without_pod)
             removed = [holders.pop(workload_id) for workload_id in group]
             if device in without_pod:

@@ -25,7 +25,6 @@ from fakedev.fleet.spec.value_functions import MAX_LENGTHS
 from fakedev.fleet.spec.workload_spec import FOREVER
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.draws import Course, FurtherSpans, Spans, segment_keys
-from fakedev.fleet.workloads.fluctuation import first_noise, next_noise
 from fakedev.fleet.workloads.owners import Holds
 from fakedev.fleet.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.fleet.workloads.workload import ENDS, Verdict, Workload
@@ -322,11 +321,7 @@ class Workloads:
             for workload in started:
                 workload.start_seconds = now_seconds
             new = table_of(started, now_seconds, self._device_keys, self._capacity)
-            new = replace(new, pace=pace_of(self._seed, new.keys))
-            if len(new.noisy_keys):
-                noise = np.zeros(len(new.device))
-                noise[new.noisy] = first_noise(self._seed, new.noisy_keys, tick)
-                new.noise = noise
+            new = replace(new, pace=pace_of(self._seed, new.keys), noise=new.first_noise(self._seed, tick))
             self.table = self.table.joined(new)
 
     def rows_with(self, ids: Collection[str]) -> Mask:
@@ -423,12 +418,10 @@ class Workloads:
         table.done = course.done
         load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
-        noisy, share = table.noisy, table.each(load)
+        share = table.each(load)
         if len(table.noisy_keys):
-            noise = table.noise.copy()
-            noise[noisy] = next_noise(noise[noisy], self._seed, table.noisy_keys, tick, seconds)
-            table.noise = noise
-            share = share + table.each(fluctuation) * noise
+            table.noise = table.next_noise(self._seed, tick, seconds)
+            share = share + table.each(fluctuation) * table.noise
         if (table.ease > 1.0).any():
             most = np.where(table.ease > 1.0, 100.0, np.inf)
             load, share = np.minimum(load, most), np.minimum(share, table.each(most))
@@ -466,10 +459,7 @@ class Workloads:
         return np.minimum.reduceat(paces[table.each(rows), table.device], table.firsts) * table.speed
 
     def _by_kind(self, share: Floats) -> tuple[dict[str, Floats], dict[str, Floats], Floats]:
-        """By kind of work the loads and the activity, and the demand for each device; a share of 1 is a whole one.
-
-        Loads and activity are the same mapping if all intensities are 100 %.
-        """
+        """Loads and activity by kind of work (the same mapping if all intensities are 100 %), and all demand."""
         table, count = self.table, self._count
         kinds = table.kinds_of_work[0]
 
@@ -527,18 +517,17 @@ class Workloads:
 
         :param ids: only the workloads with these ids; None: all.
         """
-        every = self.table.ids.tolist()
-        return [self.by_id[each] for each in every if ids is None or each in ids]
+        return [self.by_id[each] for each in self.table.ids.tolist() if ids is None or each in ids]
 
     def on_devices(self, which: Mask) -> list[tuple[Workload, int]]:
         """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
         if not which.any() or not len(self.table):
             return []
-        found: dict[str, int] = {}
-        pairs = np.flatnonzero(which[self.table.device])
-        for pair in pairs.tolist():
-            found.setdefault(self.table.ids[self.table.owner[pair]], int(self.table.device[pair]))
-        return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
+        table = self.table
+        pairs = np.flatnonzero(which[table.device])
+        firsts = pairs[np.flatnonzero(np.diff(table.owner[pairs], prepend=-1))]
+        ids, devices = table.ids[table.owner[firsts]].tolist(), table.device[firsts].tolist()
+        return [(self.by_id[workload_id], device) for workload_id, device in zip(ids, devices, strict=True)]
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
         """The rows of some workloads, at most hundreds, in the table, by id, without those that do not run yet."""

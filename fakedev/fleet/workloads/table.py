@@ -20,7 +20,7 @@ from fakedev.fleet.entities.state import Mask, Positions, Rows, column
 from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, OF_PROCESSES
 from fakedev.fleet.spec.workload_spec import Activities, Intensity, MetricUse, WorkloadSpec
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
-from fakedev.fleet.workloads.fluctuation import first_noise
+from fakedev.fleet.workloads.fluctuation import first_noise, next_noise
 from fakedev.fleet.workloads.profile import Profiles
 from fakedev.fleet.workloads.workload import Limit, Workload, columns_of
 
@@ -406,6 +406,20 @@ class Table(Rows):
     def noisy_keys(self) -> Keys:
         """The keys of randomness of the pairs :attr:`noisy`."""
         return self._pair_keys(self.noisy)
+
+    def first_noise(self, seed: int, tick: int) -> Floats:
+        """The noise of the pairs at their start, shape (P,): 0 where nobody sees it."""
+        if not len(self.noisy_keys):
+            return self.noise
+        noise = np.zeros(len(self.device))
+        noise[self.noisy] = first_noise(seed, self.noisy_keys, tick)
+        return noise
+
+    def next_noise(self, seed: int, tick: int, seconds: float) -> Floats:
+        """The noise of the pairs some seconds later, shape (P,)."""
+        noise = self.noise.copy()
+        noise[self.noisy] = next_noise(noise[self.noisy], seed, self.noisy_keys, tick, seconds)
+        return noise
 
     def _pair_keys(self, pairs: Positions | slice) -> Keys:
         keys: Keys = self.keys[self.owner[pairs]] ^ self.device_keys[self.device[pairs]]

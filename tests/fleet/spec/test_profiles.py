@@ -107,3 +107,17 @@ def test_any_text_is_a_profile_or_a_fault(text: str) -> None:
         assert 0 <= activity.fluctuation <= activity.value <= activity.value + activity.fluctuation <= 100
         assert 1e-6 <= activity.seconds <= 1e10 or activity.seconds == FOREVER
     assert all(activity.seconds < FOREVER for activity in profile[:-1])
+
+
+@given(st.lists(st.lists(st.sampled_from(["0", "1", "50", "100", "7.5", ".5", "5.", "", ".", "1e3"]), min_size=1,
+                         max_size=4).map(":".join), min_size=1, max_size=4).map(",".join))  # fmt: skip
+def test_plain_numbers_are_read_as_all_others(text: str) -> None:
+    """A blank makes them other texts, which are read word by word."""
+
+    def outcome(text: str) -> object:
+        try:
+            return parse_profile(text)
+        except ValueError as error:
+            return str(error)
+
+    assert outcome(text) == outcome(f" {text}")
