@@ -274,7 +274,7 @@ def test_servers_that_are_hostile(
     answer: bytes, said: str,
 ) -> None:  # fmt: skip
     """One line that a terminal can show, and no more memory than a limit."""
-    monkeypatch.setattr("fakedev.commands.top._MOST_BYTES", 50_000 if b"[[" not in answer else 2**20)
+    monkeypatch.setattr("fakedev.commands.status._MOST_BYTES", 50_000 if b"[[" not in answer else 2**20)
     assert main(["status", "--url", hostile(answer)]) == 1
     shown = capsys.readouterr().err
     assert said in shown
