@@ -1,8 +1,8 @@
 """The ``fakedev`` command: a module for each group of subcommands, and the other programs in folders.
 
 Start with `main.py`, the table of subcommands; a module has the name of its subject, e.g. `render.py`, `conform.py`
-or `replay.py`. `reach.py` finds a running service, `control.py` has the verbs for it, `top.py` is ``fakedev status``
-and ``fakedev top``. `services.py` has the entry points of programs that handle signals first. All modules touch the
+or `replay.py`. `reach.py` finds a running service, `control.py` has the verbs for it, `status.py` and `top.py` show
+what it does. `services.py` has the entry points of programs that handle signals first. All modules touch the
 outside (command line, output).
 """
 
@@ -11,6 +11,6 @@ OUTSIDE = (
     "alert_rules", "calibrate", "catalogs", "clone", "completion", "conform", "control", "diff", "dropins/backend",
     "dropins/client", "dropins/container", "dropins/dcgm_exporter", "dropins/exporter", "dropins/frontend", "kube",
     "main", "nvml", "prometheus", "queues", "reach", "render", "replay", "scale_test", "scenario/blocks",
-    "scenario/from_record", "scenario/run", "scenario/score", "services", "top", "why", "workload/exchange",
+    "scenario/from_record", "scenario/run", "scenario/score", "services", "status", "top", "why", "workload/exchange",
     "workload/main", "workload/options",
 )

@@ -59,7 +59,7 @@ SUBCOMMANDS: Final = {
     },
     _CONTROL: {
         "ps": ("fakedev.commands.reach:ps", "list the running services of this user"),
-        "status": ("fakedev.commands.top:status", "print what it does"),
+        "status": ("fakedev.commands.status:status", "print what it does"),
         "top": ("fakedev.commands.top:top", "show it live on the terminal"),
         "queues": ("fakedev.commands.queues:queues", "list its queues, or a frontend's, and what holds each one up"),
         "why": ("fakedev.commands.why:why", "explain a device, pod, workload, queue, page, metric or query"),

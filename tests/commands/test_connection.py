@@ -19,6 +19,7 @@ import pytest
 
 from fakedev.client import Fleet
 from fakedev.client.http import NoAnswer
+from fakedev.commands.completion import values_after
 from fakedev.commands.control import ANSWERS, VERBS, ask_in_words, summary_of
 from fakedev.commands.main import main
 from fakedev.commands.reach import CannotAsk, Reached, reach, service_options
@@ -273,7 +274,7 @@ def test_servers_that_are_hostile(
     answer: bytes, said: str,
 ) -> None:  # fmt: skip
     """One line that a terminal can show, and no more memory than a limit."""
-    monkeypatch.setattr("fakedev.commands.top._MOST_BYTES", 50_000 if b"[[" not in answer else 2**20)
+    monkeypatch.setattr("fakedev.commands.status._MOST_BYTES", 50_000 if b"[[" not in answer else 2**20)
     assert main(["status", "--url", hostile(answer)]) == 1
     shown = capsys.readouterr().err
     assert said in shown
@@ -325,6 +326,24 @@ def test_a_suspended_service(
         assert main(["ps"]) == 0
         assert "suspended" in capsys.readouterr().out
         process.send_signal(signal.SIGCONT)
+
+
+def test_completion_without_an_answer(
+    environ: dict[str, str], hostile: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A service that is not there, silent or none of fakedev's completes nothing, and says nothing."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", environ["XDG_RUNTIME_DIR"])
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert values_after(["why", "--url", url]) == []
+        silent.listen()
+        monkeypatch.setattr("fakedev.commands.completion._PATIENCE_SECONDS", 0.01)
+        assert values_after(["why", "--url", url]) == []
+    for answer in (b"HTTP/1.1 200 OK\r\n\r\n[]", b'HTTP/1.1 200 OK\r\n\r\n{"nodes": [1]}', b"nothing\n"):
+        assert values_after(["fault", "fan", "--url", hostile(answer)]) == []
+    assert capsys.readouterr() == ("", "")
 
 
 def test_why_by_a_workload_port(

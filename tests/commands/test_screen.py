@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fakedev.commands.top import Terminal, View, _show, keys_in, screen, summary_lines
+from fakedev.commands.status import summary_lines
+from fakedev.commands.top import Terminal, View, _show, keys_in, screen
 
 OUTLINE = {
     "version": "1.2.3",

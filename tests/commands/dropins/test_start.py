@@ -130,7 +130,7 @@ def test_what_the_service_imports_before_it_listens(tmp_path: Path) -> None:
 
 def test_status_needs_none_of_the_service() -> None:
     modules = modules_of("fakedev", "status", "--url", "http://127.0.0.1:1")
-    assert imported(modules, "fakedev.commands.top") != []
+    assert imported(modules, "fakedev.commands.status") != []
     heavy = [package for package in HEAVY if package not in ("http", "ssl", "argparse")]  # of its client of HTTP
     rooms = ("fakedev.fleet", "fakedev.service", "fakedev.config", "fakedev.exporters", "fakedev.client.calls")
     assert imported(modules, *heavy, *rooms) == []

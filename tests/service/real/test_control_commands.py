@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
+from fakedev.commands.completion import values_after
 from fakedev.commands.main import main, subcommands
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.processes import AsyncProgram, StartAsync, console, run
@@ -46,7 +47,7 @@ async def test_a_session(start_async: StartAsync, tmp_path: Path, options: tuple
     await fakedev("advance", "1s")
     assert "1 lost" in await fakedev("status")
     assert f"{fault} lost state=active" in await fakedev("faults", "--active")
-    assert "not shown: the device is lost" in await fakedev("explain", "dgx-0/7", "power")
+    assert "not shown: lost since tick 3" in await fakedev("explain", "dgx-0/7", "power")
     assert await fakedev("clear", "all") == "cleared 1\n"
     assert "dgx-0/0 type=h100" in await fakedev("devices", "--active")
     assert "lost dgx-0/7" in await fakedev("journal", "kind=lost")
@@ -111,6 +112,27 @@ async def test_json_of_every_command(
     for words, begin in JSON.items():
         assert main([*words.split(), "--json"]) == 0, words
         assert str(json.loads(capsys.readouterr().out)).startswith(begin), words
+
+
+@pytest_twisted.ensureDeferred
+async def test_completion_of_values(
+    start_async: StartAsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The names in the service, also behind a key, and as bash has it: KEY, = and the value are three words."""
+    service = await demo(start_async, tmp_path, *QUEUE)
+    monkeypatch.setenv("FAKEDEV_URL", f"http://{service.web[0]}")
+    assert main(["fault", "fan", "devices=dgx-0/1"]) == 0
+    fault = capsys.readouterr().out.strip()
+    for words, some in {
+        "why": {"dgx-0/7", "dgx-0", "training", fault, "sleep", "DCGM_FI_DEV_GPU_TEMP"}, "clear": {fault},
+        "why dgx-0/7": {"DCGM_FI_DEV_GPU_TEMP"}, "explain --service demo": {"dgx-0/7"}, "stop": {"training"},
+        "fault": {"fan", "lost"}, "fault fan": {"devices=dgx-0/7", "node=dgx-0", "metric=DCGM_FI_DEV_GPU_TEMP"},
+        "fault fan devices =": {"dgx-0/7"}, "status --service": {"demo"},
+    }.items():  # fmt: skip
+        assert some <= set(values_after(words.split())), words
+    assert "fan" not in values_after(["fault", "fan"])
+    for words in ("", "status", "why dgx-0/7 power", "why --url", "stop training", "why --url http://127.0.0.1:1"):
+        assert values_after(words.split()) == [], words
 
 
 @pytest_twisted.ensureDeferred

@@ -46,7 +46,7 @@ async def test_a_session(start_async: StartAsync, tmp_path: Path) -> None:
     assert await peer.say("clear f5") == "ok cleared 1"
     await eventually(lambda: answers(service), "the node is back")
     assert await peer.say("explain a/1 power") == "ok 1 lines"
-    assert "not shown: the device is lost" in await peer.line()
+    assert "not shown: lost since tick" in await peer.line()
     seen: dict[int, bytes] = {}
 
     async def has_seen_five() -> bool:
