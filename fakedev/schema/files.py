@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Final
 
 from fakedev.base.errors import plain_reason
@@ -137,12 +136,16 @@ class Files:
 
 @cache
 def _package_names(folder: str) -> tuple[str, ...]:
+    from importlib import resources  # noqa: PLC0415 - commands that read a token must start fast
+
     entries = resources.files("fakedev.catalog").joinpath(folder).iterdir()
     return tuple(sorted(entry.name for entry in entries if entry.name.endswith(".yaml")))
 
 
 @cache
 def _package_text(package: str, name: str) -> str:
+    from importlib import resources  # noqa: PLC0415 - as above
+
     return resources.files(package).joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 

@@ -76,7 +76,7 @@ SHORT_NAMES = {
 
 def load(path: Path) -> dict[str, Any]:
     """One YAML file, unchanged."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    data = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
     assert isinstance(data, dict)
     return data
 

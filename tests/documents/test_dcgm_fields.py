@@ -15,7 +15,7 @@ from tests.support.configurations import loaded
 from tests.support.documents.field_table import DOCUMENT, FIELDS, REASONS, document, reason
 from tests.support.paths import GOLDEN
 
-TABLE = yaml.safe_load(FIELDS.read_text(encoding="utf-8"))
+TABLE = yaml.load(FIELDS.read_text(encoding="utf-8"), yaml.CSafeLoader)
 
 
 def test_the_document() -> None:

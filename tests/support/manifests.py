@@ -48,7 +48,7 @@ def printed_by(name: str, *arguments: str) -> str:
 
 def objects_of(text: str) -> list[Object]:
     """The objects of a manifest, in order."""
-    return [each for each in yaml.safe_load_all(text) if each is not None]
+    return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
 
 
 def rendered(folder: str) -> str:

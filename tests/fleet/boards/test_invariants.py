@@ -31,7 +31,6 @@ from tests.support.faulty_fleets import busy
 from tests.support.fleets import BOARD, pool_of, start
 from tests.support.invariants import POOLS, TICKS, random_days
 
-CATALOG = [catalog_type(name) for name in catalog_names()]
 KINDS = [*WORK_KINDS, "odd"]
 SHARES = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
 LAGS = st.sampled_from([0.0, 0.3, 3.0]) | st.floats(0.01, 100)
@@ -75,7 +74,8 @@ def dynamics(draw: st.DrawFn, ranges: dict[str, Range]) -> Dynamics:
 
 @st.composite
 def device_types(draw: st.DrawFn) -> DeviceType:
-    found = draw(st.sampled_from([*CATALOG, BOARD]))
+    name = draw(st.sampled_from([*catalog_names(), ""]))
+    found = catalog_type(name) if name else BOARD
     if draw(st.booleans()):
         found = replace(found, ranges={**found.ranges, "fan_speed_ratio": Range(0.2, 0.9)})
     if found.dynamics is None or draw(st.booleans()):

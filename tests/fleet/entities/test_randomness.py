@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import Keys, hashes, normal, uniform
 from fakedev.fleet.spec.limits import entity_key
@@ -62,32 +63,41 @@ class TestWhatDecides:
             assert abs(float(np.mean(one * other))) < 4 / math.sqrt(one.size)
 
 
-class TestDistributions:
-    numbers = np.concatenate([uniform(3, keys_of(2_000), "u", tick) for tick in range(50)])
-    normals = np.concatenate([normal(3, keys_of(2_000), "n", tick) for tick in range(50)])
+@pytest.fixture(scope="module")
+def numbers() -> NDArray[np.float64]:
+    keys = keys_of(2_000)
+    return np.concatenate([uniform(3, keys, "u", tick) for tick in range(50)])
 
+
+@pytest.fixture(scope="module")
+def normals() -> NDArray[np.float64]:
+    keys = keys_of(2_000)
+    return np.concatenate([normal(3, keys, "n", tick) for tick in range(50)])
+
+
+class TestDistributions:
     @given(SEEDS, KEYS, TICKS)
     def test_uniform_is_from_0_up_to_but_not_1(self, seed: int, keys: list[int], tick: int) -> None:
         drawn = uniform(seed, np.array(keys, dtype=np.uint64), "u", tick)
         assert ((drawn >= 0) & (drawn < 1)).all()
 
-    def test_uniform_fills_its_range_evenly(self) -> None:
+    def test_uniform_fills_its_range_evenly(self, numbers: NDArray[np.float64]) -> None:
         """Each tenth of the range gets its tenth of 100,000 numbers, within five standard deviations."""
-        counts = np.histogram(self.numbers, bins=10, range=(0, 1))[0]
+        counts = np.histogram(numbers, bins=10, range=(0, 1))[0]
         assert np.abs(counts - 10_000).max() < 5 * math.sqrt(10_000 * 0.9)
 
-    def test_normal_mean_and_variance(self) -> None:
+    def test_normal_mean_and_variance(self, normals: NDArray[np.float64]) -> None:
         """Within five standard errors over 100,000 numbers."""
-        count = len(self.normals)
-        assert abs(self.normals.mean()) < 5 / math.sqrt(count)
-        assert abs(self.normals.var() - 1) < 5 * math.sqrt(2 / count)
+        count = len(normals)
+        assert abs(normals.mean()) < 5 / math.sqrt(count)
+        assert abs(normals.var() - 1) < 5 * math.sqrt(2 / count)
 
-    def test_normal_has_the_shape_that_is_documented(self) -> None:
+    def test_normal_has_the_shape_that_is_documented(self, normals: NDArray[np.float64]) -> None:
         """Bounded by 4.9, symmetric, an excess kurtosis near -0.15, and 68 % within one deviation."""
-        assert np.abs(self.normals).max() < 4.9
-        assert abs(float(np.mean(self.normals**3))) < 0.04
-        assert float(np.mean(self.normals**4)) - 3 == pytest.approx(-0.15, abs=0.08)
-        assert float(np.mean(np.abs(self.normals) < 1)) == pytest.approx(0.683, abs=0.01)
+        assert np.abs(normals).max() < 4.9
+        assert abs(float(np.mean(normals**3))) < 0.04
+        assert float(np.mean(normals**4)) - 3 == pytest.approx(-0.15, abs=0.08)
+        assert float(np.mean(np.abs(normals) < 1)) == pytest.approx(0.683, abs=0.01)
 
 
 @pytest.mark.slow
