@@ -34,12 +34,17 @@ class Command:
 
 def commands(page: Path) -> Iterator[Command]:
     """The commands of a page, in order."""
+    return commands_in(page.name, page.read_text(encoding="utf-8"))
+
+
+def commands_in(page: str, text: str) -> Iterator[Command]:
+    """The commands of a part of a page, in order."""
     current: Command | None = None
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         if line.startswith(_PROMPT):
             if current is not None:
                 yield current
-            current = Command(page.name, line.removeprefix(_PROMPT))
+            current = Command(page, line.removeprefix(_PROMPT))
         elif current is not None and line.startswith(_INDENT):
             if current.text.endswith("\\") or current.text.count("'") % 2:
                 current.text += f"\n{line.removeprefix(_INDENT)}"
