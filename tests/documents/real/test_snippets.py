@@ -24,13 +24,12 @@ pytestmark = pytest.mark.real
 
 #: Pages whose simple commands run one after the other, beside a service of the my.yaml of start.md.
 SIMPLE: Final = (
-    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md",
-    "reload.md", "shards.md", "workload-series.md",
+    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "service.md",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "calibrate.md", "cookbook.md", "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md",
-    "kubernetes.md", "replay.md", "scale-test.md", "scenarios.md", "work-queue.md",
+    "calibrate.md", "cookbook.md", "kubernetes.md", "replay.md", "scenarios.md", "tester.md", "work-queue.md",
+    "workloads.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
@@ -68,7 +67,6 @@ ELSEWHERE: Final = {
     "nvitop": "tests/nvml/real/test_nvml.py runs it",
     "nvidia-smi": "tests/nvml/real/test_nvml.py runs it",
     "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
-    "gpustat": "tests/nvml/real/test_nvml_tools.py runs it",
     ".venv/bin/fakedev clone --prometheus": "it needs Prometheus, and tests/clone/real/test_clone.py runs it",
     "nc localhost 9997                      $ nc": "two terminals side by side",
     ".venv/bin/fakedev-backend -name media": "there is no /usr/bin/transcode here",
@@ -137,7 +135,7 @@ async def test_page(checkout: Checkout, page: str) -> None:
 @pytest_twisted.ensureDeferred
 async def test_history(checkout: Checkout) -> None:
     """A history of my.yaml, and its blocks."""
-    for command in page_commands("history.md"):
+    for command in page_commands("scenarios.md", "History"):
         if not is_elsewhere(command):
             await checkout.run(command)
     assert list((checkout.folder / "data").glob("*/meta.json"))
@@ -171,7 +169,7 @@ async def test_the_plan_for_a_cluster(checkout: Checkout) -> None:
 async def test_the_workload(checkout: Checkout) -> None:
     """Eleven minutes of work, in a simulated moment."""
     service = await checkout.serve()
-    (command,) = page_commands("fakedev-workload.md")
+    (command,) = page_commands("workloads.md", "fakedev-workload")
     program = checkout.start(f"{command.text} -socket {checkout.folder}/run/workload.sock -node dgx-0")
     await program.wait_for_text("Accepted")
     await service.fetch("/api/v1/clock", {"advance": "11m"})
@@ -207,9 +205,10 @@ async def test_a_frontend(checkout: Checkout) -> None:
 async def test_a_backend(checkout: Checkout) -> None:
     """A request that is a simulated job."""
     service = await checkout.serve()
-    await frontend(checkout, with_part("fakedev-backend.md", "frontend"))
-    backend(checkout, with_part("fakedev-backend.md", "-backoff 1").text)
-    said, *shown = with_part("fakedev-backend.md", "nc localhost 9997").shown
+    _, queue, worker, session = page_commands("work-queue.md", "fakedev-backend")
+    await frontend(checkout, queue)
+    backend(checkout, worker.text)
+    said, *shown = session.shown
     async with await connected(f"localhost:{checkout.ports[9997]}") as client:
         heard = [await client.say(said.replace("card7", "dgx-0/7"))]
 
@@ -228,7 +227,7 @@ async def test_a_client(checkout: Checkout) -> None:
     """Load that is changed over HTTP; then a run with expectations, a shorter one."""
     await frontend(checkout, with_part("work-queue.md", "frontend"))
     backend(checkout, ".venv/bin/fakedev-backend -backoff 1 -protocol json -workers 30 sleep")
-    watched, *asked, judged = page_commands("fakedev-client.md")
+    watched, *asked, judged = page_commands("tester.md", "fakedev-client")
     program, _, rest = watched.text.partition(" ")
     client = checkout.start(f"{program} -caddr localhost:{checkout.ports[9996]} {rest}")
     await client.wait_for_text("statistics and control")
@@ -245,9 +244,10 @@ async def test_a_client(checkout: Checkout) -> None:
 @pytest_twisted.ensureDeferred
 async def test_scenarios(checkout: Checkout) -> None:
     """A scenario that comes with fakedev: checked, run, played, from a record, scored."""
-    (first, *_) = page_commands("scenarios.md")
+    elsewhere = [*page_commands("scenarios.md", "Scores of alert rules"), *page_commands("scenarios.md", "History")]
+    first, *rest = [command for command in page_commands("scenarios.md") if command not in elsewhere]
     await checkout.run(Command(first.page, first.text.replace("--check", "--record run.jsonl")))
-    for command in page_commands("scenarios.md"):
+    for command in (first, *rest):
         if " serve " in command.text:
             await checkout.serve_and_stop(command)
         else:
@@ -303,8 +303,8 @@ async def test_a_replay(checkout: Checkout) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_scale_test(checkout: Checkout) -> None:
     """Doublings of backends that share nothing."""
-    await frontend(checkout, with_part("scale-test.md", "frontend"))
-    command = with_part("scale-test.md", "--start")
+    await frontend(checkout, with_part("tester.md", "frontend"))
+    command = with_part("tester.md", "--start")
     ports = checkout.ports
     text = command.text.replace("-protocol", f"-faddr localhost:{ports[9999]} -protocol")
     text = text.replace("--measure", f"--faddr localhost:{ports[9997]} --measure")

@@ -67,7 +67,13 @@ def without_prompt(page: Path) -> list[str]:
     return found
 
 
-def page_commands(name: str) -> list[Command]:
-    """The commands of the page with a name."""
+def page_commands(name: str, part: str = "") -> list[Command]:
+    """The commands of the page with a name.
+
+    :param part: only those below this heading of the second level.
+    """
     (page,) = (page for page in PAGES if page.name == name and (name != "README.md" or page.parent == ROOT))
-    return list(commands(page))
+    if not part:
+        return list(commands(page))
+    _, _, text = page.read_text(encoding="utf-8").partition(f"\n## {part}\n")
+    return list(commands_in(name, text.partition("\n## ")[0]))
