@@ -110,7 +110,7 @@ CHURN = Section(
             default_words="train on 4 or 8 devices, and more often serve and notebook on 1 or 2",
         ),
     ),
-    doc="Workloads that start and end on each node at random ([workloads.md](workloads.md#churn-workloads-that-come-and-go)).",
+    doc="Workloads that start and end on each node at random ([churn](workloads.md#churn-workloads-that-come-and-go)).",
 )
 
 

@@ -22,9 +22,10 @@ from tests.support.programs.processes import AsyncProgram, StartAsync
 
 pytestmark = pytest.mark.real
 
-#: Pages whose simple commands run one after the other, beside a service of the my.yaml of start.md.
+#: Pages, or parts of them, whose simple commands run one after the other, beside a service of the my.yaml of start.md.
 SIMPLE: Final = (
-    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "service.md",
+    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "service.md",
+    "work-queue.md#A closed loop", "workloads.md#Series of workloads",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
@@ -118,7 +119,8 @@ async def test_page(checkout: Checkout, page: str) -> None:
     """The commands of a page, in order."""
     service = await checkout.serve(per_node=page == "http.md")
     (checkout.folder / "scrape.prom").write_bytes((await service.fetch("/metrics")).body)
-    for command in page_commands(page):
+    name, _, part = page.partition("#")
+    for command in page_commands(name, part):
         if is_elsewhere(command):
             continue
         if page == "identities.md" and "--check" in command.text:

@@ -100,7 +100,7 @@ ROWS: Final = {
 def section() -> str:
     """The section of the document."""
     text = (
-        f"{_HEAD}\nThe image is in [containers.md](containers.md), the chart in "
+        f"{_HEAD}\nThe image is in [kubernetes-manifests.md](kubernetes-manifests.md#containers), the chart in "
         "[kubernetes-manifests.md](kubernetes-manifests.md#the-helm-chart). A test shows each row; "
         "`tests/support/documents/differences.py` names it.\n"
     )
