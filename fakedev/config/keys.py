@@ -159,7 +159,7 @@ CONFIGURATION = Section(
         Key(
             "state",
             Path(),
-            "A folder in which the fleet is kept: it goes on after a restart, also after kill -9 (restarts.md).",
+            "A folder in which the fleet is kept: it goes on after a restart, also after kill -9 (service.md).",
             default_words="none",
         ),
         Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
@@ -168,7 +168,7 @@ CONFIGURATION = Section(
         Key(
             "watch",
             Boolean(),
-            "Reload when the file, or one that it names, changes (reload.md).",
+            "Reload when the file, or one that it names, changes (service.md).",
             default=False,
             default_words="false; true with a topology",
         ),

@@ -1,7 +1,7 @@
 """Keeps the state of a fleet in a folder (snapshot and events), so that a service goes on after a restart or kill.
 
 For each generation N there are ``snapshot-N``, a line of JSON and the fleet at one tick as bytes, and
-``since-N.jsonl``, a line for each event after it. ``tick`` has the last tick. See doc/restarts.md.
+``since-N.jsonl``, a line for each event after it. ``tick`` has the last tick. See doc/service.md.
 
 Each event is in a file before anybody is answered, and the number of each tick. From time to time a copy of the
 process writes a snapshot, so that few ticks must run again at the next start.

@@ -112,10 +112,10 @@ def test_series_of_workloads() -> None:
         labels = dict.fromkeys(label.name for row in family.rows for label in row.labels)
         said = ", ".join(f"`{name}`" for name in labels) or "-"
         expected.append(f"| `{family.name.removeprefix('fakedev_workload_')}` | {said} | {family.help} |")
-    assert table("workload-series.md", "| `fakedev_workload_...` | more labels | what |") == expected
+    assert table("workloads.md", "| `fakedev_workload_...` | more labels | what |") == expected
 
 
 def test_common_labels() -> None:
     """The document names them."""
-    text = (DOCUMENTS / "workload-series.md").read_text(encoding="utf-8").partition("| `fakedev_workload_...` |")[0]
+    text = (DOCUMENTS / "workloads.md").read_text(encoding="utf-8").partition("| `fakedev_workload_...` |")[0]
     assert all(f"`{name}`" in text for name in COMMON)

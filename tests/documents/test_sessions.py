@@ -20,7 +20,7 @@ def sessions(page: str) -> list[tuple[str, str]]:
     return [(configuration, each) for each in blocks if each.startswith("$")]
 
 
-PAGES = ("simulation.md", "parts.md", "topology.md", "faults.md", "protocol-workload.txt")
+PAGES = ("simulation.md", "topology.md", "faults.md", "protocol-workload.txt")
 SESSIONS = [session for page in PAGES for session in sessions(page)]
 
 
@@ -42,5 +42,5 @@ def test_a_session(configuration: str, session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A workload's own limit, one of its device, and work on a throttled board; parts; links; faults; a protocol."""
-    assert len(SESSIONS) == 8
+    """A limit of a workload; links; faults; a protocol."""
+    assert len(SESSIONS) == 5

@@ -124,7 +124,7 @@ def test_an_unchanged_configuration_needs_no_restart(name: str) -> None:
 
 def test_the_document_names_what_needs_a_restart() -> None:
     """Every key, in the section of that name."""
-    section = (ROOT / "doc" / "reload.md").read_text().split("## What needs a restart")[1].split("\n## ")[0]
+    section = (ROOT / "doc" / "service.md").read_text().split("### What needs a restart")[1].split("\n### ")[0]
     kinds = (Configuration, FleetSpec, Queues, BrokerSpec)
     keys = {each.metadata["restart"] for kind in kinds for each in fields(kind) if "restart" in each.metadata}
     assert {"fleet.seed", "log", "queues.window", "queues.drain"} < keys

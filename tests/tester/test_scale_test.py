@@ -184,7 +184,7 @@ def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[s
         scale_test(["-help"])
     assert ended.value.code == 0
     told = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
-    document = (ROOT / "doc" / "scale-test.md").read_text(encoding="utf-8")
+    document = (ROOT / "doc" / "tester.md").read_text(encoding="utf-8")
     assert [*re.findall(r"^\| `--([a-z-]+)", document, re.MULTILINE), "version"] == [*told[1:], told[0]]
 
 

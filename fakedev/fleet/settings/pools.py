@@ -110,7 +110,7 @@ CHURN = Section(
             default_words="train on 4 or 8 devices, and more often serve and notebook on 1 or 2",
         ),
     ),
-    doc="Workloads that start and end on each node at random ([churn.md](churn.md)).",
+    doc="Workloads that start and end on each node at random ([churn](workloads.md#churn-workloads-that-come-and-go)).",
 )
 
 
@@ -348,7 +348,7 @@ FLEET = Section(
             "shard",
             Text("shard", parse_shard),
             "Only one slice of the nodes is simulated: its number, from 0, and how many there are, as 0/3 "
-            "([shards.md](shards.md)).",
+            "([service.md](service.md#one-fleet-in-several-processes)).",
             default_words="all nodes",
         ),
         Key(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 import signal
 import sys
@@ -14,24 +13,24 @@ from typing import Final
 import pytest
 import pytest_twisted
 
+from tests.support.documents.checkout import Checkout, assert_shown, plain
 from tests.support.documents.snippets import PAGES, Command, commands, page_commands, without_prompt
 from tests.support.kube.api_server import node, pod
 from tests.support.paths import ROOT
-from tests.support.programs.asynchronous import AsyncService, connected, eventually, ready
-from tests.support.programs.ports import free_port
-from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, console, run
+from tests.support.programs.asynchronous import connected, eventually, ready
+from tests.support.programs.processes import AsyncProgram, StartAsync
 
 pytestmark = pytest.mark.real
 
-#: Pages whose simple commands run one after the other, beside a service of the my.yaml of start.md.
+#: Pages, or parts of them, whose simple commands run one after the other, beside a service of the my.yaml of start.md.
 SIMPLE: Final = (
-    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "loop.md", "record-and-replay.md",
-    "reload.md", "shards.md", "workload-series.md",
+    "clone.md", "configuration.md", "faults.md", "http.md", "identities.md", "service.md",
+    "work-queue.md#A closed loop", "workloads.md#Series of workloads",
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "calibrate.md", "fakedev-backend.md", "fakedev-client.md", "fakedev-workload.md", "history.md", "kubernetes.md",
-    "replay.md", "scale-test.md", "scenarios.md", "work-queue.md",
+    "calibrate.md", "cookbook.md", "kubernetes.md", "replay.md", "scenarios.md", "tester.md", "work-queue.md",
+    "workloads.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
 ELSEWHERE: Final = {
@@ -69,7 +68,6 @@ ELSEWHERE: Final = {
     "nvitop": "tests/nvml/real/test_nvml.py runs it",
     "nvidia-smi": "tests/nvml/real/test_nvml.py runs it",
     "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
-    "gpustat": "tests/nvml/real/test_nvml_tools.py runs it",
     ".venv/bin/fakedev clone --prometheus": "it needs Prometheus, and tests/clone/real/test_clone.py runs it",
     "nc localhost 9997                      $ nc": "two terminals side by side",
     ".venv/bin/fakedev-backend -name media": "there is no /usr/bin/transcode here",
@@ -103,89 +101,6 @@ def test_all_commands_are_known() -> None:
     assert [begin for begin in ELSEWHERE if not any(command.text.startswith(begin) for command in found)] == []
 
 
-def plain(line: str) -> str:
-    """A line of output without what cannot be foreseen: times, numbers, sums, addresses."""
-    line = re.sub(r"^\d{4}-\S+Z", "T", line)
-    line = re.sub(r'"sha256":"[^"]*"', '"sha256":""', line)
-    return re.sub(r"\d+(\.\d+)?", "N", line).strip()
-
-
-def assert_shown(command: Command, printed: str) -> None:
-    """All that the page shows was printed, in order."""
-    lines = iter(map(plain, printed.splitlines()))
-    for shown in map(plain, command.shown):
-        assert shown in lines, f"{command} has not printed {shown!r}, but {printed[:2000]}"
-
-
-class Checkout:
-    """A folder that looks like the checkout after `make run`, with the my.yaml of start.md.
-
-    :ivar service: serves my.yaml, and each node on an address of its own.
-    """
-
-    def __init__(self, folder: Path, start_async: StartAsync) -> None:
-        self.folder = folder
-        self._start_async = start_async
-        self.environment = clean_environment(RUNTIME_DIRECTORY=str(folder / "run"))
-        programs = folder / ".venv" / "bin"
-        programs.mkdir(parents=True)
-        for name in ("fakedev", "fakedev-workload", "fakedev-frontend", "fakedev-backend", "fakedev-client"):
-            python, _, code = console(name)
-            (programs / name).write_text(f"#!/bin/sh\nexec '{python}' -c \"{code}\" \"$@\"\n")
-            (programs / name).chmod(0o755)
-        shutil.copytree(ROOT / "etc", folder / "etc")
-        (text,) = ["\n".join(each.shown) for each in page_commands("start.md") if each.text == "cat my.yaml"]
-        text = f"# yaml-language-server: $schema=fakedev.schema.json\n{text}\n"
-        (folder / "my.yaml").write_text(text)
-        (folder / "fleet.yaml").write_text(text)
-        self.ports = {port: free_port() for port in (9400, 9996, 9997, 9998, 9999)}
-        self.service: AsyncService
-
-    def written_as(self, text: str) -> str:
-        """A command with the addresses of this test."""
-        for port, free in self.ports.items():
-            text = re.sub(rf"(localhost|127[.0-9]+):{port}\b", rf"\1:{free}", text)
-        text = text.replace("/tmp/fakedev-$(id -u)", str(self.folder / "run"))
-        return text.replace("kill -HUP PID", f"kill -HUP {self.service.program.pid}") if "PID" in text else text
-
-    def start(self, text: str, **options: object) -> AsyncProgram:
-        """Start a command in the folder."""
-        command = self.written_as(text).partition("  #")[0].rstrip(" &")
-        return self._start_async(
-            ["sh", "-c", f"exec {command}"], folder=self.folder, environment=self.environment, **options
-        )
-
-    async def serve(self, per_node: bool = False) -> AsyncService:
-        """Start the service of my.yaml beside which commands run.
-
-        :param per_node: it has an address for each node, and a UNIX socket for the rest.
-        """
-        port = self.ports[9400]
-        assignments = [f"workloads.listen.0={self.folder}/run/workload.sock", f"web.0.listen=127.0.0.1:{port}"]
-        if per_node:
-            assignments[1] = f'web=["{self.folder}/web.sock", {{"per-node": "127.64.0.0/16:{port}"}}]'
-        options = " ".join(f"--set {shlex.quote(each)}" for each in assignments)
-        program = self.start(f".venv/bin/fakedev serve --config my.yaml {options} --ready-file service.json")
-        self.service = await ready(program, self.folder / "service.json")
-        return self.service
-
-    async def run(self, command: Command, code: int = 0) -> str:
-        """Run a command to its end, and compare what it prints with the page; what it printed."""
-        text = self.written_as(command.text)
-        ended = await run(self._start_async, "sh", "-c", text, folder=self.folder, environment=self.environment)
-        assert ended.exit_code == code, f"{command}: {ended.exit_code}: {ended.stderr}"
-        assert_shown(command, ended.stdout + ended.stderr)
-        return ended.stdout
-
-    async def serve_and_stop(self, command: Command) -> None:
-        """A service that a page starts: it is stopped when it is ready."""
-        file = self.folder / "ready.json"
-        text = command.text.partition("  #")[0]
-        program = self.start(f"{text} --port 0 --ready-file ready.json")
-        await ready(program, file)
-        assert await program.stop(signal.SIGINT) == 0
-
-
 @pytest.fixture
 def checkout(tmp_path: Path, start_async: StartAsync) -> Checkout:
     """The folder."""
@@ -204,7 +119,8 @@ async def test_page(checkout: Checkout, page: str) -> None:
     """The commands of a page, in order."""
     service = await checkout.serve(per_node=page == "http.md")
     (checkout.folder / "scrape.prom").write_bytes((await service.fetch("/metrics")).body)
-    for command in page_commands(page):
+    name, _, part = page.partition("#")
+    for command in page_commands(name, part):
         if is_elsewhere(command):
             continue
         if page == "identities.md" and "--check" in command.text:
@@ -221,7 +137,7 @@ async def test_page(checkout: Checkout, page: str) -> None:
 @pytest_twisted.ensureDeferred
 async def test_history(checkout: Checkout) -> None:
     """A history of my.yaml, and its blocks."""
-    for command in page_commands("history.md"):
+    for command in page_commands("scenarios.md", "History"):
         if not is_elsewhere(command):
             await checkout.run(command)
     assert list((checkout.folder / "data").glob("*/meta.json"))
@@ -255,7 +171,7 @@ async def test_the_plan_for_a_cluster(checkout: Checkout) -> None:
 async def test_the_workload(checkout: Checkout) -> None:
     """Eleven minutes of work, in a simulated moment."""
     service = await checkout.serve()
-    (command,) = page_commands("fakedev-workload.md")
+    (command,) = page_commands("workloads.md", "fakedev-workload")
     program = checkout.start(f"{command.text} -socket {checkout.folder}/run/workload.sock -node dgx-0")
     await program.wait_for_text("Accepted")
     await service.fetch("/api/v1/clock", {"advance": "11m"})
@@ -291,9 +207,10 @@ async def test_a_frontend(checkout: Checkout) -> None:
 async def test_a_backend(checkout: Checkout) -> None:
     """A request that is a simulated job."""
     service = await checkout.serve()
-    await frontend(checkout, with_part("fakedev-backend.md", "frontend"))
-    backend(checkout, with_part("fakedev-backend.md", "-backoff 1").text)
-    said, *shown = with_part("fakedev-backend.md", "nc localhost 9997").shown
+    _, queue, worker, session = page_commands("work-queue.md", "fakedev-backend")
+    await frontend(checkout, queue)
+    backend(checkout, worker.text)
+    said, *shown = session.shown
     async with await connected(f"localhost:{checkout.ports[9997]}") as client:
         heard = [await client.say(said.replace("card7", "dgx-0/7"))]
 
@@ -312,7 +229,7 @@ async def test_a_client(checkout: Checkout) -> None:
     """Load that is changed over HTTP; then a run with expectations, a shorter one."""
     await frontend(checkout, with_part("work-queue.md", "frontend"))
     backend(checkout, ".venv/bin/fakedev-backend -backoff 1 -protocol json -workers 30 sleep")
-    watched, *asked, judged = page_commands("fakedev-client.md")
+    watched, *asked, judged = page_commands("tester.md", "fakedev-client")
     program, _, rest = watched.text.partition(" ")
     client = checkout.start(f"{program} -caddr localhost:{checkout.ports[9996]} {rest}")
     await client.wait_for_text("statistics and control")
@@ -329,9 +246,10 @@ async def test_a_client(checkout: Checkout) -> None:
 @pytest_twisted.ensureDeferred
 async def test_scenarios(checkout: Checkout) -> None:
     """A scenario that comes with fakedev: checked, run, played, from a record, scored."""
-    (first, *_) = page_commands("scenarios.md")
+    elsewhere = [*page_commands("scenarios.md", "Scores of alert rules"), *page_commands("scenarios.md", "History")]
+    first, *rest = [command for command in page_commands("scenarios.md") if command not in elsewhere]
     await checkout.run(Command(first.page, first.text.replace("--check", "--record run.jsonl")))
-    for command in page_commands("scenarios.md"):
+    for command in (first, *rest):
         if " serve " in command.text:
             await checkout.serve_and_stop(command)
         else:
@@ -387,8 +305,8 @@ async def test_a_replay(checkout: Checkout) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_scale_test(checkout: Checkout) -> None:
     """Doublings of backends that share nothing."""
-    await frontend(checkout, with_part("scale-test.md", "frontend"))
-    command = with_part("scale-test.md", "--start")
+    await frontend(checkout, with_part("tester.md", "frontend"))
+    command = with_part("tester.md", "--start")
     ports = checkout.ports
     text = command.text.replace("-protocol", f"-faddr localhost:{ports[9999]} -protocol")
     text = text.replace("--measure", f"--faddr localhost:{ports[9997]} --measure")

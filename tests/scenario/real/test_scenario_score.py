@@ -270,12 +270,12 @@ async def test_tests(start_async: StartAsync, tmp_path: Path) -> None:
 @pytest.mark.requires_program("promtool")
 @pytest_twisted.ensureDeferred
 async def test_the_document(start_async: StartAsync, tmp_path: Path) -> None:
-    """doc/alert-scores.md: its files, and its commands with what they print."""
-    text = (DOCUMENTS / "alert-scores.md").read_text(encoding="utf-8")
+    """doc/scenarios.md: its files, and its commands with what they print."""
+    text = (DOCUMENTS / "scenarios.md").read_text(encoding="utf-8")
     for name in ("hour.yaml", "hour.rules.yml"):
         (block,) = re.findall(rf"^    # {name}\n((?:    .*\n)+)", text, re.MULTILINE)
         (tmp_path / name).write_text(textwrap.dedent(block))
-    scored, tests, promtool = page_commands("alert-scores.md")
+    scored, tests, promtool = page_commands("scenarios.md", "Scores of alert rules")
     program = start_async([*console("fakedev"), *shlex.split(scored.text)[1:]], folder=tmp_path)
     assert await program.wait() == 3, program.stderr
     assert [line for line in program.stdout.splitlines() if line] == scored.shown

@@ -48,8 +48,9 @@ def section() -> str:
     text = (
         f"{_HEAD}\nMost differences are bugs of the originals, or what they announce and do not do; in no other way do "
         "the programs behave differently, as far as is known. A test shows each row: "
-        "`tests/support/documents/differences.yaml` names it. The image is in [containers.md](containers.md), the "
-        "chart in [kubernetes-manifests.md](kubernetes-manifests.md#the-helm-chart).\n"
+        "`tests/support/documents/differences.yaml` names it. The image is in "
+        "[kubernetes-manifests.md](kubernetes-manifests.md#containers), the chart in "
+        "[kubernetes-manifests.md](kubernetes-manifests.md#the-helm-chart).\n"
     )
     for original, rows in ROWS.items():
         text += f"\n### {original}\n\n| what | the original | fakedev | why |\n|---|---|---|---|\n"

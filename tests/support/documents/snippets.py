@@ -34,12 +34,17 @@ class Command:
 
 def commands(page: Path) -> Iterator[Command]:
     """The commands of a page, in order."""
+    return commands_in(page.name, page.read_text(encoding="utf-8"))
+
+
+def commands_in(page: str, text: str) -> Iterator[Command]:
+    """The commands of a part of a page, in order."""
     current: Command | None = None
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         if line.startswith(_PROMPT):
             if current is not None:
                 yield current
-            current = Command(page.name, line.removeprefix(_PROMPT))
+            current = Command(page, line.removeprefix(_PROMPT))
         elif current is not None and line.startswith(_INDENT):
             if current.text.endswith("\\") or current.text.count("'") % 2:
                 current.text += f"\n{line.removeprefix(_INDENT)}"
@@ -62,7 +67,13 @@ def without_prompt(page: Path) -> list[str]:
     return found
 
 
-def page_commands(name: str) -> list[Command]:
-    """The commands of the page with a name."""
+def page_commands(name: str, part: str = "") -> list[Command]:
+    """The commands of the page with a name.
+
+    :param part: only those below this heading of the second level.
+    """
     (page,) = (page for page in PAGES if page.name == name and (name != "README.md" or page.parent == ROOT))
-    return list(commands(page))
+    if not part:
+        return list(commands(page))
+    _, _, text = page.read_text(encoding="utf-8").partition(f"\n## {part}\n")
+    return list(commands_in(name, text.partition("\n## ")[0]))
