@@ -85,6 +85,10 @@ def document() -> str:
         "note. Where nothing of a kind can happen in the simulation, as errors of data on links, a field is always 0.",
         "[identities.md](identities.md#quantities) describes the quantities.",
         "",
+        "From `dcgm@4.8.3` on a counters file takes the new names of DCGM 4.6 beside these"
+        " (`fakedev/catalog/fields/dcgm-4.6.yaml`), with `dcgm@4.9.0` also the fields in base units of DCGM 4.7"
+        " (`dcgm-4.7.yaml`; what was inferred is listed there).",
+        "",
         "| number | field | also called | shows |",
         "|---|---|---|---|",
         *(_row(name, field) for name, field in sorted(own.items(), key=lambda each: each[1]["number"])),
