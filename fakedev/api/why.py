@@ -340,8 +340,9 @@ class Why(ApiResource):
             raise Refused("bad-argument", f"{expression[:80]!r} names no metric", "of")
         faults = list(dict.fromkeys(word for each in selectors for word in each["faults"]))
         moved = {quantity for each in selectors for quantity in each["quantities"]}
+        is_shown = bool(faults) or any(each["series"] for each in selectors)
         touching = [
-            fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
+            fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
             if fault.kind.scope in _OF_PAGES
             or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
         ]

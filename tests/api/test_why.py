@@ -192,12 +192,15 @@ def test_a_page_of_one_pool() -> None:
 def test_a_late_page_and_faults_of_a_cluster() -> None:
     """A metric names the pages that show old values, and no fault that only a cluster sees."""
     with application(CONFIG) as late:
+        late.ask("POST", "/api/v1/faults", {"kind": "absent", "devices": ["a/1"]})
         late.ask("POST", "/api/v1/faults", {"kind": "plugin-down", "node": "a"})
         late.tick(100)
         lines = why(late, "DCGM_FI_DEV_GPU_TEMP")["lines"]
         assert "a page is late: 127.0.0.1:9401/metrics shows dcgm@4.8.2, tick 90, held" in "\n".join(lines)
         assert "plugin-down" not in "\n".join(lines)
-        assert "fault f2 plugin-down on it, as a cluster sees it: " in "\n".join(why(late, "a")["lines"])
+        assert "active now, and may change it: fault f2 absent on a/1" in lines
+        assert not any("f2" in line for line in why(late, "DCGM_FI_DEV_GPU_TMP")["lines"])  # no page has it
+        assert "fault f3 plugin-down on it, as a cluster sees it: " in "\n".join(why(late, "a")["lines"])
 
 
 def test_versions_of_a_page() -> None:
