@@ -256,7 +256,7 @@ class History:
         sparse = min(MAX_SPARSE, MAX_BYTES // 4 // row_bytes)
         self._devices = _Past(KEPT, 2, self.size, sparse, devices)
         self._fleet = _Past(dict.fromkeys(SUMMED, 1.0), 4, MAX_TICKS, MAX_SPARSE, 1)
-        self._era = self._fleet_era = _Era()
+        self._era, self._fleet_era = _Era(), _Era()
         self._tick = TickValues(len(KEPT), devices)
         self._names: list[str] = []
         self.note(first)

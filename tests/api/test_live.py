@@ -355,6 +355,21 @@ def test_a_day_has_gaps_and_reloads() -> None:
     assert second["quantities"]["usage_ratio"][0] == pytest.approx((0.25 + 10 * 0.75 + 31 + 9 * 0.5) / 51, abs=5e-4)
 
 
+def test_the_past_of_a_fleet_whose_nodes_left() -> None:
+    """It is that of the fleet, whatever devices there are now."""
+    history = History(state(0, usage_ratio=[0.5, 1]))
+    for tick in range(1, 5000):
+        history.note(state(tick, usage_ratio=[0.5, 1]))
+    history.move(Reindex(np.array([-1, -1]), 0))
+    history.note(State(5000, 5000.0, 0.0, {"device": Level(0, {}, {})}, 0))
+    usage = history.of_fleet(86_400.0)["quantities"]["usage_ratio"]
+    assert usage[:-1] == [0.75] * (len(usage) - 1) and np.isnan(usage[-1])
+    assert history.of_devices(np.array([], np.int64), 86_400.0)["quantities"] == {}
+    history.move(Reindex(np.array([], np.int64), 2))
+    history.note(state(5001, usage_ratio=[0, 0.5]))
+    assert history.of_device(1, 2.0)["quantities"]["usage_ratio"][-1] == 0.5
+
+
 @pytest.mark.parametrize(("devices", "seconds"), [(388, 60), (389, 120), (10_000, 1800), (100_000, None)])
 def test_the_day_of_large_fleets(devices: int, seconds: int | None) -> None:
     """They have longer points, within 16 MiB; the largest have none."""

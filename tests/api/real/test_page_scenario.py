@@ -162,7 +162,7 @@ async def test_only_where_one_is_played(start_async: StartAsync, tmp_path: Path,
     await again.serve()
     await browser.until(f"!{TAB}.hidden")
     assert asked(browser) == 0  # nothing while another tab is open
-    await browser.press("7")
+    await browser.press("5")
     await becomes(browser, dict.fromkeys(map(str, range(5)), "waiting"))
     await browser.press("/")
     for letter in "hot":
