@@ -117,6 +117,17 @@ def _slowed(matchers: str) -> str:
     return f"rate(DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS{{{matchers}}}[{_RATE}])"
 
 
+def _by_queue(expression: str) -> str:
+    """The sum by queue, whose label is ``name`` in the metrics that the original has."""
+    return f'sum by (queue) (label_replace({expression}, "queue", "$1", "name", "(.+)"))'
+
+
+def _links_up(matchers: str) -> str:
+    """The states of links; dcgm-exporter writes the label of their node in small letters."""
+    links = f"DCGM_FI_DEV_NVLINK_GET_STATE{{{matchers.replace('Hostname', 'hostname')}}}"
+    return f'label_replace({links}, "Hostname", "$1", "hostname", "(.+)")'
+
+
 def _boards(matchers: str) -> Sequence[Panel]:
     """What a board shows: for all boards of a node, or for one."""
     return (
@@ -145,7 +156,7 @@ def _boards(matchers: str) -> Sequence[Panel]:
               [(f"rate(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{matchers}}}[{_RATE}]) / 1e3", _OF_BOARD)],
               "The counter is in millijoules."),
         Panel("NVLinks that are up", "none",
-              [(f"sum by (Hostname, gpu) (DCGM_FI_DEV_NVLINK_GET_STATE{{{matchers}}} == 1)", _OF_BOARD)]),
+              [(f"sum by (Hostname, gpu) ({_links_up(matchers)} == 1)", _OF_BOARD)]),
         Panel("PCIe replays", "short",
               [(f"increase(DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{{matchers}}}[{_RATE}])", _OF_BOARD)],
               "Transfers that were repeated. DCGM allows 8 a minute."),
@@ -294,7 +305,7 @@ DASHBOARDS: dict[str, Board] = {
                 Panel("PCIe replays", "short",
                       [(f"sum by (Hostname) (increase(DCGM_FI_DEV_PCIE_REPLAY_COUNTER[{_RATE}]))", _OF_NODE)]),
                 Panel("NVLinks that are down", "none",
-                      [("sum by (Hostname) (DCGM_FI_DEV_NVLINK_GET_STATE == bool 0)", _OF_NODE)], critical=1),
+                      [(f"sum by (Hostname) ({_links_up('')} == bool 0)", _OF_NODE)], critical=1),
                 Panel("Nodes that do not answer", "none", [('1 - up{job="gpus"}', "{{node}}")],
                       "0 while its page is read.", "times", critical=1),
             ),
@@ -304,9 +315,9 @@ DASHBOARDS: dict[str, Board] = {
         "Work queues",
         {
             "Now": (
-                _number("Requests that wait", "none", 'sum by (queue) (hpa_queue_waiting{queue=~"$queue"})', _OF_QUEUE,
+                _number("Requests that wait", "none", _by_queue('hpa_queue_waiting{name=~"$queue"}'), _OF_QUEUE,
                         width=6, warning=100, critical=500),
-                _number("Requests that run", "none", 'sum by (queue) (hpa_queue_running{queue=~"$queue"})', _OF_QUEUE,
+                _number("Requests that run", "none", _by_queue('hpa_queue_running{name=~"$queue"}'), _OF_QUEUE,
                         width=6),
                 _number("Backends", "none", 'sum by (queue) (fakedev_queue_workers{queue=~"$queue"})', _OF_QUEUE,
                         width=6),
@@ -315,13 +326,14 @@ DASHBOARDS: dict[str, Board] = {
             ),
             "Flow": (
                 Panel("Requests", "reqps", [
-                    (f'sum by (queue) (rate({metric}_total{{queue=~"$queue"}}[{_RATE}]))', f"{_OF_QUEUE}: {word}")
-                    for metric, word in (("fakedev_queue_puts", "put"), ("hpa_queue_success", "succeeded"),
-                                         ("hpa_queue_failure", "failed"))
+                    (f'sum by (queue) (rate(fakedev_queue_puts_total{{queue=~"$queue"}}[{_RATE}]))',
+                     f"{_OF_QUEUE}: put"),
+                    *((_by_queue(f'rate(hpa_queue_{word}_total{{name=~"$queue"}}[{_RATE}])'), f"{_OF_QUEUE}: {word}")
+                      for word in ("success", "failure")),
                 ]),
                 Panel("Requests in the queue", "none", [
-                    ('sum by (queue) (hpa_queue_waiting{queue=~"$queue"})', f"{_OF_QUEUE}: wait"),
-                    ('sum by (queue) (hpa_queue_running{queue=~"$queue"})', f"{_OF_QUEUE}: run"),
+                    (_by_queue('hpa_queue_waiting{name=~"$queue"}'), f"{_OF_QUEUE}: wait"),
+                    (_by_queue('hpa_queue_running{name=~"$queue"}'), f"{_OF_QUEUE}: run"),
                     ('sum by (queue) (fakedev_queue_workers{queue=~"$queue"})', f"{_OF_QUEUE}: backends"),
                 ]),
                 Panel("Waits", "s", _quantiles("fakedev_queue_wait_seconds", "queue", _OF_QUEUE), warning=30,
@@ -335,7 +347,7 @@ DASHBOARDS: dict[str, Board] = {
                       _quantiles("fakedev_tester_request_duration_seconds", "plan", "{{plan}}")),
             ),
         },
-        [("queue", "Queue", "label_values(hpa_queue_waiting, queue)")],
+        [("queue", "Queue", "label_values(hpa_queue_waiting, name)")],
     ),
     "fakedev": Board(
         "fakedev itself",

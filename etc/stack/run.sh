@@ -85,7 +85,7 @@ else
     echo "Grafana is not installed: import the dashboards etc/grafana/*.json into yours, with http://$prometheus as its source"
     graphs=$pages/graph
     number=0 separator="?"
-    for each in "avg+by+(Hostname)+(DCGM_FI_DEV_GPU_UTIL)" DCGM_FI_DEV_GPU_TEMP "sum+by+(queue)+(hpa_queue_waiting)" \
+    for each in "avg+by+(Hostname)+(DCGM_FI_DEV_GPU_UTIL)" DCGM_FI_DEV_GPU_TEMP "sum+by+(name)+(hpa_queue_waiting)" \
         "ALERTS%7Balertstate%3D%22firing%22%7D" fakedev_fault_devices; do
         graphs="$graphs${separator}g$number.expr=$each&g$number.tab=0&g$number.range_input=15m"
         number=$((number + 1)) separator="&"
