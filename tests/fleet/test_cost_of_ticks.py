@@ -19,7 +19,7 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.page_faults import FROZEN_TIMES
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
-from fakedev.fleet.workloads import running
+from fakedev.fleet.workloads import table
 from fakedev.fleet.workloads.running import WorkShares
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import advance, make_fleet, pool_of, start
@@ -148,10 +148,11 @@ class TestWorkloads:
         start(fleet, "all", "50")
         start(fleet, "dgx-0/0", "50:5")
         start(fleet, "dgx-1/*", "50", metrics={"pcie-tx": "20%:5%"})
+        first = counting(monkeypatch, table, "first_noise")
         advance(fleet, 1)
-        draws = counting(monkeypatch, running, "next_noise")
+        draws = counting(monkeypatch, table, "next_noise")
         advance(fleet, 1)
-        assert [len(noise) for noise, *_ in draws] == [1 + 4]
+        assert [len(keys) for _, keys, *_ in first] == [len(noise) for noise, *_ in draws] == [1 + 4]
 
     def test_limits_of_one_workload(self, monkeypatch: pytest.MonkeyPatch) -> None:
         fleet = make_fleet(pool_of(nodes=32))
