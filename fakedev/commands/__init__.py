@@ -11,6 +11,6 @@ OUTSIDE = (
     "alert_rules", "calibrate", "catalogs", "clone", "completion", "conform", "control", "diff", "dropins/backend",
     "dropins/client", "dropins/container", "dropins/dcgm_exporter", "dropins/exporter", "dropins/frontend", "kube",
     "main", "nvml", "prometheus", "queues", "reach", "render", "replay", "scale_test", "scenario/blocks",
-    "scenario/from_record", "scenario/run", "scenario/score", "services", "status", "top", "why", "workload/exchange",
-    "workload/main", "workload/options",
+    "scenario/from_record", "scenario/run", "scenario/score", "services", "status", "top", "upgrade", "why",
+    "workload/exchange", "workload/main", "workload/options",
 )

@@ -11,13 +11,12 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fakedev.base.console import table, write_text
 from fakedev.base.environment import SOCKET, TOKEN, URL, unknown_variables
 from fakedev.base.errors import printable, unknown_name
 from fakedev.base.names import token_text
-from fakedev.client.fleet_client import Fleet
 from fakedev.client.http import Access, FleetError, HttpConnection, connected, http_address, refused, with_access
 from fakedev.runtime.client_tls import CannotUseTls, connection_reason
 from fakedev.runtime.running_services import RunningService, ServedAddress, described, running_services
@@ -34,6 +33,9 @@ from fakedev.schema.peer_addresses import (
     runtime_folder,
     with_tls,
 )
+
+if TYPE_CHECKING:
+    from fakedev.client.fleet_client import Fleet
 
 #: Where a service listens that has not registered itself for this user.
 _USUAL_URL: Final = "http://127.0.0.1:9400"
@@ -93,6 +95,9 @@ class Reached:
 
     def fleet(self) -> Fleet:
         """A client of its API."""
+        # fakedev status needs none, and must be fast.
+        from fakedev.client.fleet_client import Fleet  # noqa: PLC0415
+
         return Fleet(self.url, self.token, ANSWER_SECONDS, **self.access)
 
     def failed(self, error: FleetError) -> CannotAsk:

@@ -21,10 +21,11 @@ _UNSCALED: Final = frozenset((
 ))  # fmt: skip
 #: What may follow the name of a selector: matchers, then a window, or when it is evaluated.
 _MATCHERS: Final = re.compile(r"\s*+\{[^{}]*+\}")
+_BRACES: Final = re.compile(r"\{[^{}]*+\}")
 _RANGE: Final = re.compile(r"\s*+\[[^\[\]:]*+\]")
 _MODIFIERS: Final = re.compile(r"(?:\s*+(?:offset\s++-?[\w.]++|@\s*+(?:[\d.]++|(?:start|end)\(\))))++")
 _SPACE: Final = re.compile(r"\s*+")
-_FUNCTION: Final = re.compile(r"(\w++)\s*+(?:(?:by|without)\s*+\([^()]*+\)\s*+)?$")
+_FUNCTION: Final = re.compile(r"(?<!\w)(\w++)\s*+(?:(?:by|without)\s*+\([^()]*+\)\s*+)?$")
 _NAME: Final = re.compile(r"(?<![\w:.$])[a-zA-Z_:][\w:]*+(?!\s*+\()")
 _LABEL: Final = re.compile(r"(?<![\w.])[a-zA-Z_]\w*+(?=\s*+(?:[=!]|$))")
 _WORD: Final = re.compile(r"\w++")
@@ -121,7 +122,7 @@ def queries_in(tree: object, path: str = "") -> Iterator[tuple[str, str]]:
 def _with_labels(expression: str, labels: Mapping[str, str]) -> str:
     """An expression with other names of labels, in matchers and in lists of labels."""
     plain = masked(expression)
-    matchers = ((found, _LABEL) for found in _MATCHERS.finditer(plain))
+    matchers = ((found, _LABEL) for found in _BRACES.finditer(plain))
     patterns = (LABEL_LISTS, _LABEL_VALUES) if plain.startswith("label_values(") else (LABEL_LISTS,)
     lists = ((found, _WORD) for pattern in patterns for found in pattern.finditer(plain))
     places = {
