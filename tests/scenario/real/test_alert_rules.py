@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from fakedev.commands.alert_rules import answer
 from fakedev.commands.main import main
 from fakedev.scenario.alert_rules import seconds_of
-from fakedev.scenario.rule_files import read_rules
 from tests.exporters.real.test_prometheus import asked, prometheus
 from tests.support.documents import alert_rules
-from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.processes import StartAsync
 
@@ -60,21 +57,6 @@ def test_the_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_the_document() -> None:
     document = alert_rules.PAGE.read_text(encoding="utf-8")
     assert alert_rules.with_tables(document) == document
-
-
-@pytest.mark.long
-@pytest.mark.requires_program("promtool")
-def test_our_own_rules() -> None:
-    """Each fires by a fault that its annotation names, but the one that waits for a full board; none without."""
-    folder = ROOT / "etc" / "prometheus"
-    rules = read_rules((folder / "gpu.rules.yml").read_text(encoding="utf-8"), "gpu.rules.yml")
-    found = answer(rules, str(folder / "dcgm-identity.yaml"), "h100", {}, lambda share: None)
-    assert {each.rule.name for each in found if not each.fires} == {"GpuMemoryFull"}
-    for rule, fires, reason in found:
-        if fires:
-            kinds = {words.split()[0] for words in rule.expects or ()}
-            assert fires[0][0].trial.kind in kinds, (rule.name, fires[0][0].trial.words)
-            assert "no fault is needed" not in reason
 
 
 def shorter(text: str) -> str:
