@@ -46,6 +46,8 @@ _MOMENTARY: Final[Mapping[str, float]] = {
     **dict.fromkeys(ERROR_COUNTERS, 0.0),  # new errors
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
+#: Hundreds of faults that multiply the same number would leave the range of floats.
+_MOST_TIMES: Final = 1e6
 
 
 class Ending(NamedTuple):
@@ -150,7 +152,8 @@ class FaultTick:
         :param combine: combines it with the value before, such as ``np.add``; None: the last of several faults counts.
         """
         values = self._of(name)
-        values[devices] = value if combine is None else combine(values[devices], value)
+        found = value if combine is None else combine(values[devices], value)
+        values[devices] = np.minimum(found, _MOST_TIMES) if combine is np.multiply else found
 
     def end_work(self, devices: Positions, text: str, fault_id: str) -> None:
         """End the workloads on some devices."""

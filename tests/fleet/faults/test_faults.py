@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from fakedev.fleet.events import ClearFault
@@ -406,3 +407,14 @@ class TestCauses:
         inject(fleet, kind="xid", code=31, devices="dgx-0/0")
         advance(fleet, 1)
         assert fleet.xid.tolist()[:2] == [31, 31]
+
+
+def test_many_faults_of_one_board_stay_finite() -> None:
+    """Each multiplies the resistance of its air."""
+    fleet = make_fleet(boards_of("h100", nodes=1, devices=1))
+    for _ in range(400):
+        inject(fleet, kind="fan", devices="all", resistance=8)
+    advance(fleet, 60)
+    level = fleet.state.levels["device"]
+    assert all(np.isfinite(level.arrays[name]).all() for name in ("temperature_celsius", "power_watts", "usage_ratio"))
+    assert fleet.lost.tolist() == [1]  # it shut itself down
