@@ -417,4 +417,4 @@ def test_many_faults_of_one_board_stay_finite() -> None:
     advance(fleet, 60)
     level = fleet.state.levels["device"]
     assert all(np.isfinite(level.arrays[name]).all() for name in ("temperature_celsius", "power_watts", "usage_ratio"))
-    assert fleet.lost.tolist() == [1]  # it shut itself down
+    assert level.arrays["temperature_celsius"][0] > 40  # an idle board, without any cooling
