@@ -274,8 +274,8 @@ class LiveView(Service):
         if viewer is None:
             return
         request.notifyFinish().addBoth(lambda _: self._remove(viewer))
-        if self._shown is None:
-            self._make()
+        # Another viewer may have been sent an older one.
+        self._make()
         self._viewers[viewer] = self.frames
         viewer.send([*self._outline().pieces, *self._frame.pieces])
         if not self._loop.running:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import yaml
 
 from fakedev.base.console import Progress, table, tell_notes, write_text
+from fakedev.base.errors import plain_reason
 from fakedev.commands.alert_rules import Trials, board_of
 from fakedev.exporters.conform import Renamed, renamed
 from fakedev.exporters.identity import Identity
@@ -239,4 +240,4 @@ def _write(folder: str, documents: Mapping[str, Any], report: str) -> None:
             (path / name).write_text(text, encoding="utf-8")
         (path / "report.md").write_text(report, encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError([Problem(folder, 0, f"cannot be written: {error.strerror}")]) from None
+        raise ConfigurationError([Problem(folder, 0, f"cannot be written: {plain_reason(error)}")]) from None

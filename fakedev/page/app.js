@@ -16,11 +16,11 @@ import { WorkloadsTab } from "./workloads.js";
 /** The tabs, each with the documents of what it shows. */
 const TABS = [
   ["fleet", "Fleet", FleetTab, "devices", "simulation", "parts", "topology"],
-  ["workloads", "Workloads", WorkloadsTab, "fakedev-workload", "protocol-workload.txt"],
+  ["workloads", "Workloads", WorkloadsTab, "workloads", "protocol-workload.txt"],
   ["faults", "Faults", FaultsTab, "faults"],
   ["queues", "Queues", QueuesTab, "work-queue"],
   ["tester", "Tester", TesterTab, "tester"],
-  ["metrics", "Metrics", MetricsTab, "identities", "workload-series"],
+  ["metrics", "Metrics", MetricsTab, "identities", "workloads"],
   ["scenario", "Scenario", ScenarioTab, "scenarios"],
   ["why", "Why", WhyTab, "faults", "alert-rules"],
 ];

@@ -207,7 +207,10 @@ def test_the_first_frame_comes_without_delay(app: MemoryApplication) -> None:
     peers = [viewer(app) for _ in range(2)]
     assert [[name for name, _ in events(peer)] for peer in peers] == [["fleet", "tick"]] * 2
     assert app.service.getServiceNamed("web").getServiceNamed("live").frames == 1
-    for peer in peers:
+    app.fleet.advance()  # in the same quarter of a second
+    late = viewer(app)
+    assert ticks(late) == [1]
+    for peer in (*peers, late):
         peer.leave()
     wait(app, [], 2)
     peer = viewer(app)

@@ -65,7 +65,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         (pool(nodes="100000", devices_per_node="1024"), ["f.yaml:1: the fleet has 102400000 devices so far: at most 1000000"]),
         (pool(device="gtx1080"), ["f.yaml:1: no device type 'gtx1080': fakedev devices lists all; a file of your own is named by its path"]),
         (pool(device="h10"), ["f.yaml:1: no device type 'h10'; did you mean 'h100'? fakedev devices lists all; a file of your own is named by its path"]),
-        (pool(identity="dcgm@9"), ["f.yaml:1: no identity 'dcgm@9': the last release that is known is 4.6.0-4.8.3; did you mean 'dcgm'? fakedev identities lists all; a file of your own is named by its path"]),
+        (pool(identity="dcgm@9"), ["f.yaml:1: no identity 'dcgm@9': the last release that is known is 4.7.1-4.9.0; did you mean 'dcgm'? fakedev identities lists all; a file of your own is named by its path"]),
         (pool(device="none.yaml"), ["f.yaml:1: the device type none.yaml: no such file"]),
         (pool(devices="[{index: 8}]"), ["f.yaml:1: device 8: a node has 8 devices, 0 to 7"]),
         (pool(devices="[{index: 1},\n{index: 1}]"), ["f.yaml:2: device 1 is there twice: put both into one"]),

@@ -129,7 +129,7 @@ async def test_several_devices(start_async: StartAsync, tmp_path: Path, browser:
     await browser.value(f"{compare}.focus()")
     await browser.press("Enter", 13)
     await browser.until("location.hash === '#fleet/dgx-0/0,dgx-1/3'")
-    label = "charts.get('Usage').canvas?.getAttribute('aria-label')"
+    label = "String(charts.get('Usage')?.canvas?.getAttribute('aria-label'))"
     pattern = r"/Usage: dgx-0\/0 [89][0-9.]* %, dgx-1\/3 0 %/"
     await browser.until(f"{pattern}.test({label})")
     colours = "[...charts.get('Usage').element.querySelectorAll('.swatch')].map((each) => each.style.background)"

@@ -37,6 +37,7 @@ ELSEWHERE: Final = {
     "nc localhost 4499": "tests/documents/test_sessions.py types these sessions in",
     "etc/loop.sh": "tests/tester/real/test_loop.py runs it",
     ".venv/bin/fakedev faults --for": "it needs promtool, and tests/scenario/real/test_alert_rules.py runs it",
+    ".venv/bin/fakedev upgrade": "the same; tests/scenario/real/test_upgrade.py runs it",
     ".venv/bin/fakedev scenario score hour": "tests/scenario/real/test_scenario_score.py runs it, with Prometheus",
     ".venv/bin/fakedev scenario tests hour": "the same",
     "promtool test rules hour": "the same",

@@ -19,6 +19,11 @@ from tests.support.paths import GOLDEN, ROOT
 
 DOCUMENT: Final = ROOT / "doc" / "identities.md"
 _HEAD: Final = "## How faithful they are\n"
+_NOT_CERTAIN: Final = (
+    "Not certain: dcgm 4.8.2 and 4.8.4 (no scrape was available) and all of 4.9.0; the order of xpumanager's families; "
+    "versions of collectd in between; which clock index and which zeros AMD's chips have; values of gaudi, ascend and "
+    "neuron; numbers in `hw_name` of xpumd; HELP of tpu's `memory_used_node`."
+)
 
 #: The derived texts have a row of XID 0 for healthy boards, as this driver has.
 _DRIVER_WITH_XID_0: Final = "580.95.05"
@@ -237,6 +242,7 @@ def section() -> str:
         words = "; ".join(f"{count}: {why}" for why, count in counted.items()) or "none"
         text = f"fragment: {case.text}" if case.is_fragment else case.text
         lines.append(f"| {case.identity} | {text} | {result.percent:.1f} % | {words} |")
+    lines += ["", _NOT_CERTAIN]
     return "\n".join(lines) + "\n"
 
 
