@@ -35,10 +35,15 @@ def devices(options: Namespace) -> None:
         _print(_device_rows(), options)
 
 
-@command("fakedev identities", "Lists the exporters that fakedev can imitate.", JSON)
+@command(
+    "fakedev identities",
+    "Lists the exporters that fakedev can imitate.",
+    JSON,
+    Option("sources", "", "list instead what each lacks, and which names were inferred and not read"),
+)
 def identities(options: Namespace) -> None:
     """Print the identities of the catalog."""
-    _print(_identity_rows(), options)
+    _print(_doubt_rows() if options.sources else _identity_rows(), options)
 
 
 @command(
@@ -147,6 +152,23 @@ def _identity_rows() -> Iterable[Row]:
             "FAMILIES": str(len(found.identity.families)),
             "FORMAT": "OpenMetrics too" if found.identity.openmetrics else "text",
         }
+
+
+def _doubt_rows() -> Iterable[Row]:
+    from fakedev.exporters.settings.catalog import Catalog  # noqa: PLC0415 - as above
+    from fakedev.schema.files import Files  # noqa: PLC0415
+    from fakedev.schema.places import Place, Report  # noqa: PLC0415
+
+    catalog, place = Catalog(Files(), Report()), Place("identity")
+    for name in catalog.identity_names():
+        found = catalog.identity(name, place)
+        if found is None or "@" not in name:
+            continue
+        yield from ({"IDENTITY": name, "KIND": "not covered", "WHAT": text} for text in found.identity.not_covered)
+        table = catalog.field_table(found.making.fields, place) if found.counter_labels else None
+        for field in sorted(table.inferred) if table else ():
+            what = f"{field}: the name follows from others; no source has it"
+            yield {"IDENTITY": name, "KIND": "inferred", "WHAT": what}
 
 
 def _fault_rows() -> Iterable[Row]:

@@ -302,3 +302,13 @@ def test_facts_of_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     path.write_text(sample_page("dcgm@4.8.2", "h100", owner={"hpc_job": "7"})[1])
     lines = lines_of(path, capsys, "--identity", "dcgm@4.8.2")
     assert "100.0 %" in lines[0] and len(lines) == 1
+
+
+def test_what_is_not_certain(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an identity lacks, and names of fields that no source has: those of DCGM 4.7 only where it is."""
+    assert main(["identities", "--sources", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    inferred = {each["IDENTITY"] for each in found if each["KIND"] == "inferred"}
+    assert inferred == {"dcgm@4.9.0"}
+    lacking = {each["IDENTITY"] for each in found if each["KIND"] == "not covered"}
+    assert {"dcgm@4.8.3", "xpumd@2", "dcgm@4.9.0"} <= lacking

@@ -35,6 +35,7 @@ class FieldTable:
     :param fields: what each shows, by its name and its other name.
     :param others: names of fields that there are, and that cannot be shown.
     :param level: of the entities that have a row, for fields that give none.
+    :param inferred: names that follow from others, and that no source has.
     :param capabilities: facts of boards, which lack the fields of these numbers where the fact is 0.
     """
 
@@ -42,6 +43,7 @@ class FieldTable:
     others: frozenset[str]
     level: str = "device"
     capabilities: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    inferred: frozenset[str] = frozenset()
 
     def with_capability(self, row: RowSpec, counter: Counter) -> RowSpec:
         """A row of a counter, which only boards with the capability for its field have."""
@@ -75,7 +77,10 @@ class FieldTable:
             **{row["alias"]: row for row in values["fields"].values() if row["alias"]},
         }
         others = {new for old, new in renamed if old in base.others}
-        return replace(base, fields=fields, others=base.others.union(others, values["not-simulated"]))
+        return replace(
+            base, fields=fields, others=base.others.union(others, values["not-simulated"]),
+            inferred=base.inferred.union(values["inferred"]),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

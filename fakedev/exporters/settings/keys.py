@@ -133,7 +133,7 @@ COUNTER_FIELDS = Section(
         Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", default={}),
         Key("level", Text(), "The level of entities for fields that give none.", default="device"),
         Key("not-simulated", ListOf(Text()), "Names of the vendor's other fields.", default=()),
-        Key("inferred", ListOf(Text()), "Names that follow from others; no source has them. For readers.", default=()),
+        Key("inferred", ListOf(Text()), "Names that follow from others; no source has them.", default=()),
         Key(
             "capabilities", MapOf(ListOf(Integer(1, 9999), 2), words="mapping of facts to two numbers of fields"),
             "Facts of boards: with the text 0 they do not have the fields from the first number to the second.",
