@@ -20,6 +20,16 @@ _LABEL: Final = re.compile(r"[a-zA-Z_]\w*=.*")
 Row = Mapping[str, str]
 
 
+def added_label(text: str) -> str:
+    """A label of all series, NAME=VALUE.
+
+    :raises ValueError: for another text.
+    """
+    if not _LABEL.fullmatch(text):
+        raise ValueError(f"{text!r} is no NAME=VALUE: a name has letters, digits and _")
+    return text
+
+
 def _active(command: str) -> tuple[Option | OnlyOne, ...]:
     """The options of a list that can also be that of a running service."""
     active = Option("active", "", f"list the {command} of a running service instead")
@@ -59,7 +69,7 @@ def identities(options: Namespace) -> None:
     Option("device", "NAME", "with --for: the boards, default: those on which the identity shows most"),
     Option(
         "label", "NAME=VALUE", "with --for: a label of all series, as a scrape configuration adds it; can be repeated",
-        is_repeated=True,
+        parse=added_label, is_repeated=True,
     ),
 )  # fmt: skip
 def faults(options: Namespace) -> int:
@@ -74,9 +84,6 @@ def faults(options: Namespace) -> int:
         return 0
     if options.active:
         raise WrongUsage("--for and --active exclude each other")
-    for each in options.label:
-        if not _LABEL.fullmatch(each):
-            raise WrongUsage(f"--label: {each!r} is no NAME=VALUE: a name has letters, digits and _")
     from fakedev.commands.alert_rules import faults_for  # noqa: PLC0415 - it needs the whole simulation
 
     identity = options.identity or "dcgm"

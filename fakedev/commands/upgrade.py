@@ -20,13 +20,14 @@ import yaml
 from fakedev.base.console import Progress, table, tell_notes, write_text
 from fakedev.base.errors import plain_reason
 from fakedev.commands.alert_rules import Trials, board_of
+from fakedev.commands.catalogs import added_label
 from fakedev.exporters.conform import Renamed, renamed
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.scenario.alert_rules import AlertRule, RecordingRule
 from fakedev.scenario.promtool import PromtoolError, check_rules, fired
 from fakedev.scenario.rule_files import RuleFile, read_rules
-from fakedev.scenario.upgrade import BRIDGE, bridge, changes, queries_in, rewritten, rewritten_groups
+from fakedev.scenario.upgrade import bridge, changes, queries_in, rewritten, rewritten_groups
 from fakedev.schema.files import Files, Unreadable
 from fakedev.schema.options import Option, WrongUsage, command
 from fakedev.schema.places import ConfigurationError, Problem, Report
@@ -71,7 +72,7 @@ class Finding:
     Option("device", "NAME", "the boards, default: those on which the exporter shows most"),
     Option(
         "label", "NAME=VALUE", "a label of all series, as a scrape configuration adds it; may be repeated",
-        is_repeated=True,
+        parse=added_label, is_repeated=True,
     ),
     Option("output", "FOLDER", "write rewritten rules, recording rules for the old names, and report.md there"),
     Option("json", "", "print JSON instead of a table"),
@@ -101,14 +102,17 @@ def upgrade(options: Namespace) -> int:
             with Progress("fakedev upgrade", sys.stderr) as progress:
                 trials = Trials(rules, options.old, options.device or board_of(options.old), labels, progress.show)
                 findings += _of_rules(rules, names, new, trials)
-            written[Path(file).name] = {"groups": rewritten_groups(rules.trees, names)}
+            name = Path(file).name
+            # Files of several folders may have the same name.
+            name = f"{Path(file).parent.name}-{name}" if name in written else name
+            written[name] = {"groups": rewritten_groups(rules.trees, names)}
     except PromtoolError as error:
         print(f"fakedev upgrade: {error}", file=sys.stderr)
         return 2 if error.is_of_rules else 1
     for file in _files(options.dashboards):
         findings += _of_queries(file, names)
     used |= names.families.keys() if options.dashboards else set()
-    written[f"{BRIDGE}.yml"] = {"groups": [bridge(names, frozenset(used))]}
+    written["old-names.yml"] = {"groups": [bridge(names, frozenset(used))]}
     if options.output:
         _write(options.output, written, _markdown(options.old, options.new, findings))
     if options.json:

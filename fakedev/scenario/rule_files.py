@@ -59,8 +59,9 @@ class RuleFile:
 
     @property
     def evaluation_order(self) -> list[str]:
-        """The names of the groups, each after those whose recorded series it uses."""
-        return [self.groups[place].name for place in evaluation_order(self.groups)[0]]
+        """The names of the groups, each after those whose recorded series it uses; first those that were added."""
+        ordered = [self.groups[place].name for place in evaluation_order(self.groups)[0]]
+        return [*(tree["name"] for tree in self.trees if tree["name"] not in ordered), *ordered]
 
     @property
     def numbered_trees(self) -> list[dict[str, Any]]:

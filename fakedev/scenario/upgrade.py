@@ -35,7 +35,7 @@ _SHOWN_LABEL: Final = re.compile(r"\$labels\.(\w++)")
 #: Keys under which dashboards, ScaledObjects and rules of adapters have PromQL.
 _KEYS: Final = ("expr", "query", "seriesQuery", "metricsQuery", "definition", "metricName")
 #: The group of recording rules that give new series their old names.
-BRIDGE: Final = "old-names"
+_BRIDGE: Final = "fakedev-old-names"
 
 
 def rewritten(expression: str, names: Renamed) -> str:
@@ -74,7 +74,7 @@ def bridge(names: Renamed, used: frozenset[str]) -> dict[str, Any]:
             expression = f'label_replace({expression}, "{old_label}", "$1", "{label}", "(.+)")'
         if name in used and name != new:
             rules.append({"record": name, "expr": expression})
-    return {"name": BRIDGE, "rules": rules}
+    return {"name": _BRIDGE, "rules": rules}
 
 
 def rewritten_groups(groups: Iterable[Mapping[str, Any]], names: Renamed) -> list[dict[str, Any]]:
