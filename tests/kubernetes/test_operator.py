@@ -66,6 +66,7 @@ def test_the_same_product(product: str, name: str) -> None:
         ("Tesla-V100", 16160, "v100-sxm2-16gb"),
         ("Tesla-V100", 32510, "v100-sxm2-32gb"),
         ("NVIDIA-B200-192GB-HBM3e", 196608, "b200-sxm-180gb"),
+        ("NVIDIA-B300-288GB-HBM3e", 294912, "b300-sxm-270gb"),
     ],
 )
 def test_the_same_model(product: str, memory_mib: int, name: str) -> None:
@@ -76,9 +77,9 @@ def test_the_same_model(product: str, memory_mib: int, name: str) -> None:
 @pytest.mark.parametrize(
     ("product", "memory_mib", "name"),
     [
-        ("NVIDIA-B300-288GB-HBM3e", 294912, "gb200-186gb"),
-        ("NVIDIA RTX A6000", 49140, "l40s-48gb"),
-        ("NVIDIA B300", 0, "gb200-186gb"),
+        ("NVIDIA-R200-288GB-HBM4", 294912, "b300-sxm-270gb"),
+        ("NVIDIA RTX A6000", 49140, "a40-48gb"),
+        ("NVIDIA R200", 0, "b300-sxm-270gb"),
     ],
 )
 def test_an_unknown_product(product: str, memory_mib: int, name: str) -> None:

@@ -60,6 +60,14 @@ POOLS: Final = {
     "mi250x": (4, ()),
     "mi325x": (4, ()),
     "gaudi-3": (8, ()),
+    "a10g": (4, ()),
+    "l40": (2, ()),
+    "a40": (2, ()),
+    "h20": (4, ("3g.48gb", "2g.24gb", "1g.12gb", "1g.24gb", "7g.96gb")),
+    "l20": (2, ()),
+    "b300": (4, ("3g.135gb", "2g.67gb", "1g.34gb", "1g.67gb", "7g.269gb")),
+    "rtx-pro-6000": (4, ("2g.48gb", "1g.24gb", "1g.24gb", "1g.24gb+me", "4g.96gb")),
+    "gh200": (1, ()),
 }
 #: Seconds of a tick to the share of device-ticks that have it.
 TICKS: Final = {1.0: 0.55, 0.25: 0.15, 10.0: 0.15, 60.0: 0.15}

@@ -193,7 +193,10 @@ def test_text(profiles: list[MigProfile]) -> None:
 
 def test_the_catalog_fits() -> None:
     catalog = Catalog(Files(environ={}), Report())
-    for name in ("a100-sxm4-40gb", "a30-24gb", "h100-sxm5-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "gb200-186gb"):
+    for name in (
+        "a100-sxm4-40gb", "a30-24gb", "h100-sxm5-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "gb200-186gb", "h20-96gb",
+        "b300-sxm-270gb", "rtx-pro-6000-server-96gb", "gh200-96gb",
+    ):  # fmt: skip
         loaded = catalog.device(name, Place("device"))
         assert loaded is not None
         kinds = loaded.type.mig_profiles
