@@ -8,7 +8,7 @@ from typing import Any
 from fakedev.base.histograms import Histogram
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import NO_DEVICES, QUEUE, JournalEntry
-from fakedev.queues.diagnosis import queue_diagnosis
+from fakedev.queues.diagnosis import overdue, queue_diagnosis
 from fakedev.queues.figures import MAX_CHARTED, QueueFigures, QueueHistory
 from fakedev.queues.settings import BrokerSpec
 from fakedev.queues.statistics import ENDS
@@ -70,6 +70,7 @@ def describe_queue_now(figures: QueueFigures, name: str) -> dict[str, Any]:
     spec = figures.spec
     described = {
         **describe_queue(figures.broker, name, seconds),
+        **overdue(figures.broker.running(name), seconds, counted.longest_run_seconds(seconds)),
         "silent-backends": figures.silent_backends,
         "all": snapshot.waiting + snapshot.running,
         "retries": counted.retries,

@@ -6,7 +6,7 @@ how they are made. Recovery: the jobs of a durable queue after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import islice
 
@@ -442,6 +442,13 @@ class Broker:
         :raises Refused: ``unknown-name``.
         """
         return self._admission.queue(queue).snapshot(now)
+
+    def running(self, queue: str) -> Collection[Job]:
+        """The running jobs of a queue, those that were taken first first.
+
+        :raises Refused: ``unknown-name``.
+        """
+        return self._admission.queue(queue).running.values()
 
     def statistics(self, queue: str) -> QueueStatistics:
         """The statistics of a queue.

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fakedev.queues.job import Job
+
+#: A running job is overdue after so many times the longest run that ended lately, and after so many seconds.
+_TIMES_USUAL: Final = 3.0
+_MIN_OVERDUE_SECONDS: Final = 5.0
+#: How many running jobs are looked at.
+_MOST_OVERDUE: Final = 1000
 
 
 def queue_line(stats: Mapping[str, Any]) -> str:
@@ -15,6 +25,24 @@ def queue_line(stats: Mapping[str, Any]) -> str:
         f"{stats['queue']} is {stats['state']}: {stats['waiting']} waiting, {stats['running']} running, "
         f"workers {stats['workers-idle']} idle, {stats['workers-busy']} busy"
     )
+
+
+def overdue(running: Iterable[Job], now: float, usual_seconds: float) -> dict[str, Any]:
+    """The running jobs that take much longer than those that have ended: how many, and where the first of them runs.
+
+    :param running: those that were taken first first.
+    :param usual_seconds: the longest run that ended lately; 0: none did.
+    """
+    limit = max(_MIN_OVERDUE_SECONDS, _TIMES_USUAL * usual_seconds)
+    late = takewhile(lambda job: now - job.taken_seconds > limit, islice(running, _MOST_OVERDUE))
+    jobs = list(late) if usual_seconds else []
+    worker = jobs[0].worker if jobs else None
+    places = [f"node {worker.node}" * bool(worker.node), f"pod {worker.pod}" * bool(worker.pod)] if worker else []
+    return {
+        "overdue": len(jobs),
+        "overdue-seconds": round(now - jobs[0].taken_seconds, 6) if jobs else 0.0,
+        "overdue-on": ", ".join(filter(None, places)),
+    }
 
 
 def queue_diagnosis(stats: Mapping[str, Any]) -> str:
@@ -36,6 +64,12 @@ def queue_diagnosis(stats: Mapping[str, Any]) -> str:
         return f"no worker takes jobs of it: start a backend, or see why it does not take{silence}"
     if idle:
         return f"workers are idle while jobs wait: their take has another queue, or is on its way{silence}"
+    if late := stats.get("overdue", 0):
+        where = f" (the first of them on {stats['overdue-on']})" if stats["overdue-on"] else ""
+        return (
+            f"{late} of {running} running jobs take much longer than those that ended lately, "
+            f"{stats['overdue-seconds']:.0f} s: they, or their workers, hang{where}{silence}"
+        )
     if services == 0:
         return f"no job has ended lately: the {running} running jobs, or their workers, hang{silence}"
     if arrivals is None or services is None:
