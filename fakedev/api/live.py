@@ -182,7 +182,7 @@ def _workload_names(fleet: Fleet) -> dict[int, list[int | str]]:
 
 
 def active_faults(fleet: Fleet) -> dict[str, Any]:
-    """The faults that affect something now, of every scope: the first ones, and how many there are.
+    """The faults that affect something now, of every scope: the first ones, how many there are, and how many wait.
 
     A row has the id, the kind, what it affects (``board``, ``page`` ...), where, and seconds until its end, or None.
     """
@@ -199,7 +199,8 @@ def active_faults(fleet: Fleet) -> dict[str, Any]:
         since, duration = fault.since_seconds, fault.spec.duration_seconds
         left = max(since + duration - fleet.state.seconds, 0.0) if duration and since is not None else None
         rows.append([fault.fault_id, fault.kind.name, fault.kind.scope.name.lower(), where, left])
-    return {"faults": rows, "fault-count": len(active)}
+    waiting = sum(fault.period < 0 for fault in fleet.faults.standing())
+    return {"faults": rows, "fault-count": len(active), "faults-waiting": waiting}
 
 
 def shown_level(fleet: Fleet) -> Level:

@@ -68,6 +68,7 @@ def summary(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> dict[str, A
         "workloads": frame["workloads"],
         "faults": [dict(zip(keys, row, strict=True)) for row in frame["faults"]],
         "fault-count": frame["fault-count"],
+        "faults-waiting": frame["faults-waiting"],
         "scenario": frame.get("scenario"),
         "queues": [row[0] for row in frame.get("queues", ())],
     }
@@ -134,16 +135,17 @@ def _troubled(outline: Mapping[str, Any], conditions: Sequence[str], condition: 
 
 def fault_lines(frame: Mapping[str, Any]) -> list[str]:
     """A line for each of the first active faults."""
-    rows, count = frame["faults"], frame["fault-count"]
+    rows, count, waiting = frame["faults"], frame["fault-count"], frame["faults-waiting"]
     if not count:
-        return ["faults     none active"]
+        return [f"faults     none active{f', {waiting} not begun yet' if waiting else ''}"]
     lines = []
     for fault_id, kind, scope, where, left in rows[:_MAX_FAULTS]:
         page = "the page of " if scope == "page" else ""
         until = "" if left is None else f", for {left:.0f} s more"
         lines.append(f"fault      {fault_id} {kind} on {page}{where}{until}")
     more = count - len(lines)
-    return lines + ([f"           and {more} more: fakedev faults --active"] if more else [])
+    lines += [f"           and {more} more: fakedev faults --active"] if more else []
+    return lines + ([f"           and {waiting} not begun yet"] if waiting else [])
 
 
 def _course(scenario: Mapping[str, Any], seconds: float) -> str:

@@ -33,7 +33,7 @@ def frame(**changes: Any) -> dict[str, Any]:
     """A frame of eight devices, all idle and well."""
     values = {"usage": [0] * 8, "power": [70] * 8, "temperature": [40] * 8, "health": [0] * 8, "faults": []}
     fleet = {"fleet": [0.25, 560.0, 41.5], "workloads": 3, "tick": 7, "seconds": 7.0, "speed": 1.0, "trouble": None}
-    return {**values, **fleet, "advance": None, "fault-count": 0, **changes}
+    return {**values, **fleet, "advance": None, "fault-count": 0, "faults-waiting": 0, **changes}
 
 
 def plain(lines: list[str]) -> list[str]:
