@@ -54,6 +54,8 @@ _KEYS: Final = {
 }  # fmt: skip
 #: A key in what a terminal sends: an escape sequence (ECMA-48, or SS3 of a keypad), or one byte.
 _KEY: Final = re.compile(rb"\x1b\[[0-?]{0,16}[ -/]{0,4}[@-~]|\x1bO[@-~]|[^\x1b]|\x1b(?=[^\[O])")
+#: How long the rest of an escape sequence is waited for.
+_WHOLE_KEY_SECONDS: Final = 0.1
 #: Bytes of an escape sequence that may still become whole.
 _LONGEST_KEY: Final = 24
 #: From here on a condition is trouble: a board at its power limit works as designed.
@@ -346,7 +348,12 @@ class Terminal:
 
         :param events: a descriptor that can be read then.
         """
-        return events in select.select([self._keyboard, events], [], [])[0]
+        ready = select.select([self._keyboard, events], [], [], _WHOLE_KEY_SECONDS if self._begun else None)[0]
+        # A terminal sends the bytes of a key together: what follows nothing for so long is Esc itself.
+        if not ready and self._begun == b"\x1b":
+            self._begun = b""
+            self._view.pressed(b"\x1b")
+        return events in ready
 
     def show(self, made: Callable[[tuple[int, int], View], list[str]]) -> bool:
         """Show a screen, after the keys that were pressed; False once that is ``q``.

@@ -106,6 +106,24 @@ def test_a_key_is_shown_before_the_next_frame() -> None:
     silent.set()
 
 
+def test_esc_alone() -> None:
+    """It is the beginning of other keys, too: nothing follows it for a moment."""
+    ours, theirs = pty.openpty()
+    nothing, _ = os.pipe()
+    views: list[View] = []
+
+    def made(_: tuple[int, int], view: View) -> list[str]:
+        views.append(view)
+        return [""]
+
+    tty.setraw(theirs)
+    terminal = Terminal(theirs, io.StringIO())
+    os.write(ours, b"/x\x1b")
+    assert terminal.show(made) and views[-1].is_typing
+    assert not terminal.wait(nothing)
+    assert terminal.show(made) and not views[-1].is_typing
+
+
 def test_a_small_terminal() -> None:
     """No line is longer or lower than the terminal; the view scrolls, and stops at both ends."""
     view = View()
