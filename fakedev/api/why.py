@@ -51,6 +51,8 @@ _OF_PAGES: Final = (Scope.PAGE, Scope.NODE, Scope.SERIES)
 _ON_NODES: Final = {
     Scope.PAGE: "its page", Scope.NODE: "all of it", Scope.CLUSTER: "it, as a cluster sees it",
 }  # fmt: skip
+#: Faults that leave no series of a device.
+_HIDING: Final = ("absent", "node-down", "error-page")
 #: A device by its number alone: ``3``, ``nvidia3``, ``gpu3``.
 _NUMBERED: Final = re.compile(r"(?:/dev/)?(?:nvidia|gpu|card|accel|device)?[ -]?(\d{1,4})", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F-]{9,27}")
@@ -179,13 +181,19 @@ class Why(ApiResource):
             lines = [answers.workload_line(described)]
             units = fleet.workloads.by_id[ids[0]].devices.tolist()
             lines += self._of_units(units)
+            lines += self._lines_of_pod(word)
             return Reason("workload", ids[0], lines, {"workload": described})
         ended = fleet.past.end(word)
         if ended is None:
             return None
         causes = [f"cause: {named_fault(fleet, each)}" for each in ended.cause.split(",") if each]
-        return Reason("workload", ended.workload_id, [answers.ended_line(ended.fields()), *causes],
-                      {"workload": ended.fields()})  # fmt: skip
+        lines = [answers.ended_line(ended.fields()), *causes, *self._lines_of_pod(word)]
+        return Reason("workload", ended.workload_id, list(dict.fromkeys(lines)), {"workload": ended.fields()})
+
+    def _lines_of_pod(self, word: str) -> list[str]:
+        """What is said of the pod that has the name of its workload, as usual; nothing without one."""
+        pod = self._pod(word)
+        return pod.lines if pod else []
 
     def _of_units(self, units: list[int]) -> list[str]:
         """The worst conditions of some units."""
@@ -211,7 +219,7 @@ class Why(ApiResource):
             owner = fleet.owner_facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
             if owner == pod:
-                lines.append(f"the series of {name} have pod={pod}")
+                lines.append(self._series_of(device, pod))
             else:
                 lines.append(f"the series of {name} have the labels of {owner or 'no pod'}: it used the device first")
             if len(lines) > _MAX_LISTED + len(found):
@@ -222,6 +230,21 @@ class Why(ApiResource):
             kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"
             lines.insert(0, f"none of its workloads runs{kept}")
         return Reason("pod", pod, lines, {})
+
+    def _series_of(self, device: int, pod: str) -> str:
+        """Whether the series of a device have its pod now, and what hides or falsifies them."""
+        fleet, name = self._fleet, self._fleet.roster.unit_name(device)
+        wrong = [
+            each for each in fleet.faults.near(device).now
+            if each.kind.takes_metric or each.kind.scope in (Scope.PAGE, Scope.NODE)
+        ]  # fmt: skip
+        is_hidden = any(each.kind.name in _HIDING and each.metric is None for each in wrong)
+        reasons = [
+            f"fault {each.fault_id} {each.kind.name}{f' metric={each.spec.metric}' * bool(each.spec.metric)}: "
+            f"{each.kind.summary}" for each in wrong
+        ]  # fmt: skip
+        said = f"no series of {name} is there, which would have" if is_hidden else f"the series of {name} have"
+        return "; ".join([f"{said} pod={pod}", *reasons])
 
     # -- nodes and pages --
 

@@ -241,6 +241,30 @@ def test_labels_that_stay() -> None:
         assert why(app, "gone")["lines"][0].endswith("runs; fault f2 stale-labels lets labels stay")
 
 
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ({"kind": "absent"}, "no series of a/0 is there, which would have pod=p; fault f3 absent: series are missing"),
+        ({"kind": "absent", "metric": "power"}, "the series of a/0 have pod=p; fault f3 absent metric=power: series"),
+        ({"kind": "nan"}, "the series of a/0 have pod=p; fault f3 nan: series are NaN"),
+        ({"kind": "cut-page"}, "the series of a/0 have pod=p; fault f3 cut-page: the page ends in the middle"),
+        ({"kind": "fan"}, "the series of a/0 have pod=p"),
+    ],
+)
+def test_a_pod_of_series_that_are_not_right(fault: dict[str, str], line: str) -> None:
+    """Its workload has its name, as usual: both are answered, with what hides or falsifies the series."""
+    with application(SMALL) as app:
+        body = {"name": "p", "devices": ["a/0"], "profile": "9:0:0", "pod": "p"}
+        assert app.ask("POST", "/api/v1/workloads", body).status == 201
+        assert app.ask("POST", "/api/v1/faults", {**fault, "devices": ["a/0"]}).status == 201
+        app.tick(3)
+        found = why(app, "p")
+        assert found["kind"] == "workload" and "p state=running" in found["lines"][0]
+        assert found["lines"][-1].startswith(line)
+        if fault["kind"] == "fan":
+            assert found["lines"][-1] == line
+
+
 def test_a_locked_clock() -> None:
     with application(SMALL) as app:
         app.ask("POST", "/api/v1/workloads", {"name": "x", "devices": ["a/0"], "profile": "90:0:0"})
