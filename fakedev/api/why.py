@@ -12,6 +12,7 @@ import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.metric_queries import explain_query, is_of_exporters
+from fakedev.api.pasted_rules import expressions_of
 from fakedev.api.queues import describe_queue_now
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.exporters.cache import Pages
@@ -56,10 +57,6 @@ _HIDING: Final = ("absent", "node-down", "error-page")
 #: A device by its number alone: ``3``, ``nvidia3``, ``gpu3``.
 _NUMBERED: Final = re.compile(r"(?:/dev/)?(?:nvidia|gpu|card|accel|device)?[ -]?(\d{1,4})", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F-]{9,27}")
-#: The expression of an alert rule that was pasted.
-_RULE: Final = re.compile(
-    r"(?:^|\s)expr:\s*+(?:[|>]-?\s)?+(.+?)(?=\s(?:for|labels|annotations|keep_firing_for):|$)", re.DOTALL
-)
 _QUERY: Final = re.compile(r"[{}()<>=\[\]]")
 _METRIC: Final = re.compile(r"[a-zA-Z_:][\w:]*")
 _URL: Final = re.compile(r"https?://(?P<host>[^/]+)(?P<path>/.*)?")
@@ -99,16 +96,18 @@ class Why(ApiResource):
         return request.answer_in_slices(self._steps(request))
 
     def _steps(self, request: Request) -> Steps:
-        word, metric = argument(request, "of").strip(), argument(request, "metric").strip()
-        rule = _RULE.search(word)
-        word = rule[1].strip() if rule else word
+        given, metric = argument(request, "of"), argument(request, "metric").strip()
+        rules = expressions_of(given)
+        word = rules[0] if rules else given.strip()
         if not 0 < len(word) <= MAX_CHARACTERS:
             raise HttpError(400, f"of must have 1 to {MAX_CHARACTERS} characters", "bad-argument", "of")
         yield
         try:
-            reason = yield from self._reason(word, metric)
+            reason = yield from self._of_query(word) if rules else self._reason(word, metric)
         except Refused as refused:
             raise as_http_error(refused) from None
+        if len(rules) > 1:
+            reason.lines.append(f"the first of {len(rules)} rules: fakedev faults --for FILE answers all of a file")
         described = {"of": word, "kind": reason.kind, "name": reason.name, "tick": self._fleet.state.tick}
         return json_response({**described, "lines": reason.lines, **reason.more})
 
