@@ -200,7 +200,7 @@ class _Query:
 
     def _of_matcher(self, matcher: Matcher, rows: Sequence[Row]) -> Iterator[str]:
         """Why a matcher leaves nothing of the series."""
-        label, shown = matcher.label, f'{matcher.label}{matcher.kind}"{matcher.text}"'
+        label, shown = matcher.label, _shown(matcher)
         if _takes_long(matcher):
             yield f"{shown} is not checked: too many repetitions"
             return
@@ -216,6 +216,10 @@ class _Query:
 
     def _of_values(self, found: Sequence[Row]) -> Iterator[str]:
         """The lowest and highest value, and how far that is from what the expression compares it with."""
+        numbers = [row for row in found if not math.isnan(float(row.number))] or found
+        if len(numbers) < len(found):
+            yield f"{len(found) - len(numbers)} series are NaN, beside these:"
+            found = numbers
         ordered = sorted(found, key=lambda row: float(row.number))
         low, high = ordered[0], ordered[-1]
         yield (
@@ -228,7 +232,11 @@ class _Query:
         nearest = low if operator.startswith("<") else high
         count = sum(_holds(float(row.number), operator, number) for row in found)
         if count:
-            yield f"{operator} {number:g} is true of {count} of them now; an alert also waits for its 'for'"
+            unchecked = [_shown(each) for each in self._matchers if each not in self._checked()]
+            only = f", if {' and '.join(unchecked)} is right" if unchecked else ""
+            yield f"{operator} {number:g} is true of {count} of them now{only}; an alert also waits for its 'for'"
+        elif math.isnan(float(nearest.number)):
+            yield f"{operator} {number:g} is true of none: no NaN is"
         else:
             away = abs(float(nearest.number) - number)
             name = _named(nearest.labels)
@@ -270,6 +278,10 @@ def _condition(row: RowSpec) -> str:
     if row.unless or row.without:
         return f"it is shown only at times: while {' and '.join((*row.unless, *row.without))} is 0 or missing"
     return f"it is shown only where the device type or the pool gives {row.fact}" if row.fact else ""
+
+
+def _shown(matcher: Matcher) -> str:
+    return f'{matcher.label}{matcher.kind}"{matcher.text}"'
 
 
 def _takes_long(matcher: Matcher) -> bool:

@@ -77,6 +77,7 @@ UUID = "the UUID of a/1"
         ('DCGM_FI_DEV_GPU_TEMP{gpu=~"0|1.*"}', "", "query", "4 series: from"),
         ('DCGM_FI_DEV_GPU_TEMP{job="x"}', "", "query", 'job="x" is not checked: no page has job'),
         ("DCGM_FI_DEV_GPU_TEMP > 200", "", "query", "> 200 is true of none"),
+        ('DCGM_FI_DEV_GPU_TEMP{job="x"} > 85', "", "query", '> 85 is true of 1 of them now, if job="x" is right;'),
         ("- alert: Hot expr: DCGM_FI_DEV_GPU_TEMP > 20 for: 5m", "", "query", "> 20 is true of 4 of them now"),
         ('- alert: A\n  expr: "DCGM_FI_DEV_GPU_TEMP > 85"\n  for: 5m', "", "query", "> 85 is true of 1 of them now"),
         ("- alert: A\\n  expr: 'DCGM_FI_DEV_GPU_TEMP > 85'\\n  for: 5m", "", "query", "> 85 is true of 1 of them now"),
@@ -273,6 +274,16 @@ def test_a_pod_of_series_that_are_not_right(fault: dict[str, str], line: str) ->
         assert found["lines"][-1].startswith(line)
         if fault["kind"] == "fan":
             assert found["lines"][-1] == line
+
+
+def test_series_that_are_nan() -> None:
+    """They are counted apart; a comparison is with the others, and with none if there are none."""
+    with application(SMALL) as app:
+        for device, line in (("a/0", "1 series are NaN, beside these:"), ("all", "> 85 is true of none: no NaN is")):
+            app.ask("POST", "/api/v1/faults", {"kind": "nan", "devices": [device]})
+            app.tick(2)
+            lines = why(app, "DCGM_FI_DEV_GPU_TEMP > 85")["lines"]
+            assert line in lines and "nan away" not in "\n".join(lines)
 
 
 def test_a_locked_clock() -> None:
