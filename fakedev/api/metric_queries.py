@@ -20,7 +20,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
-from fakedev.scenario.alert_rules import Matcher, metrics_of, selectors_of, thresholds_of
+from fakedev.scenario.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.thresholds import Threshold, beyond_thresholds
 from fakedev.schema.files import Files
 
@@ -35,6 +35,7 @@ _MAX_REPETITIONS: Final = 2
 _REPETITION: Final = re.compile(r"[*+?]|\{\d")
 #: What is left of a selector that is compared with a number.
 _COMPARISON: Final = re.compile(r"[\s()]*(?:(?:[<>]=?|[=!]=)\s*(?:bool\s+)?[-+]?[\d.]+(?:[eE][-+]?\d+)?[\s)]*)?")
+_OPERATORS: Final = tuple("+-*/%^<>=!")
 #: Labels that Prometheus adds, or its configuration: pages do not have them.
 _ADDED: Final = frozenset(
     ("job", "instance", "node", "cluster", "container", "endpoint", "namespace", "pod", "service"),
@@ -69,6 +70,34 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
         if not compared and rest.strip(" ()"):
             described["lines"].append("the rest of the expression is not evaluated here")
         yield described
+
+
+def problem_of(expression: str) -> str:
+    """Why Prometheus does not take an expression, as far as its brackets, matchers and end show; empty: it may."""
+    plain, waiting = masked(expression), list[int]()
+    for at, sign in enumerate(plain):
+        if sign in "([{":
+            waiting.append(at)
+        elif sign in ")]}":
+            if not waiting or plain[waiting[-1]] + sign not in ("()", "[]", "{}"):
+                return f"nothing opens the {sign} at character {at + 1}"
+            begin = waiting.pop()
+            parts = _parts(plain, begin + 1, at) if sign == "}" else ()
+            for place, part in ((place, expression[place:end].strip()) for place, end in parts):
+                matchers = [each for found in selectors_of(f"x{{{part}}}") for each in found]
+                if part and part[0] not in "\"'`" and len(matchers) != 1:
+                    return f'{part} after character {place} is no matcher: write it as gpu="3"'
+    if waiting:
+        return f"nothing closes the {plain[waiting[-1]]} at character {waiting[-1] + 1}"
+    left = plain.rstrip(" \t\r\n)")
+    return f"nothing follows its last {left[-1]}" if left.endswith(_OPERATORS) else ""
+
+
+def _parts(plain: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The begins and ends of the parts between commas."""
+    for part in plain[begin:end].split(","):
+        yield begin, begin + len(part)
+        begin += len(part) + 1
 
 
 def is_of_exporters(identities: Mapping[str, Identity], metric: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
-from fakedev.api.metric_queries import explain_query, is_of_exporters
+from fakedev.api.metric_queries import explain_query, is_of_exporters, problem_of
 from fakedev.api.pasted_rules import expressions_of
 from fakedev.api.queues import describe_queue_now
 from fakedev.base.errors import Refused, did_you_mean
@@ -352,6 +352,9 @@ class Why(ApiResource):
     # -- queries --
 
     def _of_query(self, expression: str) -> Generator[None, None, Reason]:
+        problem = problem_of(expression)
+        if problem:
+            raise Refused("bad-argument", f"Prometheus does not take {expression[:80]!r}: {problem}", "of")
         lines: list[str] = []
         selectors = []
         for described in explain_query(self._fleet, self._pages.identities, expression):
