@@ -26,6 +26,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
 from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES, Scope
+from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
@@ -85,11 +86,14 @@ class Why(ApiResource):
 
     query = WHY.query
 
-    def __init__(self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses) -> None:
+    def __init__(
+        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker
+    ) -> None:  # fmt: skip
         self._fleet = pages.fleet
         self._pages = pages
         self._queues = queues
         self._exporters = exporters
+        self._ticker = ticker
 
     def get(self, request: Request) -> Answer:
         """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
@@ -106,6 +110,8 @@ class Why(ApiResource):
             reason = yield from self._of_query(word) if rules else self._reason(word, metric)
         except Refused as refused:
             raise as_http_error(refused) from None
+        if not self._ticker.speed and reason.kind != "queue":
+            reason.lines.append("the clock is paused: its speed is 0, and only an advance moves it")
         if len(rules) > 1:
             reason.lines.append(f"the first of {len(rules)} rules: fakedev faults --for FILE answers all of a file")
         described = {"of": word, "kind": reason.kind, "name": reason.name, "tick": self._fleet.state.tick}
@@ -413,6 +419,8 @@ class Why(ApiResource):
         try:
             return list(resolve([word], roster).tolist())
         except Refused as refused:
+            if roster.node(word.partition("/")[0]) is not None:
+                raise Refused("unknown-name", refused.text, "of") from None
             known = [*(node.name for node in roster.shown[:1000]), *self._known()]
             text = f"nothing is named {word[:80]!r}{did_you_mean(word, known, f'; as a device: {refused.text}')}"
             raise Refused("unknown-name", text, "of") from None

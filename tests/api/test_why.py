@@ -122,6 +122,8 @@ def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line:
     [
         ("a/0&metric=nothing", "no metric 'nothing'"),
         ("trian", "nothing is named 'trian'; did you mean train?"),
+        ("b/9", "no device '9': b has 2: 0 to 1"),
+        ("b/0/9", "no part '9': b/0 is not divided"),
         ("", "of must have 1 to 2000 characters"),
         ("1 > 2", "'1 > 2' names no metric"),
         ('DCGM_FI_DEV_GPU_TEMP{gpu="3"', "nothing closes the { at character 21"),
@@ -295,6 +297,18 @@ def test_series_that_are_nan() -> None:
             app.tick(2)
             lines = why(app, "DCGM_FI_DEV_GPU_TEMP > 85")["lines"]
             assert line in lines and "nan away" not in "\n".join(lines)
+
+
+def test_a_paused_clock() -> None:
+    """It is said beside the rest, of all that changes with the clock; not of queues, which do not."""
+    paused = "the clock is paused: its speed is 0, and only an advance moves it"
+    with application(CONFIG) as app:
+        app.tick(2)
+        words = ("/metrics", "a", "a/0", "base", "train", "DCGM_FI_DEV_GPU_TEMP")
+        assert not any(paused in why(app, word)["lines"] for word in words)
+        assert app.ask("PATCH", "/api/v1/clock", {"speed": 0}).status == 200
+        assert all(why(app, word)["lines"][-1] == paused for word in words)
+        assert paused not in why(app, "sleep")["lines"]
 
 
 def test_a_locked_clock() -> None:
