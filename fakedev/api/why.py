@@ -25,6 +25,7 @@ from fakedev.fleet.explanation import link_word, named_fault
 from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
+from fakedev.fleet.past import EndedWorkload
 from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES, Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
@@ -191,9 +192,12 @@ class Why(ApiResource):
         ended = fleet.past.end(word)
         if ended is None:
             return None
-        causes = [f"cause: {named_fault(fleet, each)}" for each in ended.cause.split(",") if each]
-        lines = [answers.ended_line(ended.fields()), *causes, *self._lines_of_pod(word)]
+        lines = [*self._end_lines(ended), *self._lines_of_pod(word)]
         return Reason("workload", ended.workload_id, list(dict.fromkeys(lines)), {"workload": ended.fields()})
+
+    def _end_lines(self, ended: EndedWorkload) -> list[str]:
+        causes = [f"cause: {named_fault(self._fleet, each)}" for each in ended.cause.split(",") if each]
+        return [answers.ended_line(ended.fields()), *causes]
 
     def _lines_of_pod(self, word: str) -> list[str]:
         """What is said of the pod that has the name of its workload, as usual; nothing without one."""
@@ -229,7 +233,7 @@ class Why(ApiResource):
                 lines.append(f"the series of {name} have the labels of {owner or 'no pod'}: it used the device first")
             if len(lines) > _MAX_LISTED + len(found):
                 break
-        lines += [answers.ended_line(end.fields()) for end in ended[:_MAX_LISTED]]
+        lines += [line for end in ended[:_MAX_LISTED] for line in self._end_lines(end)]
         if not found:
             stay = [each.fault_id for each in fleet.faults.active(Scope.SERIES) if each.kind.name == "stale-labels"]
             kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"

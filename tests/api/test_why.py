@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -309,6 +310,19 @@ def test_a_paused_clock() -> None:
         assert app.ask("PATCH", "/api/v1/clock", {"speed": 0}).status == 200
         assert all(why(app, word)["lines"][-1] == paused for word in words)
         assert paused not in why(app, "sleep")["lines"]
+
+
+def test_the_parameters_of_a_fault_that_is_over() -> None:
+    """The fault itself names them, and so do the workload and the pod that ended by it."""
+    with application(SMALL) as app:
+        body = {"name": "x", "devices": ["a/0"], "profile": "9:0:0", "pod": "p"}
+        assert app.ask("POST", "/api/v1/workloads", body).status == 201
+        fault = {"kind": "xid", "devices": ["a/0"], "code": 94, "duration": "2s"}
+        name = json.loads(app.ask("POST", "/api/v1/faults", fault).body)["id"]
+        app.tick(6)
+        assert why(app, name)["lines"][0].startswith(f"{name} xid code=94 on a/0: from 0 s to")
+        for word in ("x", "p"):
+            assert f"cause: fault {name} xid code=94, over in tick " in "\n".join(why(app, word)["lines"])
 
 
 def test_a_locked_clock() -> None:
