@@ -35,7 +35,14 @@ _MAX_REPETITIONS: Final = 2
 _REPETITION: Final = re.compile(r"[*+?]|\{\d")
 #: What is left of a selector that is compared with a number.
 _COMPARISON: Final = re.compile(r"[\s()]*(?:(?:[<>]=?|[=!]=)\s*(?:bool\s+)?[-+]?[\d.]+(?:[eE][-+]?\d+)?[\s)]*)?")
+_MIRRORED: Final = str.maketrans("<>", "><")
 _OPERATORS: Final = tuple("+-*/%^<>=!")
+#: A number on the left of a comparison.
+_FLIPPED: Final = re.compile(
+    r"[\s(]*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([<>]=?|[=!]=)\s*(?:bool\s+)?([a-zA-Z_:{].*)", re.DOTALL
+)
+_ABSENT: Final = re.compile(r"(?<!\w)absent(?:_over_time)?\s*\(")
+_COUNT: Final = re.compile(r"(?<!\w)count(?!\w)")
 #: Labels that Prometheus adds, or its configuration: pages do not have them.
 _ADDED: Final = frozenset(
     ("job", "instance", "node", "cluster", "container", "endpoint", "namespace", "pod", "service"),
@@ -60,6 +67,9 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
 
     :param identities: of the pools, by their names.
     """
+    flipped = _FLIPPED.fullmatch(expression)
+    if flipped and not thresholds_of(flipped[3]):
+        expression = f"{flipped[3]} {flipped[2].translate(_MIRRORED)} {flipped[1]}"
     for metric in sorted(metrics_of(expression))[:MAX_METRICS]:
         braces = _braces_after(expression, metric)
         rest = expression.replace(metric, "", 1).replace(braces, "", 1)
@@ -67,9 +77,18 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
         compared = thresholds_of(expression) if _COMPARISON.fullmatch(rest) else []
         matchers = next(iter(selectors_of(f"x{braces}")), ())
         described = _Query(fleet, identities, metric, matchers, compared).described()
+        if described["faults"] and _is_of_lack(expression):
+            described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
         if not compared and rest.strip(" ()"):
             described["lines"].append("the rest of the expression is not evaluated here")
         yield described
+
+
+def _is_of_lack(expression: str) -> bool:
+    """Whether an expression has a result when series are missing."""
+    plain = masked(expression)
+    is_low = any(operator.startswith("<") for operator, _ in thresholds_of(expression))
+    return bool(_ABSENT.search(plain) or (is_low and _COUNT.search(plain)))
 
 
 def problem_of(expression: str) -> str:
@@ -166,7 +185,7 @@ class _Query:
         for each in self._matchers if rows else ():
             yield from self._of_matcher(each, rows)
         if rows and not found and len(self._checked()) > 1:
-            yield "no series matches all of these at once"
+            yield f"no series matches all of these at once{self._too_much(rows)}"
         if found:
             yield from self._of_values(found)
 
@@ -242,6 +261,16 @@ class _Query:
                 yield f"{shown} matches nothing: no series has the label {label}; they have {', '.join(names)}"
         elif not any(map(matcher.matches, values)):
             yield f"{shown} matches nothing: {label} is {_listed(values)}"
+
+    def _too_much(self, rows: Sequence[Row]) -> str:
+        """Without which matcher there are series, and how many."""
+        checked = self._checked()
+        counts = {
+            left: sum(all(each.matches(_value(row.labels, each.label)) for each in checked if each != left)
+                      for row in rows)
+            for left in checked
+        }  # fmt: skip
+        return "".join(f"; without {_shown(left)} {count} do" for left, count in counts.items() if count)
 
     def _of_values(self, found: Sequence[Row]) -> Iterator[str]:
         """The lowest and highest value, and how far that is from what the expression compares it with."""

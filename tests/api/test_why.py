@@ -44,6 +44,8 @@ def why(app: MemoryApplication, word: str, metric: str = "") -> dict[str, Any]:
     return found
 
 
+LACK = "what changes it: fault absent metric=DCGM_FI_DEV_GPU_TEMP; fault lost; fault node-down"
+BOTH = 'no series matches all of these at once; without Hostname="b" 1 do; without pod="train" 2 do'
 UUID = "the UUID of a/1"
 
 
@@ -81,6 +83,15 @@ UUID = "the UUID of a/1"
         ("rate(DCGM_FI_DEV_GPU_TEMP[5m]) # }", "", "query", "4 series: from"),
         ('DCGM_FI_DEV_GPU_TEMP{job="x"}', "", "query", 'job="x" is not checked: no page has job'),
         ("DCGM_FI_DEV_GPU_TEMP > 200", "", "query", "> 200 is true of none"),
+        ("85 < DCGM_FI_DEV_GPU_TEMP", "", "query", "> 85 is true of 1 of them now"),
+        ("(200 <= bool DCGM_FI_DEV_GPU_TEMP)", "", "query", ">= 200 is true of none"),
+        ("20 < DCGM_FI_DEV_GPU_TEMP < 85", "", "query", "the rest of the expression is not evaluated here"),
+        ("absent(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
+        ("count by (gpu) (DCGM_FI_DEV_GPU_TEMP) < 2", "", "query", f"{LACK}\n"),
+        ("2 > count(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
+        ("count(DCGM_FI_DEV_GPU_TEMP) > 2", "", "query", "fault sentinel metric=DCGM_FI_DEV_GPU_TEMP"),
+        ('DCGM_FI_DEV_GPU_TEMP{Hostname="a",pod="guest"}', "", "query", 'pod="guest" matches nothing'),
+        ('DCGM_FI_DEV_GPU_TEMP{Hostname="b",pod="train"}', "", "query", BOTH),
         ('DCGM_FI_DEV_GPU_TEMP{job="x"} > 85', "", "query", '> 85 is true of 1 of them now, if job="x" is right;'),
         ("- alert: Hot expr: DCGM_FI_DEV_GPU_TEMP > 20 for: 5m", "", "query", "> 20 is true of 4 of them now"),
         ('- alert: A\n  expr: "DCGM_FI_DEV_GPU_TEMP > 85"\n  for: 5m', "", "query", "> 85 is true of 1 of them now"),
@@ -115,7 +126,7 @@ def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line:
         word = app.json("/api/v1/devices/a/1")["facts"]["uuid"]
     found = why(app, word, metric)
     assert found["kind"] == kind
-    assert line in "\n".join(found["lines"])
+    assert line in "\n".join([*found["lines"], ""])
 
 
 @pytest.mark.parametrize(
