@@ -252,7 +252,7 @@ class Why(ApiResource):
             f"fault {each.fault_id} {each.kind.name}{f' metric={each.spec.metric}' * bool(each.spec.metric)}: "
             f"{each.kind.summary}" for each in wrong
         ]  # fmt: skip
-        said = f"no series of {name} is there, which would have" if is_hidden else f"the series of {name} have"
+        said = f"no series of {name} is on a page; they would have" if is_hidden else f"the series of {name} have"
         return "; ".join([f"{said} pod={pod}", *reasons])
 
     # -- nodes and pages --

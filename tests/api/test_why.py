@@ -280,7 +280,7 @@ def test_labels_that_stay() -> None:
 @pytest.mark.parametrize(
     ("fault", "line"),
     [
-        ({"kind": "absent"}, "no series of a/0 is there, which would have pod=p; fault f3 absent: series are missing"),
+        ({"kind": "absent"}, "no series of a/0 is on a page; they would have pod=p; fault f3 absent: series are"),
         ({"kind": "absent", "metric": "power"}, "the series of a/0 have pod=p; fault f3 absent metric=power: series"),
         ({"kind": "nan"}, "the series of a/0 have pod=p; fault f3 nan: series are NaN"),
         ({"kind": "cut-page"}, "the series of a/0 have pod=p; fault f3 cut-page: the page ends in the middle"),
