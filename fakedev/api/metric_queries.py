@@ -20,7 +20,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
-from fakedev.scenario.alert_rules import Matcher, metrics_of, selectors_of, thresholds_of
+from fakedev.scenario.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.thresholds import Threshold, beyond_thresholds
 from fakedev.schema.files import Files
 
@@ -35,6 +35,14 @@ _MAX_REPETITIONS: Final = 2
 _REPETITION: Final = re.compile(r"[*+?]|\{\d")
 #: What is left of a selector that is compared with a number.
 _COMPARISON: Final = re.compile(r"[\s()]*(?:(?:[<>]=?|[=!]=)\s*(?:bool\s+)?[-+]?[\d.]+(?:[eE][-+]?\d+)?[\s)]*)?")
+_MIRRORED: Final = str.maketrans("<>", "><")
+_OPERATORS: Final = tuple("+-*/%^<>=!")
+#: A number on the left of a comparison.
+_FLIPPED: Final = re.compile(
+    r"[\s(]*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([<>]=?|[=!]=)\s*(?:bool\s+)?([a-zA-Z_:{].*)", re.DOTALL
+)
+_ABSENT: Final = re.compile(r"(?<!\w)absent(?:_over_time)?\s*\(")
+_COUNT: Final = re.compile(r"(?<!\w)count(?!\w)")
 #: Labels that Prometheus adds, or its configuration: pages do not have them.
 _ADDED: Final = frozenset(
     ("job", "instance", "node", "cluster", "container", "endpoint", "namespace", "pod", "service"),
@@ -59,6 +67,9 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
 
     :param identities: of the pools, by their names.
     """
+    flipped = _FLIPPED.fullmatch(expression)
+    if flipped and not thresholds_of(flipped[3]):
+        expression = f"{flipped[3]} {flipped[2].translate(_MIRRORED)} {flipped[1]}"
     for metric in sorted(metrics_of(expression))[:MAX_METRICS]:
         braces = _braces_after(expression, metric)
         rest = expression.replace(metric, "", 1).replace(braces, "", 1)
@@ -66,9 +77,46 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
         compared = thresholds_of(expression) if _COMPARISON.fullmatch(rest) else []
         matchers = next(iter(selectors_of(f"x{braces}")), ())
         described = _Query(fleet, identities, metric, matchers, compared).described()
+        if described["faults"] and _is_of_lack(expression):
+            described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
         if not compared and rest.strip(" ()"):
             described["lines"].append("the rest of the expression is not evaluated here")
         yield described
+
+
+def _is_of_lack(expression: str) -> bool:
+    """Whether an expression has a result when series are missing."""
+    plain = masked(expression)
+    is_low = any(operator.startswith("<") for operator, _ in thresholds_of(expression))
+    return bool(_ABSENT.search(plain) or (is_low and _COUNT.search(plain)))
+
+
+def problem_of(expression: str) -> str:
+    """Why Prometheus does not take an expression, as far as its brackets, matchers and end show; empty: it may."""
+    plain, waiting = masked(expression), list[int]()
+    for at, sign in enumerate(plain):
+        if sign in "([{":
+            waiting.append(at)
+        elif sign in ")]}":
+            if not waiting or plain[waiting[-1]] + sign not in ("()", "[]", "{}"):
+                return f"nothing opens the {sign} at character {at + 1}"
+            begin = waiting.pop()
+            parts = _parts(plain, begin + 1, at) if sign == "}" else ()
+            for place, part in ((place, expression[place:end].strip()) for place, end in parts):
+                matchers = [each for found in selectors_of(f"x{{{part}}}") for each in found]
+                if part and part[0] not in "\"'`" and len(matchers) != 1:
+                    return f'{part} after character {place} is no matcher: write it as gpu="3"'
+    if waiting:
+        return f"nothing closes the {plain[waiting[-1]]} at character {waiting[-1] + 1}"
+    left = plain.rstrip(" \t\r\n)")
+    return f"nothing follows its last {left[-1]}" if left.endswith(_OPERATORS) else ""
+
+
+def _parts(plain: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The begins and ends of the parts between commas."""
+    for part in plain[begin:end].split(","):
+        yield begin, begin + len(part)
+        begin += len(part) + 1
 
 
 def is_of_exporters(identities: Mapping[str, Identity], metric: str) -> bool:
@@ -137,7 +185,7 @@ class _Query:
         for each in self._matchers if rows else ():
             yield from self._of_matcher(each, rows)
         if rows and not found and len(self._checked()) > 1:
-            yield "no series matches all of these at once"
+            yield f"no series matches all of these at once{self._too_much(rows)}"
         if found:
             yield from self._of_values(found)
 
@@ -200,7 +248,7 @@ class _Query:
 
     def _of_matcher(self, matcher: Matcher, rows: Sequence[Row]) -> Iterator[str]:
         """Why a matcher leaves nothing of the series."""
-        label, shown = matcher.label, f'{matcher.label}{matcher.kind}"{matcher.text}"'
+        label, shown = matcher.label, _shown(matcher)
         if _takes_long(matcher):
             yield f"{shown} is not checked: too many repetitions"
             return
@@ -214,8 +262,22 @@ class _Query:
         elif not any(map(matcher.matches, values)):
             yield f"{shown} matches nothing: {label} is {_listed(values)}"
 
+    def _too_much(self, rows: Sequence[Row]) -> str:
+        """Without which matcher there are series, and how many."""
+        checked = self._checked()
+        counts = {
+            left: sum(all(each.matches(_value(row.labels, each.label)) for each in checked if each != left)
+                      for row in rows)
+            for left in checked
+        }  # fmt: skip
+        return "".join(f"; without {_shown(left)} {count} do" for left, count in counts.items() if count)
+
     def _of_values(self, found: Sequence[Row]) -> Iterator[str]:
         """The lowest and highest value, and how far that is from what the expression compares it with."""
+        numbers = [row for row in found if not math.isnan(float(row.number))] or found
+        if len(numbers) < len(found):
+            yield f"{len(found) - len(numbers)} series are NaN, beside these:"
+            found = numbers
         ordered = sorted(found, key=lambda row: float(row.number))
         low, high = ordered[0], ordered[-1]
         yield (
@@ -228,7 +290,11 @@ class _Query:
         nearest = low if operator.startswith("<") else high
         count = sum(_holds(float(row.number), operator, number) for row in found)
         if count:
-            yield f"{operator} {number:g} is true of {count} of them now; an alert also waits for its 'for'"
+            unchecked = [_shown(each) for each in self._matchers if each not in self._checked()]
+            only = f", if {' and '.join(unchecked)} is right" if unchecked else ""
+            yield f"{operator} {number:g} is true of {count} of them now{only}; an alert also waits for its 'for'"
+        elif math.isnan(float(nearest.number)):
+            yield f"{operator} {number:g} is true of none: no NaN is"
         else:
             away = abs(float(nearest.number) - number)
             name = _named(nearest.labels)
@@ -270,6 +336,10 @@ def _condition(row: RowSpec) -> str:
     if row.unless or row.without:
         return f"it is shown only at times: while {' and '.join((*row.unless, *row.without))} is 0 or missing"
     return f"it is shown only where the device type or the pool gives {row.fact}" if row.fact else ""
+
+
+def _shown(matcher: Matcher) -> str:
+    return f'{matcher.label}{matcher.kind}"{matcher.text}"'
 
 
 def _takes_long(matcher: Matcher) -> bool:

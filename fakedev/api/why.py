@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
-from fakedev.api.metric_queries import explain_query, is_of_exporters
+from fakedev.api.metric_queries import explain_query, is_of_exporters, problem_of
+from fakedev.api.pasted_rules import expressions_of
 from fakedev.api.queues import describe_queue_now
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.exporters.cache import Pages
@@ -24,7 +25,9 @@ from fakedev.fleet.explanation import link_word, named_fault
 from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
+from fakedev.fleet.past import EndedWorkload
 from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES, Scope
+from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
@@ -51,13 +54,11 @@ _OF_PAGES: Final = (Scope.PAGE, Scope.NODE, Scope.SERIES)
 _ON_NODES: Final = {
     Scope.PAGE: "its page", Scope.NODE: "all of it", Scope.CLUSTER: "it, as a cluster sees it",
 }  # fmt: skip
+#: Faults that leave no series of a device.
+_HIDING: Final = ("absent", "node-down", "error-page")
 #: A device by its number alone: ``3``, ``nvidia3``, ``gpu3``.
 _NUMBERED: Final = re.compile(r"(?:/dev/)?(?:nvidia|gpu|card|accel|device)?[ -]?(\d{1,4})", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F-]{9,27}")
-#: The expression of an alert rule that was pasted.
-_RULE: Final = re.compile(
-    r"(?:^|\s)expr:\s*+(?:[|>]-?\s)?+(.+?)(?=\s(?:for|labels|annotations|keep_firing_for):|$)", re.DOTALL
-)
 _QUERY: Final = re.compile(r"[{}()<>=\[\]]")
 _METRIC: Final = re.compile(r"[a-zA-Z_:][\w:]*")
 _URL: Final = re.compile(r"https?://(?P<host>[^/]+)(?P<path>/.*)?")
@@ -86,27 +87,34 @@ class Why(ApiResource):
 
     query = WHY.query
 
-    def __init__(self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses) -> None:
+    def __init__(
+        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker
+    ) -> None:  # fmt: skip
         self._fleet = pages.fleet
         self._pages = pages
         self._queues = queues
         self._exporters = exporters
+        self._ticker = ticker
 
     def get(self, request: Request) -> Answer:
         """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
         return request.answer_in_slices(self._steps(request))
 
     def _steps(self, request: Request) -> Steps:
-        word, metric = argument(request, "of").strip(), argument(request, "metric").strip()
-        rule = _RULE.search(word)
-        word = rule[1].strip() if rule else word
+        given, metric = argument(request, "of"), argument(request, "metric").strip()
+        rules = expressions_of(given)
+        word = rules[0] if rules else given.strip()
         if not 0 < len(word) <= MAX_CHARACTERS:
             raise HttpError(400, f"of must have 1 to {MAX_CHARACTERS} characters", "bad-argument", "of")
         yield
         try:
-            reason = yield from self._reason(word, metric)
+            reason = yield from self._of_query(word) if rules else self._reason(word, metric)
         except Refused as refused:
             raise as_http_error(refused) from None
+        if not self._ticker.speed and reason.kind != "queue":
+            reason.lines.append("the clock is paused: its speed is 0, and only an advance moves it")
+        if len(rules) > 1:
+            reason.lines.append(f"the first of {len(rules)} rules: fakedev faults --for FILE answers all of a file")
         described = {"of": word, "kind": reason.kind, "name": reason.name, "tick": self._fleet.state.tick}
         return json_response({**described, "lines": reason.lines, **reason.more})
 
@@ -179,13 +187,22 @@ class Why(ApiResource):
             lines = [answers.workload_line(described)]
             units = fleet.workloads.by_id[ids[0]].devices.tolist()
             lines += self._of_units(units)
+            lines += self._lines_of_pod(word)
             return Reason("workload", ids[0], lines, {"workload": described})
         ended = fleet.past.end(word)
         if ended is None:
             return None
-        causes = [f"cause: {named_fault(fleet, each)}" for each in ended.cause.split(",") if each]
-        return Reason("workload", ended.workload_id, [answers.ended_line(ended.fields()), *causes],
-                      {"workload": ended.fields()})  # fmt: skip
+        lines = [*self._end_lines(ended), *self._lines_of_pod(word)]
+        return Reason("workload", ended.workload_id, list(dict.fromkeys(lines)), {"workload": ended.fields()})
+
+    def _end_lines(self, ended: EndedWorkload) -> list[str]:
+        causes = [f"cause: {named_fault(self._fleet, each)}" for each in ended.cause.split(",") if each]
+        return [answers.ended_line(ended.fields()), *causes]
+
+    def _lines_of_pod(self, word: str) -> list[str]:
+        """What is said of the pod that has the name of its workload, as usual; nothing without one."""
+        pod = self._pod(word)
+        return pod.lines if pod else []
 
     def _of_units(self, units: list[int]) -> list[str]:
         """The worst conditions of some units."""
@@ -211,17 +228,32 @@ class Why(ApiResource):
             owner = fleet.owner_facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
             if owner == pod:
-                lines.append(f"the series of {name} have pod={pod}")
+                lines.append(self._series_of(device, pod))
             else:
                 lines.append(f"the series of {name} have the labels of {owner or 'no pod'}: it used the device first")
             if len(lines) > _MAX_LISTED + len(found):
                 break
-        lines += [answers.ended_line(end.fields()) for end in ended[:_MAX_LISTED]]
+        lines += [line for end in ended[:_MAX_LISTED] for line in self._end_lines(end)]
         if not found:
             stay = [each.fault_id for each in fleet.faults.active(Scope.SERIES) if each.kind.name == "stale-labels"]
             kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"
             lines.insert(0, f"none of its workloads runs{kept}")
         return Reason("pod", pod, lines, {})
+
+    def _series_of(self, device: int, pod: str) -> str:
+        """Whether the series of a device have its pod now, and what hides or falsifies them."""
+        fleet, name = self._fleet, self._fleet.roster.unit_name(device)
+        wrong = [
+            each for each in fleet.faults.near(device).now
+            if each.kind.takes_metric or each.kind.scope in (Scope.PAGE, Scope.NODE)
+        ]  # fmt: skip
+        is_hidden = any(each.kind.name in _HIDING and each.metric is None for each in wrong)
+        reasons = [
+            f"fault {each.fault_id} {each.kind.name}{f' metric={each.spec.metric}' * bool(each.spec.metric)}: "
+            f"{each.kind.summary}" for each in wrong
+        ]  # fmt: skip
+        said = f"no series of {name} is on a page; they would have" if is_hidden else f"the series of {name} have"
+        return "; ".join([f"{said} pod={pod}", *reasons])
 
     # -- nodes and pages --
 
@@ -330,6 +362,9 @@ class Why(ApiResource):
     # -- queries --
 
     def _of_query(self, expression: str) -> Generator[None, None, Reason]:
+        problem = problem_of(expression)
+        if problem:
+            raise Refused("bad-argument", f"Prometheus does not take {expression[:80]!r}: {problem}", "of")
         lines: list[str] = []
         selectors = []
         for described in explain_query(self._fleet, self._pages.identities, expression):
@@ -388,6 +423,8 @@ class Why(ApiResource):
         try:
             return list(resolve([word], roster).tolist())
         except Refused as refused:
+            if roster.node(word.partition("/")[0]) is not None:
+                raise Refused("unknown-name", refused.text, "of") from None
             known = [*(node.name for node in roster.shown[:1000]), *self._known()]
             text = f"nothing is named {word[:80]!r}{did_you_mean(word, known, f'; as a device: {refused.text}')}"
             raise Refused("unknown-name", text, "of") from None

@@ -46,7 +46,11 @@ def _answer(options: Namespace) -> None:
     try:
         found = service.fleet().why(options.of, options.metric)
     except FleetError as error:
-        raise service.failed(error) from None
+        failed = service.failed(error)
+        if failed.code == _WRONG_WORD and os.path.isfile(options.of):
+            text = f"{failed}; of a file of rules fakedev faults --for {options.of} says which faults make each fire"
+            raise CannotAsk(text, failed.code) from None
+        raise failed from None
     if options.json:
         write_json(found)
     else:

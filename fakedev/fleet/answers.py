@@ -19,6 +19,11 @@ DEVICE_QUANTITIES: Final = (
 _WORKLOAD_KEYS: Final = (
     "state", "device-count", "load-percent", "run-seconds", "remaining-seconds", "profile", "metrics", "repeat", "pod",
 )  # fmt: skip
+#: Of a fault that is over; the other fields are parameters of its kind.
+_OF_EVERY_PAST_FAULT: Final = frozenset((
+    "id", "state", "kind", "devices", "node", "start", "duration", "every", "probability", "affected", "since-seconds",
+    "ended-tick", "ended-seconds", "ended-at",
+))  # fmt: skip
 
 
 def default_entries(since: str) -> int:
@@ -80,7 +85,8 @@ def past_fault_line(fields: Mapping[str, Any]) -> str:
     began = "" if fields["since-seconds"] is None else f"from {fields['since-seconds']:g} s "
     end = f"to {fields['ended-seconds']:g} s, over in tick {fields['ended-tick']}"
     where = fields["affected"] or "no device"
-    return f"{fields['id']} {fields['kind']} on {where}: {began}{end} at {fields['ended-at']}"
+    own = _pairs(fields, [key for key in fields if key not in _OF_EVERY_PAST_FAULT])
+    return f"{' '.join([fields['id'], fields['kind'], *own])} on {where}: {began}{end} at {fields['ended-at']}"
 
 
 def _pairs(described: Mapping[str, Any], keys: Sequence[str]) -> list[str]:

@@ -52,11 +52,14 @@ class Explanation:
 
 
 def named_fault(fleet: Fleet, fault_id: str) -> str:
-    """A fault with its kind, also one that is over."""
+    """A fault with its kind and its own parameters, also one that is over."""
     lasting, past = fleet.faults.by_id.get(fault_id), fleet.past.fault(fault_id)
-    if lasting is not None:
-        return f"fault {fault_id} {lasting.spec.kind}"
-    return f"fault {fault_id}" if past is None else f"fault {fault_id} {past.spec.kind}, over in tick {past.when.tick}"
+    fault = lasting or past
+    if fault is None:
+        return f"fault {fault_id}"
+    values = (f"{name}={value:g}" for name, value in fault.spec.values.items())
+    over = f", over in tick {past.when.tick}" if past else ""
+    return " ".join(["fault", fault_id, fault.spec.kind, *values]) + over
 
 
 class _Device:

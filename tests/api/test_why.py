@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -43,6 +44,8 @@ def why(app: MemoryApplication, word: str, metric: str = "") -> dict[str, Any]:
     return found
 
 
+LACK = "what changes it: fault absent metric=DCGM_FI_DEV_GPU_TEMP; fault lost; fault node-down"
+BOTH = 'no series matches all of these at once; without Hostname="b" 1 do; without pod="train" 2 do'
 UUID = "the UUID of a/1"
 
 
@@ -75,9 +78,32 @@ UUID = "the UUID of a/1"
         ('DCGM_FI_DEV_GPU_TEMP{card="0"}', "", "query", 'card="0" matches nothing: no series has the label card'),
         ('DCGM_FI_DEV_GPU_TEMP{gpu=~"(0*)*1"}', "", "query", 'gpu=~"(0*)*1" is not checked: too many repetitions'),
         ('DCGM_FI_DEV_GPU_TEMP{gpu=~"0|1.*"}', "", "query", "4 series: from"),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu=~"[({],0|.*" , } > 20', "", "query", "4 series: from"),
+        ('{__name__="DCGM_FI_DEV_GPU_TEMP"} > 20', "", "query", "4 series: from"),
+        ("rate(DCGM_FI_DEV_GPU_TEMP[5m]) # }", "", "query", "4 series: from"),
         ('DCGM_FI_DEV_GPU_TEMP{job="x"}', "", "query", 'job="x" is not checked: no page has job'),
         ("DCGM_FI_DEV_GPU_TEMP > 200", "", "query", "> 200 is true of none"),
+        ("85 < DCGM_FI_DEV_GPU_TEMP", "", "query", "> 85 is true of 1 of them now"),
+        ("(200 <= bool DCGM_FI_DEV_GPU_TEMP)", "", "query", ">= 200 is true of none"),
+        ("20 < DCGM_FI_DEV_GPU_TEMP < 85", "", "query", "the rest of the expression is not evaluated here"),
+        ("absent(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
+        ("count by (gpu) (DCGM_FI_DEV_GPU_TEMP) < 2", "", "query", f"{LACK}\n"),
+        ("2 > count(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
+        ("count(DCGM_FI_DEV_GPU_TEMP) > 2", "", "query", "fault sentinel metric=DCGM_FI_DEV_GPU_TEMP"),
+        ('DCGM_FI_DEV_GPU_TEMP{Hostname="a",pod="guest"}', "", "query", 'pod="guest" matches nothing'),
+        ('DCGM_FI_DEV_GPU_TEMP{Hostname="b",pod="train"}', "", "query", BOTH),
+        ('DCGM_FI_DEV_GPU_TEMP{job="x"} > 85', "", "query", '> 85 is true of 1 of them now, if job="x" is right;'),
         ("- alert: Hot expr: DCGM_FI_DEV_GPU_TEMP > 20 for: 5m", "", "query", "> 20 is true of 4 of them now"),
+        ('- alert: A\n  expr: "DCGM_FI_DEV_GPU_TEMP > 85"\n  for: 5m', "", "query", "> 85 is true of 1 of them now"),
+        ("- alert: A\\n  expr: 'DCGM_FI_DEV_GPU_TEMP > 85'\\n  for: 5m", "", "query", "> 85 is true of 1 of them now"),
+        ("- alert: A expr: 'DCGM_FI_DEV_GPU_TEMP > 85' for: 5m", "", "query", "> 85 is true of 1 of them now"),
+        ("{alert: A, expr: DCGM_FI_DEV_GPU_TEMP > 85, for: 5m}", "", "query", "> 85 is true of 1 of them now"),
+        ('{alert: A, expr: "DCGM_FI_DEV_GPU_TEMP{gpu=\\"7\\"}"}', "", "query", 'gpu="7" matches nothing'),
+        ('{"alert": "A", "expr": "DCGM_FI_DEV_GPU_TEMP > 85"}', "", "query", "> 85 is true of 1 of them now"),
+        ("- expr: |\n    DCGM_FI_DEV_GPU_TEMP\n      > 85\n", "", "query", "> 85 is true of 1 of them now"),
+        ("groups: [{rules: [{record: r, expr: up}, {alert: A, expr: up > 1}]}]", "", "query", "the first of 2 rules"),
+        ('  - alert: A\n    expr: "up"\n  - alert: B\n    expr: up > 2', "", "query", "up is on no page"),
+        ("- alert: A expr: up > 1 - alert: B expr: up > 2", "", "query", "first of 2 rules"),
         ("DCGM_FI_DEV_GPU_TEMP > 100", "", "query", "what changes it: fault overheat celsius=103"),
         ("DCGM_FI_DEV_GPU_TEMP < 5", "", "query", "sentinel metric=DCGM_FI_DEV_GPU_TEMP value=4"),
         ("DCGM_FI_DEV_GPU_TEMP > 1e400", "", "query", "> inf is true of none"),
@@ -100,7 +126,7 @@ def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line:
         word = app.json("/api/v1/devices/a/1")["facts"]["uuid"]
     found = why(app, word, metric)
     assert found["kind"] == kind
-    assert line in "\n".join(found["lines"])
+    assert line in "\n".join([*found["lines"], ""])
 
 
 @pytest.mark.parametrize(
@@ -108,8 +134,18 @@ def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line:
     [
         ("a/0&metric=nothing", "no metric 'nothing'"),
         ("trian", "nothing is named 'trian'; did you mean train?"),
+        ("b/9", "no device '9': b has 2: 0 to 1"),
+        ("b/0/9", "no part '9': b/0 is not divided"),
         ("", "of must have 1 to 2000 characters"),
         ("1 > 2", "'1 > 2' names no metric"),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu="3"', "nothing closes the { at character 21"),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu="3}', "nothing closes the { at character 21"),
+        ("DCGM_FI_DEV_GPU_TEMP{gpu=3}", 'gpu=3 after character 21 is no matcher: write it as gpu=\\"3\\"'),
+        ('DCGM_FI_DEV_GPU_TEMP{card="1", gpu=3}', "gpu=3 after character 30 is no matcher"),
+        ('DCGM_FI_DEV_GPU_TEMP{a="1" b="2"}', "is no matcher"),
+        ("(DCGM_FI_DEV_GPU_TEMP > )", "nothing follows its last >"),
+        ("max(DCGM_FI_DEV_GPU_TEMP]", "nothing opens the ] at character 25"),
+        ("DCGM_FI_DEV_GPU_TEMP) > 1", "nothing opens the ) at character 21"),
         ("x/", "nothing is named 'x/'"),  # no pod has no name
         ("/nope", "no page of metrics is at /nope"),
         ("http://127.0.0.1:9999/metrics", "no page of metrics is at http://127.0.0.1:9999/metrics"),
@@ -239,6 +275,65 @@ def test_labels_that_stay() -> None:
         app.tick(8)
         assert app.json("/api/v1/ended-workloads/x")["pod"] == "gone"
         assert why(app, "gone")["lines"][0].endswith("runs; fault f2 stale-labels lets labels stay")
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ({"kind": "absent"}, "no series of a/0 is on a page; they would have pod=p; fault f3 absent: series are"),
+        ({"kind": "absent", "metric": "power"}, "the series of a/0 have pod=p; fault f3 absent metric=power: series"),
+        ({"kind": "nan"}, "the series of a/0 have pod=p; fault f3 nan: series are NaN"),
+        ({"kind": "cut-page"}, "the series of a/0 have pod=p; fault f3 cut-page: the page ends in the middle"),
+        ({"kind": "fan"}, "the series of a/0 have pod=p"),
+    ],
+)
+def test_a_pod_of_series_that_are_not_right(fault: dict[str, str], line: str) -> None:
+    """Its workload has its name, as usual: both are answered, with what hides or falsifies the series."""
+    with application(SMALL) as app:
+        body = {"name": "p", "devices": ["a/0"], "profile": "9:0:0", "pod": "p"}
+        assert app.ask("POST", "/api/v1/workloads", body).status == 201
+        assert app.ask("POST", "/api/v1/faults", {**fault, "devices": ["a/0"]}).status == 201
+        app.tick(3)
+        found = why(app, "p")
+        assert found["kind"] == "workload" and "p state=running" in found["lines"][0]
+        assert found["lines"][-1].startswith(line)
+        if fault["kind"] == "fan":
+            assert found["lines"][-1] == line
+
+
+def test_series_that_are_nan() -> None:
+    """They are counted apart; a comparison is with the others, and with none if there are none."""
+    with application(SMALL) as app:
+        for device, line in (("a/0", "1 series are NaN, beside these:"), ("all", "> 85 is true of none: no NaN is")):
+            app.ask("POST", "/api/v1/faults", {"kind": "nan", "devices": [device]})
+            app.tick(2)
+            lines = why(app, "DCGM_FI_DEV_GPU_TEMP > 85")["lines"]
+            assert line in lines and "nan away" not in "\n".join(lines)
+
+
+def test_a_paused_clock() -> None:
+    """It is said beside the rest, of all that changes with the clock; not of queues, which do not."""
+    paused = "the clock is paused: its speed is 0, and only an advance moves it"
+    with application(CONFIG) as app:
+        app.tick(2)
+        words = ("/metrics", "a", "a/0", "base", "train", "DCGM_FI_DEV_GPU_TEMP")
+        assert not any(paused in why(app, word)["lines"] for word in words)
+        assert app.ask("PATCH", "/api/v1/clock", {"speed": 0}).status == 200
+        assert all(why(app, word)["lines"][-1] == paused for word in words)
+        assert paused not in why(app, "sleep")["lines"]
+
+
+def test_the_parameters_of_a_fault_that_is_over() -> None:
+    """The fault itself names them, and so do the workload and the pod that ended by it."""
+    with application(SMALL) as app:
+        body = {"name": "x", "devices": ["a/0"], "profile": "9:0:0", "pod": "p"}
+        assert app.ask("POST", "/api/v1/workloads", body).status == 201
+        fault = {"kind": "xid", "devices": ["a/0"], "code": 94, "duration": "2s"}
+        name = json.loads(app.ask("POST", "/api/v1/faults", fault).body)["id"]
+        app.tick(6)
+        assert why(app, name)["lines"][0].startswith(f"{name} xid code=94 on a/0: from 0 s to")
+        for word in ("x", "p"):
+            assert f"cause: fault {name} xid code=94, over in tick " in "\n".join(why(app, word)["lines"])
 
 
 def test_a_locked_clock() -> None:

@@ -358,6 +358,20 @@ def test_why_by_a_workload_port(
     assert f"only devices, parts and links: --url {CONTROL.address} explains the rest" in capsys.readouterr().err
 
 
+def test_why_of_a_file(
+    tmp_path: Path, hostile: Callable[[bytes], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of rules is no word of the service: the command that reads such files is named."""
+    (tmp_path / "rules.yml").write_text("groups: []")
+    body = b'{"error": {"code": "unknown-name", "message": "nothing has this name", "where": "of"}}'
+    head = b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    answer = head % len(body) + body
+    for name, hint in (("rules.yml", f"fakedev faults --for {tmp_path}/rules.yml"), ("no.yml", "")):
+        assert main(["why", f"{tmp_path}/{name}", "--url", hostile(answer)]) == 2
+        shown = capsys.readouterr().err
+        assert "nothing has this name" in shown and hint in shown and ("faults --for" in shown) is bool(hint)
+
+
 @pytest.mark.parametrize("answer", [b"[1]\n", b"{}\n", b'{"ok": false}\n', b"ok 1 lines\n", b"[" * 9999 + b"\n"])
 def test_json_of_a_hostile_workload_port(
     hostile: Callable[[bytes], str], capsys: pytest.CaptureFixture[str], answer: bytes

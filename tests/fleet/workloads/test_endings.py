@@ -140,5 +140,5 @@ class TestRestart:
         text = explain(fleet, 0, "usage_ratio")[0].text
         assert text == (
             f"no work; base-base ended in tick 2, base: 1 XID 31 on dgx-0/2, terminated "
-            f"(fault {fault} xid, over in tick 2), and starts again at 12 s"
+            f"(fault {fault} xid code=31, over in tick 2), and starts again at 12 s"
         )
