@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
@@ -90,6 +91,8 @@ class Application(LoggedService):
         """
         self._all_or_nothing(super().startService)
         if self._owns_process:
+            # On a full disk half a file of bytecode may be written, which no later start can read (CPython 3.11).
+            sys.dont_write_bytecode = True
             self._reactor.callWhenRunning(self._collector.begin)
         if self._early is not None:
             self._reactor.callWhenRunning(self._early.deliver)

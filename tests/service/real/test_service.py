@@ -398,3 +398,19 @@ async def test_nodes_with_addresses(start_async: StartAsync, tmp_path: Path) -> 
     assert (await fetch(f"127.64.0.3:{port}", "/metrics")).status == 404
     assert (await fetch(f"127.0.0.1:{port}", "/metrics")).status == 404
     assert await service.program.stop() == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_service_writes_no_bytecode(start_async: StartAsync, tmp_path: Path) -> None:
+    """Of what it imports while it serves: on a full disk that would be half a file, which no later start can read."""
+    compiled = tmp_path / "compiled"
+    environment = {**clean_environment(), "PYTHONPYCACHEPREFIX": str(compiled)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    file = tmp_path / "ready.json"
+    command = [*console("fakedev"), "serve", "--port", "0", "--ready-file", str(file)]
+    service = await ready(start_async(command, folder=tmp_path, environment=environment), file)
+    written = set(compiled.rglob("*.pyc"))
+    assert written
+    assert (await fetch(service.web[0], "/-/metrics")).status == 200
+    assert set(compiled.rglob("*.pyc")) == written
+    assert await service.program.stop() == 0
