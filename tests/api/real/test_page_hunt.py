@@ -154,7 +154,9 @@ async def test_a_day(start_async: StartAsync, tmp_path: Path, browser: Browser) 
     await stand.open()
     painted = (
         "(() => { const line = document.querySelector('.spark'), {width, height} = line; if (width < 50) return false;"
-        "const {data} = line.getContext('2d').getImageData(Math.round(width / 10), 0, 1, height);"
+        # Of a copy: Chromium complains of a canvas that is read more than once.
+        "const copy = Object.assign(document.createElement('canvas'), {width, height}).getContext('2d');"
+        "copy.drawImage(line, 0, 0); const {data} = copy.getImageData(Math.round(width / 10), 0, 1, height);"
         "return data.some((value) => value > 0); })()"
     )
     await browser.until(painted)
