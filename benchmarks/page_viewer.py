@@ -78,7 +78,7 @@ async def view(address: str, seconds: int) -> None:
             began = {each["id"]: _thread_seconds(each["id"]) for each in processes if each["type"] == "renderer"}
             first = await browser.value("frames_seen")
             await browser.value(f"new Promise((done) => setTimeout(done, {1000 * seconds}))")
-            # The others are those of empty tabs.
+            # The busiest renderer is that of the page; the others belong to empty tabs.
             used, page = max((_thread_seconds(each) - before, each) for each, before in began.items())
             cpu = used / (await browser.value("frames_seen") - first)
             found: dict[str, Any] = await browser.value(_WATCH.replace("SECONDS", str(seconds)))

@@ -1,4 +1,4 @@
-"""The processor time that programs need until they listen, beside that of a Python with Twisted's reactor and NumPy."""
+"""How much processor time programs need until they listen, compared with importing Twisted's reactor and NumPy."""
 
 from __future__ import annotations
 

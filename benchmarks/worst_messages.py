@@ -270,7 +270,7 @@ def worst_messages() -> Section:
         f"""
 A search for what holds the reactor longest, with a fixed seed: at each verb of the line ports and each path that is
 read, messages of up to 64 KiB are changed one argument at a time, and the longest in processor time is changed further;
-kinds of faults on all boards and workloads on all of them are events of their own. The time is that of the longest
+each kind of fault on all boards, and workloads on all boards, are tried as well. The time is that of the longest
 single step of the reactor: the message itself, one of its later slices, or a tick. The application runs in memory.
 Shown are the ten worst of each size of the fleet; the larger one also runs {_SIZES[1][1]:,} workloads.
 """,

@@ -20,7 +20,8 @@ from twisted.logger import Logger
 from fakedev import __version__
 from fakedev.fleet.charts import rounded, summary
 from fakedev.fleet.entities.roster import Roster
-from fakedev.fleet.entities.state import Level
+from fakedev.fleet.entities.state import Level, Positions
+from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import HEALTH, health, health_of_boards
 from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES
@@ -189,18 +190,24 @@ def active_faults(fleet: Fleet) -> dict[str, Any]:
     active = [fault for fault in fleet.faults.by_id.values() if len(fault.concerned)]
     rows = []
     for fault in active[:MAX_FAULTS]:
-        if fault.kind.scope in OF_WHOLE_NODES:
-            places = np.unique(fleet.roster.node_positions(fault.concerned)).tolist()
-            more = len(places) - _MAX_NODES
-            names = ", ".join(fleet.roster.nodes[place].name for place in places[:_MAX_NODES])
-            where = names + (f" and {more} more" if more > 0 else "")
-        else:
-            where = fleet.journal.names(fault.concerned)
+        where = names_of(fleet, fault, fault.concerned, _MAX_NODES)
         since, duration = fault.since_seconds, fault.spec.duration_seconds
         left = max(since + duration - fleet.state.seconds, 0.0) if duration and since is not None else None
         rows.append([fault.fault_id, fault.kind.name, fault.kind.scope.name.lower(), where, left])
     waiting = sum(fault.period < 0 for fault in fleet.faults.standing())
     return {"faults": rows, "fault-count": len(active), "faults-waiting": waiting}
+
+
+def names_of(fleet: Fleet, fault: Fault, concerned: Positions, most: int) -> str:
+    """The names of what a fault affects: of nodes, at most so many, or of devices; empty for nothing.
+
+    :param concerned: the devices, or some of them.
+    """
+    if fault.kind.scope not in OF_WHOLE_NODES:
+        return fleet.journal.names(concerned) if len(concerned) else ""
+    places = np.unique(fleet.roster.node_positions(concerned)).tolist()
+    names = ", ".join(fleet.roster.nodes[place].name for place in places[:most])
+    return names + (f" and {len(places) - most} more" if len(places) > most else "")
 
 
 def shown_level(fleet: Fleet) -> Level:

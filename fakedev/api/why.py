@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
+from fakedev.api.live import names_of
 from fakedev.api.metric_queries import explain_query, is_of_exporters, problem_of
 from fakedev.api.pasted_rules import expressions_of
 from fakedev.api.queues import describe_queue_now
@@ -26,7 +27,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
 from fakedev.fleet.past import EndedWorkload
-from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES, Scope
+from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
@@ -350,14 +351,10 @@ class Why(ApiResource):
 
     def _where(self, fault: Fault, nodes: Mask) -> str:
         """What a fault affects now on some nodes; empty for nothing."""
-        roster = self._fleet.roster
-        positions = roster.node_positions(fault.concerned)
-        mine = nodes[positions]
-        if fault.kind.scope in OF_WHOLE_NODES:
-            names = [roster.nodes[place].name for place in np.unique(positions[mine]).tolist()]
-            more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-            return ", ".join(names[:_MAX_LISTED]) + more
-        return self._fleet.journal.names(fault.concerned[mine]) if mine.any() else ""
+        concerned = fault.concerned
+        return names_of(
+            self._fleet, fault, concerned[nodes[self._fleet.roster.node_positions(concerned)]], _MAX_LISTED
+        )
 
     # -- queries --
 

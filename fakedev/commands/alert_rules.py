@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -12,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fakedev.base.console import Progress, table, write_text
 from fakedev.base.units import format_duration
+from fakedev.commands.reach import write_json
 from fakedev.config.sample_page import sample_page
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.samples import read_page
@@ -55,31 +55,48 @@ class Answer(NamedTuple):
     reason: str
 
 
-def faults_for(file: str, identity: str, device: str, labels: Sequence[str], *, as_json: bool) -> int:
+def faults_for(file: str, identity: str, device: str, labels: Mapping[str, str], *, as_json: bool) -> int:
     """Print which fault makes which rule of a file fire.
 
     :param device: of the catalog; empty for the board that shows most of the identity.
-    :param labels: ``NAME=VALUE``, added to all series.
+    :param labels: added to all series.
     :returns: 0; 1 when promtool is missing or fails; 2 when the file or an option cannot be used.
     :raises ConfigurationError: for what cannot be read.
     """
     try:
-        rules = read_rules(Files(environ=os.environ).read(file), file)
-    except Unreadable as error:
-        raise ConfigurationError([Problem(file, error.line, str(error))]) from None
-    added = dict(each.partition("=")[::2] for each in labels)
-    try:
-        check_rules(rules)
+        rules = checked_rules(file)
         with Progress("fakedev faults", sys.stderr) as progress:
-            answers = answer(rules, identity, device or board_of(identity), added, progress.show)
+            answers = answer(rules, identity, device or board_of(identity), labels, progress.show)
     except PromtoolError as error:
         print(f"fakedev faults: {error}", file=sys.stderr)
         return 2 if error.is_of_rules else 1
     if as_json:
-        write_text(sys.stdout, json.dumps([_as_json(each) for each in answers], indent=1) + "\n")
+        write_json([_as_json(each) for each in answers])
     else:
         write_text(sys.stdout, table([_row(each) for each in answers]))
     return 0
+
+
+def checked_rules(file: str) -> RuleFile:
+    """The rules of a file, which promtool takes.
+
+    :raises ConfigurationError: for what cannot be read.
+    :raises PromtoolError: when promtool is missing or refuses them.
+    """
+    rules = read_rules(text_of(file), file)
+    check_rules(rules)
+    return rules
+
+
+def text_of(file: str) -> str:
+    """The text of a file that a command was given.
+
+    :raises ConfigurationError: for what cannot be read.
+    """
+    try:
+        return Files(environ=os.environ).read(file)
+    except Unreadable as error:
+        raise ConfigurationError([Problem(file, error.line, str(error))]) from None
 
 
 def board_of(identity: str) -> str:

@@ -7,27 +7,35 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fakedev.base.console import table, write_text
 from fakedev.commands.control import send
 from fakedev.commands.reach import JSON, service_options, write_json
 from fakedev.schema.options import OnlyOne, Option, WrongUsage, command
+from fakedev.schema.places import Place
+
+if TYPE_CHECKING:
+    from fakedev.exporters.settings.catalog import Catalog
+    from fakedev.exporters.settings.loaded import LoadedIdentity
 
 _GIB: Final = 2**30
 _LABEL: Final = re.compile(r"[a-zA-Z_]\w*=.*")
+#: What is looked up here has no place in a file.
+_PLACE: Final = Place("catalog")
 #: A row: the columns of the table, by title.
 Row = Mapping[str, str]
 
 
-def added_label(text: str) -> str:
-    """A label of all series, NAME=VALUE.
+def added_label(text: str) -> tuple[str, str]:
+    """A label of all series, given as NAME=VALUE.
 
     :raises ValueError: for another text.
     """
+    name, _, value = text.partition("=")
     if not _LABEL.fullmatch(text):
         raise ValueError(f"{text!r} is no NAME=VALUE: a name has letters, digits and _")
-    return text
+    return name, value
 
 
 def _active(command: str) -> tuple[Option | OnlyOne, ...]:
@@ -87,7 +95,7 @@ def faults(options: Namespace) -> int:
     from fakedev.commands.alert_rules import faults_for  # noqa: PLC0415 - it needs the whole simulation
 
     identity = options.identity or "dcgm"
-    return faults_for(options.rules, identity, options.device or "", options.label, as_json=options.json)
+    return faults_for(options.rules, identity, options.device or "", dict(options.label), as_json=options.json)
 
 
 @command(
@@ -111,19 +119,14 @@ def _print(rows: Iterable[Row], options: Namespace) -> None:
 
 
 def _device_rows() -> Iterable[Row]:
-    # The catalog needs NumPy, and --active does not.
-    from fakedev.exporters.settings.catalog import Catalog  # noqa: PLC0415
-    from fakedev.schema.files import Files  # noqa: PLC0415
-    from fakedev.schema.places import Place, Report  # noqa: PLC0415
-
-    catalog = Catalog(Files(), Report())
+    catalog = _catalog()
     names: dict[str, list[str]] = {}
     for name in catalog.device_names():
-        found = catalog.device(name, Place("device"))
+        found = catalog.device(name, _PLACE)
         if found is not None:
             names.setdefault(found.type.name, []).append(name)
     for name, every in names.items():
-        loaded = catalog.device(name, Place("device"))
+        loaded = catalog.device(name, _PLACE)
         assert loaded is not None
         dynamics, power = loaded.type.dynamics, loaded.type.ranges.get("power_watts")
         most_watts = dynamics.power_limit_watts if dynamics else power.high if power else 0.0
@@ -137,42 +140,42 @@ def _device_rows() -> Iterable[Row]:
         }
 
 
-def _identity_rows() -> Iterable[Row]:
-    from fakedev.exporters.settings.catalog import Catalog  # noqa: PLC0415 - as above
+def _catalog() -> Catalog:
+    # It needs NumPy, and --active does not.
+    from fakedev.exporters.settings.catalog import Catalog  # noqa: PLC0415
     from fakedev.schema.files import Files  # noqa: PLC0415
-    from fakedev.schema.places import Place, Report  # noqa: PLC0415
+    from fakedev.schema.places import Report  # noqa: PLC0415
 
-    catalog = Catalog(Files(), Report())
-    defaults = {}
-    for name in catalog.identity_names():
-        found = catalog.identity(name, Place("identity"))
-        if found is not None and "@" not in name:
-            defaults[found.identity.title] = name
-    for name in catalog.identity_names():
-        found = catalog.identity(name, Place("identity"))
-        if found is None or "@" not in name:
-            continue
-        yield {
-            "IDENTITY": name,
-            "ALSO": defaults.get(found.identity.title, ""),
-            "VERSIONS": found.identity.span,
-            "FAMILIES": str(len(found.identity.families)),
-            "FORMAT": "OpenMetrics too" if found.identity.openmetrics else "text",
-        }
+    return Catalog(Files(), Report())
+
+
+def _identities(catalog: Catalog) -> dict[str, LoadedIdentity]:
+    """All identities, by their names with and without version."""
+    found = {name: catalog.identity(name, _PLACE) for name in catalog.identity_names()}
+    return {name: identity for name, identity in found.items() if identity is not None}
+
+
+def _identity_rows() -> Iterable[Row]:
+    found = _identities(_catalog())
+    defaults = {loaded.identity.title: name for name, loaded in found.items() if "@" not in name}
+    for name, loaded in found.items():
+        if "@" in name:
+            yield {
+                "IDENTITY": name,
+                "ALSO": defaults.get(loaded.identity.title, ""),
+                "VERSIONS": loaded.identity.span,
+                "FAMILIES": str(len(loaded.identity.families)),
+                "FORMAT": "OpenMetrics too" if loaded.identity.openmetrics else "text",
+            }
 
 
 def _doubt_rows() -> Iterable[Row]:
-    from fakedev.exporters.settings.catalog import Catalog  # noqa: PLC0415 - as above
-    from fakedev.schema.files import Files  # noqa: PLC0415
-    from fakedev.schema.places import Place, Report  # noqa: PLC0415
-
-    catalog, place = Catalog(Files(), Report()), Place("identity")
-    for name in catalog.identity_names():
-        found = catalog.identity(name, place)
-        if found is None or "@" not in name:
+    catalog = _catalog()
+    for name, loaded in _identities(catalog).items():
+        if "@" not in name:
             continue
-        yield from ({"IDENTITY": name, "KIND": "not covered", "WHAT": text} for text in found.identity.not_covered)
-        table = catalog.field_table(found.making.fields, place) if found.counter_labels else None
+        yield from ({"IDENTITY": name, "KIND": "not covered", "WHAT": text} for text in loaded.identity.not_covered)
+        table = catalog.field_table(loaded.making.fields, _PLACE) if loaded.counter_labels else None
         for field in sorted(table.inferred) if table else ():
             what = f"{field}: the name follows from others; no source has it"
             yield {"IDENTITY": name, "KIND": "inferred", "WHAT": what}

@@ -19,16 +19,17 @@ import yaml
 
 from fakedev.base.console import Progress, table, tell_notes, write_text
 from fakedev.base.errors import plain_reason
-from fakedev.commands.alert_rules import Trials, board_of
+from fakedev.commands.alert_rules import Trials, board_of, checked_rules, text_of
 from fakedev.commands.catalogs import added_label
+from fakedev.commands.reach import JSON, write_json
 from fakedev.exporters.conform import Renamed, renamed
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.scenario.alert_rules import AlertRule, RecordingRule
-from fakedev.scenario.promtool import PromtoolError, check_rules, fired
-from fakedev.scenario.rule_files import RuleFile, read_rules
+from fakedev.scenario.promtool import PromtoolError, fired
+from fakedev.scenario.rule_files import RuleFile
 from fakedev.scenario.upgrade import bridge, changes, queries_in, rewritten, rewritten_groups
-from fakedev.schema.files import Files, Unreadable
+from fakedev.schema.files import Files
 from fakedev.schema.options import Option, WrongUsage, command
 from fakedev.schema.places import ConfigurationError, Problem, Report
 
@@ -75,7 +76,7 @@ class Finding:
         parse=added_label, is_repeated=True,
     ),
     Option("output", "FOLDER", "write rewritten rules, recording rules for the old names, and report.md there"),
-    Option("json", "", "print JSON instead of a table"),
+    JSON,
 )  # fmt: skip
 def upgrade(options: Namespace) -> int:
     """Print what becomes of each expression.
@@ -91,16 +92,16 @@ def upgrade(options: Namespace) -> int:
     old, new = (named_identity(name, catalog, report, option) for name, option in named)
     tell_notes(report.notes)
     names = renamed(old, new)
-    labels = dict(each.partition("=")[::2] for each in options.label)
     findings: list[Finding] = []
     written: dict[str, object] = {}
     used: set[str] = set()
     try:
         for file in _files(options.rules):
-            rules = _rules(file)
+            rules = checked_rules(file)
             used |= rules.metrics
             with Progress("fakedev upgrade", sys.stderr) as progress:
-                trials = Trials(rules, options.old, options.device or board_of(options.old), labels, progress.show)
+                device = options.device or board_of(options.old)
+                trials = Trials(rules, options.old, device, dict(options.label), progress.show)
                 findings += _of_rules(rules, names, new, trials)
             name = Path(file).name
             # Files of several folders may have the same name.
@@ -116,7 +117,7 @@ def upgrade(options: Namespace) -> int:
     if options.output:
         _write(options.output, written, _markdown(options.old, options.new, findings))
     if options.json:
-        write_text(sys.stdout, json.dumps([vars(each) for each in findings], indent=1) + "\n")
+        write_json([vars(each) for each in findings])
     else:
         write_text(sys.stdout, _as_text(findings))
     return _CHANGED if any(each.verdict != UNCHANGED for each in findings) else 0
@@ -165,7 +166,7 @@ def _finding(
 
 def _of_queries(file: str, names: Renamed) -> list[Finding]:
     """What becomes of the queries of a dashboard and the like, which are not evaluated."""
-    text = _read(file)
+    text = text_of(file)
     try:
         trees = [json.loads(text)] if file.endswith(".json") else list(yaml.load_all(text, yaml.CSafeLoader))
     except (ValueError, yaml.YAMLError) as error:
@@ -186,19 +187,6 @@ def _files(given: Iterable[str]) -> list[str]:
         inside = sorted(path for path in Path(each).rglob("*") if path.suffix in _SUFFIXES and path.is_file())
         found += map(str, inside) if Path(each).is_dir() else [each]
     return found
-
-
-def _read(file: str) -> str:
-    try:
-        return Files(environ=os.environ).read(file)
-    except Unreadable as error:
-        raise ConfigurationError([Problem(file, error.line, str(error))]) from None
-
-
-def _rules(file: str) -> RuleFile:
-    rules = read_rules(_read(file), file)
-    check_rules(rules)
-    return rules
 
 
 def _as_text(findings: Sequence[Finding]) -> str:

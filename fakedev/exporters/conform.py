@@ -381,20 +381,31 @@ def _series_differences(
     told = (before ^ after) | set(alike)
     lost = [name for name, each in ours.items() if name not in theirs and each.family.name in told]
     added = [name for name, each in theirs.items() if name not in ours and each.family.name in told]
+    new_names = _counterparts(lost, added, lambda old, new: _is_the_same(ours[old].row, theirs[new].row))
     for name in lost:
-        renamed = next((other for other in added if _is_the_same(ours[name], theirs[other])), None)
-        if renamed is None:
+        if new := new_names.get(name):
+            yield f"renamed  {name} -> {new}{_in_words(ours[name], theirs[new], with_help=True)}"
+        else:
             yield f"lost     {name}"
-            continue
-        added.remove(renamed)
-        yield f"renamed  {name} -> {renamed}{_in_words(ours[name], theirs[renamed], with_help=True)}"
     for name in added:
-        yield f"added    {name}{_condition(theirs[name].row)}"
+        if name not in new_names.values():
+            yield f"added    {name}{_condition(theirs[name].row)}"
 
 
-def _is_the_same(old: _Series, new: _Series) -> bool:
-    """Whether two series show the same quantity of the same entity, in any units."""
-    before, after = old.row, new.row
+def _counterparts(lost: Iterable[str], added: Iterable[str], is_the_same: Callable[[str, str], bool]) -> dict[str, str]:
+    """The new name of each lost thing that has one: the first of those that are the same, each for one thing."""
+    found: dict[str, str] = {}
+    left = list(added)
+    for name in lost:
+        new = next((each for each in left if is_the_same(name, each)), None)
+        if new is not None:
+            left.remove(new)
+            found[name] = new
+    return found
+
+
+def _is_the_same(before: RowSpec, after: RowSpec) -> bool:
+    """Whether two rows show the same quantity of the same entity, in any units."""
     return bool(before.quantity or before.fact) and _source(before) == _source(after)
 
 
@@ -472,23 +483,25 @@ def _texts(family: FamilySpec, name: str) -> set[tuple[str, str]]:
 def _label_changes(old: Sequence[LabelSpec], new: Sequence[LabelSpec]) -> Iterator[str]:
     before = {label.name: label for label in old}
     after = {label.name: label for label in new}
-    lost = [label for name, label in before.items() if name not in after]
-    added = [label for name, label in after.items() if name not in before]
-    for label in lost:
-        renamed = next((other for other in added if other.value == label.value), None)
-        if renamed is None:
-            yield f"lost     label {label.name}"
-            continue
-        added.remove(renamed)
-        yield f"renamed  label {label.name} -> {renamed.name}"
-    for label in added:
-        yield f"added    label {label.name}{_presence(label)}"
+    new_names = _new_names_of_labels(old, new)
+    for name in before:
+        if name not in after:
+            yield f"renamed  label {name} -> {new_names[name]}" if name in new_names else f"lost     label {name}"
+    for name, label in after.items():
+        if name not in before and name not in new_names.values():
+            yield f"added    label {name}{_presence(label)}"
     for name, label in before.items():
         if name in after and label != after[name]:
             yield f"changed  label {name}: {_described(label)} -> {_described(after[name])}"
     shared = [name for name in before if name in after]
     if shared != [name for name in after if name in before]:
         yield "changed  labels: another order"
+
+
+def _new_names_of_labels(old: Sequence[LabelSpec], new: Sequence[LabelSpec]) -> dict[str, str]:
+    before, after = ({label.name: label.value for label in labels} for labels in (old, new))
+    lost, added = ([name for name in some if name not in others] for some, others in ((before, after), (after, before)))
+    return _counterparts(lost, added, lambda one, other: before[one] == after[other])
 
 
 def _presence(label: LabelSpec) -> str:
@@ -534,25 +547,17 @@ class Renamed(NamedTuple):
 def renamed(old: Identity, new: Identity) -> Renamed:
     """The new names of the families and labels that are called otherwise, or have another unit."""
     ours, theirs = ({family.name: family.rows[0] for family in each.families} for each in (old, new))
-    added = [name for name in theirs if name not in ours]
-    families = {}
-    for name, row in ours.items():
-        other = name if name in theirs else next((each for each in added if _source(theirs[each]) == _source(row)), "")
-        if not other:
-            continue
-        factor = _scale(theirs[other]) / _scale(row)
-        if other != name:
-            added.remove(other)
-        if other != name or factor != 1.0:
-            families[name] = (other, factor)
-    names = {label.name for label in new.labels}
-    gone = [label for label in old.labels if label.name not in names]
-    values = {label.value: label.name for label in new.labels if label.name not in {each.name for each in old.labels}}
-    labels = {label.name: values[label.value] for label in gone if label.value in values}
-    return Renamed(
-        families, labels, frozenset(ours.keys() - theirs.keys() - families.keys()),
-        frozenset({label.name for label in gone} - labels.keys()),
-    )  # fmt: skip
+    lost, added = ([name for name in some if name not in others] for some, others in ((ours, theirs), (theirs, ours)))
+    new_names = _counterparts(lost, added, lambda one, other: _is_the_same(ours[one], theirs[other]))
+    families = {
+        name: (other, factor)
+        for name, row in ours.items()
+        if (other := name if name in theirs else new_names.get(name, ""))
+        and ((factor := _scale(theirs[other]) / _scale(row)) != 1.0 or other != name)
+    }
+    labels = _new_names_of_labels(old.labels, new.labels)
+    gone = {label.name for label in old.labels} - {label.name for label in new.labels}
+    return Renamed(families, labels, frozenset({*lost} - families.keys()), frozenset(gone - labels.keys()))
 
 
 def _scale(row: RowSpec) -> float:

@@ -352,9 +352,8 @@ class Player:
                 return ()
 
     def _clear(self, name: str) -> tuple[str, ...]:
-        by_id = self._fleet.faults.by_id
-        ids = by_id if name == ALL else self._faults[name]
-        found = tuple(each for each in ids if each in by_id and not by_id[each].is_cleared)
+        standing = {each.fault_id: None for each in self._fleet.faults.standing()}
+        found = tuple(standing if name == ALL else [each for each in self._faults[name] if each in standing])
         if found:
             self._fleet.apply(ClearFault(found[0]) if len(found) == 1 else ClearFaults(found))
         return found
