@@ -232,37 +232,41 @@ def beanstalkd() -> Iterator[Beanstalkd | None]:
         server.end()
 
 
-class GoQueue(_Other):
-    """The queue of benchmarks/bare_reference.go.
+class OtherQueue(_Other):
+    """A queue of benchmarks/bare_reference.go or benchmarks/line_reference.py.
 
     :ivar ready: its addresses, as of a Program.
     """
 
-    def __init__(self, program: Path) -> None:
-        ready = program.with_name("ready.json")
-        super().__init__(program, ready)
+    def __init__(self, folder: Path, *command: str | Path) -> None:
+        ready = folder / "ready.json"
+        super().__init__(*command, ready)
         while not ready.exists():
             sleep(0.01)
         self.ready: Mapping[str, Any] = json.loads(ready.read_text())
 
 
 @contextmanager
-def go_queue() -> Iterator[GoQueue | None]:
-    """A queue in Go, where Go is."""
-    if shutil.which("go") is None:
+def other_queue(kind: str) -> Iterator[OtherQueue | None]:
+    """The queue in Go (kind ``go``; None where Go is not), or of bare LineReceivers."""
+    if kind == "go" and shutil.which("go") is None:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
-        program = Path(name) / "bare_reference"
-        subprocess.run(["go", "build", "-o", program, HERE / "bare_reference.go"], check=True)
-        server = GoQueue(program)
+        folder = Path(name)
+        if kind == "go":
+            command: tuple[str | Path, ...] = (folder / "bare_reference",)
+            subprocess.run(["go", "build", "-o", *command, HERE / "bare_reference.go"], check=True)
+        else:
+            command = (sys.executable, HERE / "line_reference.py")
+        server = OtherQueue(folder, *command)
         try:
             yield server
         finally:
             server.end()
 
 
-def queue_load(server: Program | Beanstalkd | GoQueue, kind: str, **options: float) -> dict[str, float]:
+def queue_load(server: Program | Beanstalkd | OtherQueue, kind: str, **options: float) -> dict[str, float]:
     """What the load of a queue measures; with ``cpu``: the server's processor seconds for each request."""
     if isinstance(server, Beanstalkd):
         addresses = [server.address, server.address]

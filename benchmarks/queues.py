@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter, sleep
 
 from machine_stalls import stalls
-from programs import GoQueue, Program, beanstalkd, fakedev, go_queue, queue_load
+from programs import OtherQueue, Program, beanstalkd, fakedev, other_queue, queue_load
 from results import Section, Target, middle, ms
 
 _CONFIGURATION = """
@@ -48,21 +48,24 @@ and delete: a client learns when its request was accepted, but receives no resul
 with a new connection for each request and for each job of a backend (64 clients, 16 backends), that is two
 connections per job, and the same number for beanstalkd. The Go program did 740 of these on a machine of this
 kind. *Go* is benchmarks/bare_reference.go, a short program for the same connections with one queue and no rules, in
-place of beanstalkd: it is not the original, but shows what Go takes for them.
+place of beanstalkd: it is not the original, but shows what Go takes for them. *Bare lines* is
+benchmarks/line_reference.py, bare LineReceivers of Twisted that read and write the same lines and have no rules: the
+limit of what a queue in Twisted can reach. Its target is a ratio of CPU of 1.6.
 """,
         ["jobs/s", "CPU", "load", "beanstalkd: jobs/s", "CPU", "load", "ratio", "ratio of CPU"],
     )
     kept = {"producers": 64, "workers": 64, "flight": 16}
     bare = {"producers": 64, "workers": 16}
     half = Target(0.5, most=False)
-    with fakedev(_CONFIGURATION) as (ours,), go_queue() as go:
+    with fakedev(_CONFIGURATION) as (ours,), other_queue("go") as go, other_queue("lines") as lines:
         for name, kind, their_kind, options, target in (
             ("kept", "lines", "beanstalkd", kept, half),
+            ("kept, and bare lines", "lines", "lines", kept, Target(1 / 1.6, most=False)),
             ("kept, singly", "lines-singly", "beanstalkd", kept, None),
             ("bare", "bare", "bare-beanstalkd", bare, Target(2000, most=False, unit=" jobs/s")),
             ("bare, and Go", "bare", "go", bare, Target(1, most=False)),
         ):
-            mine, other = _in_turn(ours, kind, go if their_kind == "go" else their_kind, options)
+            mine, other = _in_turn(ours, kind, {"go": go, "lines": lines}.get(their_kind, their_kind), options)
             rate = middle(mine, "per_second")
             figures, worse = _figures(mine), None
             if other:
@@ -76,12 +79,12 @@ place of beanstalkd: it is not the original, but shows what Go takes for them.
 
 
 def _in_turn(
-    ours: Program, kind: str, theirs_or_kind: str | GoQueue | None, options: dict[str, float]
+    ours: Program, kind: str, theirs_or_kind: str | OtherQueue | None, options: dict[str, float]
 ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
     mine, other = [], []
     for _ in range(_ROUNDS):
         mine.append(queue_load(ours, kind, seconds=_SECONDS, **options))
-        if isinstance(theirs_or_kind, GoQueue):
+        if isinstance(theirs_or_kind, OtherQueue):
             other.append(queue_load(theirs_or_kind, kind, seconds=_SECONDS, **options))
         elif theirs_or_kind is not None:
             with beanstalkd() as theirs:  # a new one: the last jobs of a load that ends come back to it
