@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the drop-ins take it without the sections, and must start f
     from fakedev.fleet.spec.fleet_spec import FleetSpec
     from fakedev.kubernetes.operator import Topology
     from fakedev.kubernetes.settings import Kubernetes
-    from fakedev.nvml.settings import Nvml
+    from fakedev.nvml.settings import KernelLogFile, Nvml
     from fakedev.queues.settings import Queues
     from fakedev.runtime.settings import Logging
     from fakedev.schema.addresses import ListenAddress
@@ -125,6 +125,7 @@ class Configuration:
     :param kubernetes: None: there is no cluster.
     :param hpc_jobs: None: jobs are in no folder.
     :param nvml: None: there is no file for NVML.
+    :param kernel_log: None: XIDs are in no log of a kernel.
     :param watch: reload whenever a file of the configuration changes.
     :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
@@ -150,6 +151,7 @@ class Configuration:
     topology: Topology | None = None
     hpc_jobs: HpcJobs | None = field(default=None, metadata=restarts("hpc-jobs"))
     nvml: Nvml | None = field(default=None, metadata=restarts("nvml"))
+    kernel_log: KernelLogFile | None = field(default=None, metadata=restarts("kernel-log"))
 
     def web_config_sources(self) -> Iterator[WebConfigSource]:
         """Where the web configurations of all addresses are, and TLS of line ports."""

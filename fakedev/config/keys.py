@@ -12,7 +12,7 @@ from fakedev.fleet.settings.ports import WORKLOAD_LISTEN
 from fakedev.fleet.settings.workloads import BASE
 from fakedev.fleet.spec.limits import Limits
 from fakedev.kubernetes.settings import KUBERNETES
-from fakedev.nvml.settings import NVML
+from fakedev.nvml.settings import KERNEL_LOG, NVML
 from fakedev.queues.settings import QUEUES
 from fakedev.runtime.settings import LOG
 from fakedev.schema.sections import Key, Section
@@ -164,6 +164,7 @@ CONFIGURATION = Section(
         ),
         Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
         Key("nvml", NVML, "A file for the NVML library.", default_words="none", optional=True),
+        Key("kernel-log", KERNEL_LOG, "XIDs as messages of the kernel.", default_words="none", optional=True),
         Key("log", LOG, "Logging, to standard error."),
         Key(
             "watch",

@@ -32,7 +32,7 @@ from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.configured import check_room_of_configuration
 from fakedev.kubernetes.settings import load_kubernetes
-from fakedev.nvml.settings import load_nvml
+from fakedev.nvml.settings import load_kernel_log, load_nvml
 from fakedev.queues.settings import load_queues
 from fakedev.runtime.settings import Logging
 from fakedev.schema.files import Files, Unreadable
@@ -205,6 +205,7 @@ def _built(
         state=values["state"],
         kubernetes=kubernetes,
         nvml=load_nvml(values["nvml"], specs, nodes, runtime, report),
+        kernel_log=load_kernel_log(values["kernel-log"], specs, nodes, report),
         hpc_jobs=_hpc_jobs(values["hpc-jobs"], nodes, report),
         watch=values["watch"] if values.given("watch") else topology is not None,
         topology=topology,

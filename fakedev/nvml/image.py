@@ -133,14 +133,15 @@ class Chosen(NamedTuple):
 
 def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
     """The boards of NVIDIA, and those whose vendor is not known, of some nodes."""
-    found = [(node, [index for index in range(len(node.devices)) if _is_shown(node, index)]) for node in nodes]
+    found = [(node, [index for index in range(len(node.devices)) if is_shown(node, index)]) for node in nodes]
     devices = [node.first + index for node, indices in found for index in indices]
     parts = [unit - roster.parts.device_count for device in devices for unit in roster.parts.of(device)]
     links = [link for device in devices for link in roster.links.of(device)]
     return Chosen(found, *(np.array(each, dtype=np.int64) for each in (devices, parts, links)))
 
 
-def _is_shown(node: RosterNode, index: int) -> bool:
+def is_shown(node: RosterNode, index: int) -> bool:
+    """Whether NVIDIA's driver has a board: one of NVIDIA, or one whose vendor is not known."""
     device = node.pool.devices.get(index)
     for facts in (device.facts if device else {}, node.spec.facts, node.pool.facts, node.pool.device_type.facts):
         if "vendor" in facts:
@@ -200,7 +201,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     address = facts.get("pci_address", "")
     return {
         **_facts(BOARD, facts),
-        "uuid": text_of(_prefixed("GPU-", facts.get("uuid", "")), 48),
+        "uuid": text_of(prefixed("GPU-", facts.get("uuid", "")), 48),
         "pci_bus_id": text_of(f"0000{address.upper()}" if address else "", 32),
         "pci_device_id": int(pci["id"], 16) << 16 | _VENDOR if _is_hexadecimal(pci["id"]) else ABSENT,
         "max_part_count": device_type.mig_slices,
@@ -217,7 +218,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
 
 
 def _part(facts: Mapping[str, str], board: int) -> dict[str, Any]:
-    own = {"uuid": text_of(_prefixed("MIG-", facts["part_uuid"]), 48), "board": board}
+    own = {"uuid": text_of(prefixed("MIG-", facts["part_uuid"]), 48), "board": board}
     profile = facts.get("mig_profile", "")
     names = (name for name, _ in MIG_ATTRIBUTES)
     engines = dict(zip(names, attributes_of(facts, profile) or (), strict=False))
@@ -241,7 +242,7 @@ def _cuda_version(facts: Mapping[str, str]) -> int:
     return numbers[0] * 1000 + numbers[1] * 10 if numbers else ABSENT
 
 
-def _prefixed(prefix: str, uuid: str) -> str:
+def prefixed(prefix: str, uuid: str) -> str:
     return uuid if uuid.startswith(prefix) or not uuid else prefix + uuid
 
 

@@ -1,4 +1,4 @@
-"""The section ``nvml``: the file that the NVML library reads."""
+"""The sections ``nvml``, the file that the NVML library reads, and ``kernel-log``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fakedev.schema.addresses import RUNTIME
 from fakedev.schema.declare import setting
 from fakedev.schema.places import Report
 from fakedev.schema.sections import Section, Values, did_you_mean
-from fakedev.schema.types import ListOf, Mode, Text, keys_from
+from fakedev.schema.types import ListOf, Mode, Path, Text, keys_from
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,50 @@ NVML = Section(
 )
 
 
+@dataclass(frozen=True)
+class KernelLogFile:
+    """Where messages of the kernel about boards are written."""
+
+    file: str = setting(
+        "A file like kern.log; or a named pipe that is there, which is read as /dev/kmsg is; or /dev/kmsg itself.",
+        type=Path(),
+    )
+    nodes: tuple[str, ...] = setting(
+        "The nodes whose boards are in it.", default=(), absent="all nodes",
+        type=ListOf(Text(), 1, words="list of nodes"),
+    )  # fmt: skip
+    mode: int = setting("Permissions of the file, if it is one.", "octal", 0o640, absent="640", type=Mode())
+
+
+KERNEL_LOG = Section(
+    "kernel-log",
+    keys_from(KernelLogFile),
+    doc="XIDs as NVIDIA's driver writes them into the kernel's log, for gpud, node-problem-detector and other monitors "
+    "of nodes ([faults.md](faults.md#in-the-kernels-log)). A path alone is enough.",
+    shorthand="file",
+)
+
+
+def load_kernel_log(
+    values: Values | None, pools: Sequence[PoolSpec], nodes: Mapping[str, object], report: Report
+) -> KernelLogFile | None:
+    """Where XIDs are written; None: nowhere. Problems are reported."""
+    if values is None:
+        return None
+    _check_nodes("kernel-log", values, pools, nodes, report)
+    return values.build(KernelLogFile)
+
+
+def _check_nodes(
+    section: str, values: Values, pools: Sequence[PoolSpec], nodes: Mapping[str, object], report: Report
+) -> None:
+    has_others = any(pool.has_cluster_nodes for pool in pools)
+    for name in values["nodes"] or ():
+        if nodes and name not in nodes and not has_others:
+            hint = did_you_mean(name, nodes, "; ")
+            report.problem(values.place_of("nodes"), f"{section}.nodes: no node {name!r}{hint}")
+
+
 def load_nvml(
     values: Values | None,
     pools: Sequence[PoolSpec],
@@ -62,12 +106,8 @@ def load_nvml(
     """
     if values is None:
         return None
-    has_others = any(pool.has_cluster_nodes for pool in pools)
+    _check_nodes("nvml", values, pools, nodes, report)
     chosen: Iterable[str] = values["nodes"] or nodes
-    for name in values["nodes"] or ():
-        if nodes and name not in nodes and not has_others:
-            hint = did_you_mean(name, nodes, "; ")
-            report.problem(values.place_of("nodes"), f"nvml.nodes: no node {name!r}{hint}")
     devices = {node.name: pool.devices_per_node for pool in pools for node in pool.nodes}
     count = sum(devices.get(name, 0) for name in chosen)
     if count > MAX_BOARDS:

@@ -31,7 +31,7 @@ _BLOCK_BYTES: Final = 65536
 
 
 class LineFile:
-    """Adds lines to a file that only its owner may read, and that no other process writes at the same time.
+    """Adds lines to a file that no other process writes at the same time.
 
     When a line cannot be written as a whole, none of it stays, the log has one error, and no more lines are written.
     Several lines may be written at once; those that are complete stay.
@@ -39,6 +39,7 @@ class LineFile:
     :param what: what the file is, in messages: ``record``.
     :param head: the first line of a new file; a file that is not empty is refused then. None: lines are added to an
         existing file, without the incomplete last line of a program that was killed.
+    :param mode: permissions; by default only its owner may read it.
     :raises CannotWrite: when the file cannot be opened, or the head not written.
     :ivar problem: why no more lines are written; empty while they are.
     :ivar size: of the file, in bytes.
@@ -46,7 +47,7 @@ class LineFile:
 
     log = Logger()
 
-    def __init__(self, what: str, path: str, head: bytes | None = None) -> None:
+    def __init__(self, what: str, path: str, head: bytes | None = None, mode: int = PRIVATE) -> None:
         self._what = what
         self._path = path
         self.problem = ""
@@ -54,14 +55,14 @@ class LineFile:
         try:
             # Without waiting: to open a pipe that no process reads would wait for one.
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, PRIVATE)
+            self._descriptor = os.open(path, flags, mode)
             status = os.fstat(self._descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.ENXIO, "")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if status.st_size and head is not None:
                 raise CannotWrite(path, f"there is a {what} already: move it away, or give another name")
-            os.fchmod(self._descriptor, PRIVATE)
+            os.fchmod(self._descriptor, mode)
             self.size = self._cut_incomplete_line()
             self._append(head or b"")
         except (OSError, CannotWrite) as reason:

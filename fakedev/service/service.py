@@ -91,12 +91,17 @@ def _with_parts(
     exporters = ExportersPart(fleet.fleet, configuration.identities, reactor)
     topology = OperatorTopology(fleet.fleet)
     follow_topology(topology, configuration)
-    nvml = kubernetes = queues = tester = scenario = hpc_jobs = notifier = None
+    nvml = kernel_log = kubernetes = queues = tester = scenario = hpc_jobs = notifier = None
     if configuration.nvml is not None:
         from fakedev.nvml.part import NvmlPart  # noqa: PLC0415 - few services have such a file
 
         nvml = NvmlPart(configuration.nvml, fleet.hub, reactor)
         begun.callback(nvml.stopService)
+    if configuration.kernel_log is not None:
+        from fakedev.nvml.kernel_log_file import KernelLogPart  # noqa: PLC0415 - as above
+
+        kernel_log = KernelLogPart(configuration.kernel_log, fleet.fleet, reactor)
+        begun.callback(kernel_log.stopService)
     if jobs := configuration.hpc_jobs:
         node = fleet.fleet.roster.node(jobs.node)
         identity = configuration.identities.get(node.pool.name) if node is not None else None
@@ -170,6 +175,7 @@ def _with_parts(
             ProcessPart(reactor),
             kubernetes,
             nvml,
+            kernel_log,
             hpc_jobs,
             announcement,
             notifier,
