@@ -73,28 +73,36 @@ def identities(options: Namespace) -> None:
         "for", "RULES", "tell which fault makes which alert rule of this Prometheus rule file fire; needs promtool",
         value="rules",
     ),
-    Option("identity", "ID", "with --for: the exporter of the pages, default dcgm"),
-    Option("device", "NAME", "with --for: the boards, default: those on which the identity shows most"),
+    Option("show", "FAULT", "tell everything by which a fault is seen on a board at work, as 'xid code=79'"),
+    Option("identity", "ID", "with --for or --show: the exporter of the pages, default dcgm"),
+    Option("device", "NAME", "with --for or --show: the boards, default: those on which the identity shows most"),
     Option(
         "label", "NAME=VALUE", "with --for: a label of all series, as a scrape configuration adds it; can be repeated",
         parse=added_label, is_repeated=True,
     ),
 )  # fmt: skip
 def faults(options: Namespace) -> int:
-    """Print the kinds of faults, the faults of a running service, or those that make alert rules fire."""
-    if options.rules is None:
-        if options.identity or options.device or options.label:
-            raise WrongUsage("--identity, --device and --label go with --for")
+    """Print the kinds of faults, those of a running service, those that make alert rules fire, or all signs of one."""
+    if sum(map(bool, (options.rules, options.show, options.active))) > 1:
+        raise WrongUsage("--for, --show and --active exclude each other")
+    if options.label and not options.rules:
+        raise WrongUsage("--label goes with --for")
+    if not options.rules and not options.show:
+        if options.identity or options.device:
+            raise WrongUsage("--identity and --device go with --for or --show")
         if options.active:
             send("faults", ["faults"], options)
         else:
             _print(_fault_rows(), options)
         return 0
-    if options.active:
-        raise WrongUsage("--for and --active exclude each other")
-    from fakedev.commands.alert_rules import faults_for  # noqa: PLC0415 - it needs the whole simulation
+    from fakedev.commands.alert_rules import board_of, faults_for  # noqa: PLC0415 - it needs the whole simulation
 
     identity = options.identity or "dcgm"
+    if options.show:
+        from fakedev.commands.fault_showing import show_fault  # noqa: PLC0415 - as above
+
+        show_fault(options.show, identity, options.device or board_of(identity), as_json=options.json)
+        return 0
     return faults_for(options.rules, identity, options.device or "", dict(options.label), as_json=options.json)
 
 

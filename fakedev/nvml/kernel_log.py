@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from fakedev.fleet.entities.naming import device_facts
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.spec.xids import Xid
 from fakedev.nvml.image import is_shown, prefixed
 
@@ -52,7 +53,7 @@ class BoardXid(NamedTuple):
     :ivar board: its index in the node.
     :ivar seconds: simulated seconds.
     :ivar wall_seconds: since 1970.
-    :ivar links: how many links the board has: XID 74 concerns all of them.
+    :ivar links: the numbers of the links that XID 74 concerns.
     """
 
     node: RosterNode
@@ -60,7 +61,7 @@ class BoardXid(NamedTuple):
     code: int
     seconds: float
     wall_seconds: float
-    links: int
+    links: Sequence[int]
 
 
 def xids_of_tick(fleet: Fleet, nodes: Sequence[str]) -> list[BoardXid]:
@@ -75,9 +76,16 @@ def xids_of_tick(fleet: Fleet, nodes: Sequence[str]) -> list[BoardXid]:
             node = roster.nodes[roster.node_position(device)]
             index = device - node.first
             if (not nodes or node.name in nodes) and roster.node(node.name) is not None and is_shown(node, index):
-                links = len(roster.links.of(device))
+                links = _broken(fleet, device) if report.code == Xid.LINK else ()
                 found.append(BoardXid(node, index, report.code, state.seconds, state.wall_seconds, links))
     return found
+
+
+def _broken(fleet: Fleet, device: int) -> list[int]:
+    """The numbers of the links of a board that are down; all, where each has only a part of its bandwidth."""
+    links, up = fleet.roster.links.of(device), link_history(fleet.state.levels).up
+    down = [number for number, link in enumerate(links) if up is not None and not up[link]]
+    return down or list(range(len(links)))
 
 
 class KernelLog:
@@ -99,7 +107,7 @@ class KernelLog:
             self._introduced.add((node.name, index))
             yield f"NVRM: GPU at PCI:{address}: {prefixed('GPU-', facts['uuid'])}"
             yield f"NVRM: GPU Board Serial Number: {facts['serial']}"
-        texts = [_LINK.format(link) for link in range(xid.links)] if xid.code == Xid.LINK else []
+        texts = [_LINK.format(link) for link in xid.links]
         for text in texts or [_TEXTS.get(xid.code, _OTHER)]:  # type: ignore[call-overload]  # an IntEnum is its number
             yield f"NVRM: Xid (PCI:{address}): {xid.code}, {_NOBODY}, {text.format(index=index)}"
         if xid.code == Xid.FALLEN_OFF:

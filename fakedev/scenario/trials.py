@@ -156,7 +156,7 @@ def all_trials(
 
 def board_limits(device: str) -> str:
     """The limits of boards of a type on temperature and power, as text; empty if none are known."""
-    configuration = load(None, Files(environ=os.environ), text=_configuration("dcgm", device, [Trial()]))
+    configuration = load(None, Files(environ=os.environ), text=trial_configuration("dcgm", device, [Trial()]))
     kind = configuration.fleet.pools[0].device_type
     dynamics, (lowest, highest) = kind.dynamics, kind.power_limit_ends()
     if dynamics is None:
@@ -192,7 +192,7 @@ def _boards(identity: Identity, fleet: Fleet, selectors: Iterable[Sequence[Match
 
 def quantities_of(device: str) -> frozenset[str]:
     """The quantities that boards of a type have."""
-    configuration = load(None, Files(environ=os.environ), text=_configuration("dcgm", device, [Trial()]))
+    configuration = load(None, Files(environ=os.environ), text=trial_configuration("dcgm", device, [Trial()]))
     level = Fleet(configuration.fleet).state.levels["device"]
     return frozenset(name for name in level.arrays if level.has(name, 0))
 
@@ -225,7 +225,7 @@ def scrape(
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     count = _MOST_BOARDS if selectors else 2
-    probe = load(None, Files(environ=os.environ), text=_configuration(identity, device, [Trial()], count))
+    probe = load(None, Files(environ=os.environ), text=trial_configuration(identity, device, [Trial()], count))
     lowest, highest = probe.fleet.pools[0].device_type.power_limit_ends()
     boards = _boards(probe.identities["trials"], Fleet(probe.fleet), selectors)
     metrics_alone = probe.identities["trials"].metric_names().keys() & set(compared)
@@ -233,7 +233,7 @@ def scrape(
     trials = all_trials(codes, lowest or highest / 2, metrics_alone, boards)
     names = probe.identities["trials"].metric_names()
     trials += [Trial(_BUSY, kind, {name: value}) for kind, name, value in beyond_thresholds(thresholds, names)]
-    text = _configuration(identity, device, trials, max(2, boards[-1] + 1))
+    text = trial_configuration(identity, device, trials, max(2, boards[-1] + 1))
     configuration = load(None, Files(environ=os.environ), text=text)
     fleet = Fleet(configuration.fleet)
     shown = _with_families(shown or configuration.identities["trials"], metrics)
@@ -263,7 +263,7 @@ def _with_families(identity: Identity, metrics: Collection[str] | None) -> Ident
     return replace(identity, families=tuple(kept))
 
 
-def _configuration(identity: str, device: str, trials: Sequence[Trial], boards: int = 2) -> str:
+def trial_configuration(identity: str, device: str, trials: Sequence[Trial], boards: int = 2) -> str:
     """The configuration of a fleet with a node of some boards for each trial."""
     nodes = [f"trial-{number}" for number in range(len(trials))]
     pool = {"name": "trials", "nodes": nodes, "device": device, "devices-per-node": boards, "identity": identity}

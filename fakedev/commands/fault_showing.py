@@ -1,0 +1,177 @@
+"""``fakedev faults --show``: everything by which one fault is seen, a minute after it has struck a busy board."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.base.console import write_text
+from fakedev.base.errors import FieldError, Refused, printable
+from fakedev.commands.reach import write_json
+from fakedev.config.load import load
+from fakedev.exporters.identity import Identity
+from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.samples import read_page
+from fakedev.exporters.sources import DeviceSource
+from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.events import InjectFault
+from fakedev.fleet.faults.page_faults import PageFaults
+from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.journal import JournalEntry
+from fakedev.fleet.links.link_levels import link_history
+from fakedev.fleet.spec.fault_kinds import fault_from_fields
+from fakedev.fleet.spec.fleet_spec import FaultSpec
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
+from fakedev.kubernetes.dra import taint_of
+from fakedev.kubernetes.health import HealthWatch, NodeHealth
+from fakedev.kubernetes.node_status import reports_of_health
+from fakedev.kubernetes.offered_devices import NodeDevices
+from fakedev.lines.grammar import ProtocolError
+from fakedev.lines.words import parse_words
+from fakedev.nvml.image import SlotImage
+from fakedev.nvml.kernel_log import KernelLog, xids_of_tick
+from fakedev.nvml.records import ABSENT, BOARD, head_of
+from fakedev.scenario.trials import BEGIN_SECONDS, TICK_SECONDS, Trial, trial_configuration
+from fakedev.schema.files import Files
+from fakedev.schema.options import Failed
+
+_SECONDS: Final = 60
+_NODE: Final = "trial-0"
+#: Of more series that are gone only the number is shown.
+_MOST_GONE: Final = 5
+
+
+@dataclass
+class Seen:
+    """A node of two boards at work, and what is shown of it."""
+
+    fleet: Fleet
+    identity: Identity
+    page: Page[RosterNode]
+
+    def samples(self) -> dict[str, object]:
+        """The numbers of the page by series: each with its first label, and those that not all series have."""
+        usual = {label.name for label in self.identity.labels[1:]}
+        found: dict[str, object] = {}
+        for name, family in read_page(self.page.render(self.fleet.shown)).families.items():
+            for sample in family.samples:
+                labels = ",".join(f'{label}="{value}"' for label, value in sample.labels if label not in usual)
+                found[f"{name}{{{labels}}}"] = sample.number
+        return found
+
+    def board(self) -> dict[str, object]:
+        """The record of the first board in the file for NVML; empty where the driver is not NVIDIA's."""
+        image = SlotImage(self.fleet, self.fleet.roster.shown)
+        if not image.counts.boards:
+            return {}
+        place = int(head_of(image.counts)["boards_in_slot"])
+        record = BOARD.unpack(bytes(image.content), place)
+        return {name: "N/A" if value == ABSENT else value for name, value in record.items()}
+
+    def scrape_trouble(self) -> Iterator[str]:
+        """How a scrape of the page fails."""
+        faults = self.fleet.page_faults.of(frozenset([_NODE])) or PageFaults()
+        if faults.is_closed:
+            yield "the connection is closed without an answer"
+        if faults.late_seconds:
+            yield f"the answer comes {faults.late_seconds:g} s late"
+        if faults.status:
+            yield f"the answer has the status {faults.status}"
+        if faults.is_html:
+            yield "the answer has the type text/html"
+        if faults.share < 1:
+            yield f"the page ends after {faults.share:.0%} of its bytes"
+
+
+def show_fault(words: str, identity: str, device: str, *, as_json: bool) -> None:
+    """Print everything by which a fault is seen.
+
+    :param words: its kind and its fields, as ``xid code=79``.
+    :raises ConfigurationError: for an identity or a device that there is not.
+    :raises Failed: for a fault that there is not, or that a board of the type cannot have.
+    """
+    try:
+        request = parse_words(f"fault {words}".encode(), WORKLOAD_GRAMMAR)
+        told = told_of(fault_from_fields({**request.arguments, "devices": [f"{_NODE}/0"]}), identity, device)
+    except (FieldError, ProtocolError, Refused) as error:
+        raise Failed(f"--show {words}: {error}", 2) from None
+    if as_json:
+        write_json(told)
+    else:
+        blocks = [[teller, *(f"  {line}" for line in lines or ["nothing"]), ""] for teller, lines in told.items()]
+        write_text(sys.stdout, "\n".join(printable(line) for block in blocks for line in block))
+
+
+def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]]:
+    """What is told of a fault of the first board of a node, by who tells it: the same node without it is beside it.
+
+    :raises ConfigurationError: for an identity or a device that there is not.
+    :raises Refused: when the boards cannot have the fault.
+    """
+    entries: list[JournalEntry] = []
+    seen, usual = _node(identity, device, entries), _node(identity, device, [])
+    for _ in range(BEGIN_SECONDS // TICK_SECONDS):
+        seen.fleet.advance()
+        usual.fleet.advance()
+    entries.clear()
+    seen.fleet.apply(InjectFault(fault))
+    fleet, log = seen.fleet, KernelLog(seen.fleet.spec.seed)
+    (node,) = fleet.roster.shown
+    devices = NodeDevices.of(fleet.spec.seed, node.pool, node.spec)
+    health, before = HealthWatch({_NODE: devices}.get), NodeHealth()
+    health.observe(fleet)
+    events, kernel, driver = list[str](), list[str](), list[str]()
+    for _ in range(_SECONDS // TICK_SECONDS):
+        fleet.advance()
+        usual.fleet.advance()
+        for xid in xids_of_tick(fleet, ()):
+            driver.append(f"event XID {xid.code} of board {xid.board}")
+            kernel += log.texts(xid)
+        health.observe(fleet)
+        events += [f"{each.reason}: {each.message}" for each in reports_of_health(_NODE, "", before, health.of(_NODE))]
+        before = health.of(_NODE)
+    taints = [(device, taint_of(why)) for device, why in before.unhealthy.items() if devices.is_nvidia]
+    return {
+        f"page ({identity})": [*seen.scrape_trouble(), *_differences(usual.samples(), seen.samples())],
+        "NVML and nvidia-smi": [*driver, *_of_board(usual, seen)],
+        "kernel's log": kernel,
+        "Events of the Kubernetes node": events,
+        "taints of devices (DRA)": [
+            f"{device}: {taint['key']}={taint.get('value', '')}:{taint['effect']}" for device, taint in taints
+        ],
+        "journal": [f"{each.kind} {each.scope}: {each.text}" for each in entries],
+    }
+
+
+def _node(identity: str, device: str, entries: list[JournalEntry]) -> Seen:
+    text = trial_configuration(identity, device, [Trial()])
+    configuration = load(None, Files(environ=os.environ), text=text)
+    fleet = Fleet(configuration.fleet, tell=entries.extend)
+    shown = configuration.identities["trials"]
+    return Seen(fleet, shown, Page(LabelCache(shown, DeviceSource.of(fleet, shown)), list(fleet.roster.shown)))
+
+
+def _of_board(usual: Seen, seen: Seen) -> Iterator[str]:
+    board = seen.board()
+    if board.get("lost") == 1:
+        yield "the board is lost: each call about it has the result 15 (GPU is lost)"
+        return
+    yield from _differences(usual.board(), board)
+    up, links = link_history(seen.fleet.state.levels).up, seen.fleet.roster.links.of(0)
+    if board and up is not None:
+        yield from (f"link {number} is down" for number, link in enumerate(links) if not up[link])
+
+
+def _differences(usual: Mapping[str, object], seen: Mapping[str, object]) -> Iterator[str]:
+    for name, value in seen.items():
+        if name not in usual:
+            yield f"{name} {value}, new"
+        elif usual[name] != value:
+            yield f"{name} {usual[name]} -> {value}"
+    gone = [name for name in usual if name not in seen]
+    yield from (f"{name} is gone" for name in gone[:_MOST_GONE])
+    if len(gone) > _MOST_GONE:
+        yield f"{len(gone) - _MOST_GONE} more series are gone"
