@@ -1,4 +1,4 @@
-# One image for all programs; doc/kubernetes-manifests.md describes it.
+# One image for all programs; doc/kubernetes.md describes it.
 #   docker run -p 9400:9400 IMAGE                      the service, with the configuration below
 #   docker run IMAGE fakedev-exporter -count 2 ...     any other program, by its name
 #   docker run IMAGE -k ...                            dcgm-exporter, by its flags

@@ -9,7 +9,8 @@
 # make image      the container image, by docker, podman or buildah (IMAGE=fakedev is its name; IMAGE_OPTIONS=... of the build)
 # make test-image  the image on a base of Debian's packages, run as the originals are (a part of make test-long); needs root,
 #                 podman, runc and mmdebstrap
-# make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
+# make dist       the sdist, the wheel and its SBOM in dist/, checked, and tried in a fresh virtual environment
+# make docs       the pages of doc/ with a search index, in build/site
 # make clean      remove all that these made
 #
 # They set up what they need in .venv; PYTHON=... chooses the Python that creates it. PYTEST_ARGS=... replaces the
@@ -41,7 +42,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run stack check test test-long image test-image fuzz bench reliability dist clean
+.PHONY: run stack check test test-long image test-image fuzz bench reliability dist docs clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -90,15 +91,18 @@ reliability: $(VENV)/installed-for-tests
 	PYTHONPATH=. $(BIN)/python benchmarks/run_reliability.py $(ARGS)
 
 # Without isolation: setuptools is installed for the tests, and another download of it would prove nothing.
-# The programs are tried from another folder, where the checkout is not on Python's path.
+# The programs are tried from another folder, where the checkout is not on Python's path. The SBOM lists what the wheel brings
+# along without extras.
 dist: $(VENV)/installed-for-tests
 	rm -rf build dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && set -e; \
 	  echo "trying the wheel in a fresh virtual environment"; \
-	  $(BIN)/python -m venv "$$fresh/venv"; \
-	  "$$fresh/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl; \
+	  $(BIN)/python -m venv --without-pip "$$fresh/venv"; \
+	  $(BIN)/python -m pip --python "$$fresh/venv/bin/python" install --quiet --disable-pip-version-check dist/*.whl; \
+	  wheel=$$(echo dist/*.whl); \
+	  $(BIN)/cyclonedx-py environment --output-reproducible --output-file "$${wheel%.whl}.cdx.json" "$$fresh/venv/bin/python"; \
 	  cd "$$fresh"; \
 	  for program in venv/bin/fakedev*; do "$$program" --help > help.txt 2>&1 || { cat help.txt; exit 1; }; done; \
 	  venv/bin/fakedev serve --check; \
@@ -118,6 +122,10 @@ dist: $(VENV)/installed-for-tests
 	    $$folder/fakedev serve --check; \
 	  done
 
+# A broken link fails.
+docs: $(VENV)/installed-for-tests
+	$(BIN)/python -m mkdocs build --quiet
+
 clean:
 	rm -rf $(VENV) build dist *.egg-info _trial_temp* .fuzz .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	rm -f twisted/plugins/dropin.cache
@@ -128,7 +136,7 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-for-tests: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,tls,kubernetes,node,scenario,calibrate]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,tls,kubernetes,node,scenario,calibrate]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-for-benchmarks: setup.cfg pyproject.toml | $(BIN)/python

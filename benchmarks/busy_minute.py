@@ -18,7 +18,7 @@ from results import Section
 _NODES = 1250
 _SECONDS = 60
 _RATE = 200
-_ROWS = 14
+_ROWS = 6
 
 
 def busy_minute() -> Section:

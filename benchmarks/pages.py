@@ -14,7 +14,7 @@ def with_sections(page: str, sections: list[Section]) -> str:
     """The page with some sections in place of those of the same title; at its end where it has none."""
     parts = page.rstrip("\n").split("\n\n## ")
     for section in sections:
-        made = section.markdown().rstrip("\n").removeprefix("## ")
+        made = section.markdown(with_method=False).rstrip("\n").removeprefix("## ")
         places = [place for place, part in enumerate(parts) if part.partition("\n")[0] == section.title and place]
         start = places[0] if places else len(parts)
         parts[start : start + 1] = [made]

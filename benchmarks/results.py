@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -56,13 +57,24 @@ class Section:
         """One more row."""
         self.rows.append(Row(name, figures, judged, target))
 
-    def markdown(self) -> str:
-        """The section as a part of a page."""
+    def markdown(self, *, with_method: bool = True) -> str:
+        """The section as a part of a page.
+
+        :param with_method: whether it says how it was measured; else its first sentence alone, and when that was.
+        """
         columns = ["", *self.columns, "target"]
-        lines = [f"## {self.title}", "", self.text.strip(), ""]
+        lines = [f"## {self.title}", "", self.text.strip() if with_method else without_method(self.text), ""]
         lines += [_table_line(columns), _table_line(["---"] * len(columns))]
         lines += [_table_line([row.name, *row.figures, row.verdict]) for row in self.rows]
         return "\n".join(lines) + "\n"
+
+
+def without_method(text: str) -> str:
+    """The first sentence of a section's text, and the paragraph that says when it was measured."""
+    first, *others = text.strip().split("\n\n")
+    sentence = re.split(r"(?<=\.)\s+(?=[A-Z*`])", first, maxsplit=1)[0]
+    kept = [" ".join(sentence.split())]
+    return "\n\n".join(kept + [each for each in others if each.startswith("Measured on")])
 
 
 def _table_line(cells: Sequence[str]) -> str:

@@ -119,25 +119,18 @@ def _page(sections: list[Section], seconds: float) -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     head = f"""# Performance
 
-This page reports the measured performance of fakedev: scrapes, rendering, ticks, workloads, work queues, memory
-and reloads. It was written by `make bench` (`python benchmarks/run.py`; with the name of a benchmark it only prints
-the result of that one) on {datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s. `--write NAME ...` replaces single
-sections, for example that of ten minutes of Prometheus:
-`python benchmarks/run.py --write --minutes 10 prometheus`.
+What fakedev costs, on a machine of two cores that other programs may use, too. `make bench` measures and writes all
+of it, `python benchmarks/run.py NAME` prints one with how it was measured, `--write NAME` replaces its section.
+Measured on {datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s.
 {missed}
 
 Machine: {machine()}.
 Software: {platform.python_implementation()} {platform.python_version()}, {packages}.
 
-How to read the figures: absolute figures apply to this machine at this time. On a virtual machine they drift by
-a quarter and more between runs. Wherever possible the target is therefore a ratio to a reference that ran in
-the same run, alternating with fakedev. Figures are medians over rounds. Clients are separate processes on the
-same machine, written in Python: with two cores they use one core, and they also limit requests/s with more than
-one connection. The figures of the Go programs were measured earlier on a machine of this kind (2-core AMD EPYC
-virtual machine, loopback) and are repeated here to compare the order of magnitude. A worst answer is a single
-event: a neighbour on the host is enough to spoil it.
+Absolute figures drift by a quarter between runs; targets are ratios to a reference of the same run where that is
+possible. Figures are medians. *Go* are the original programs on a machine of this kind.
 """
-    return "\n".join([head, *(section.markdown() for section in sections)])
+    return "\n".join([head, *(section.markdown(with_method=False) for section in sections)])
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
 """fakedev: accelerators that are not there, and that everything believes."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -131,7 +131,7 @@ CONFIGURATION = Section(
             "topology",
             Text("path", longest=4096),
             "A topology of run-ai's fake-gpu-operator, whose nodes, GPUs and pods take the place of `fleet.pools` and "
-            "`workloads.base` ([fake-gpu-operator.md](fake-gpu-operator.md)).",
+            "`workloads.base` ([switching.md](switching.md#from-fake-gpu-operator)).",
         ),
         Key(
             "web",

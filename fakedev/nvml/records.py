@@ -1,8 +1,15 @@
-"""The file that the NVML library reads: its records, field by field (doc/nvml.md explains how it is read).
+"""The file that the NVML library reads: its records, field by field.
+
+The head names the sizes of all records and the places of all else; a reader refuses a file whose magic, version or
+sizes are not its own. A slot holds one tick of all boards, and there are two. The service writes ``begun`` = N, the
+slot N modulo 2, ``published`` = N. A reader takes N from ``published``, copies what it needs from that slot, and looks
+at ``begun``: at most N + 1, and the copy is of one tick; else it starts again. A heartbeat that is too old, or another
+state than :data:`OPEN`, makes it open the path again. Event E of the ring of XIDs is at place E modulo its capacity,
+written before ``event_sequence`` becomes E; its ``sequence`` is another number if it was overwritten.
 
 Every number is a signed 64-bit integer of the machine's byte order, every text a field of bytes that ends with a zero,
 so that no record has padding. A number that a board does not have is :data:`ABSENT`; a text that it does not have is
-empty. The C header of the library, the types of NumPy arrays and the tables of doc/nvml.md come from here.
+empty. The C header of the library and the types of NumPy arrays come from here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import { WorkloadsTab } from "./workloads.js";
 
 /** The tabs, each with the documents of what it shows. */
 const TABS = [
-  ["fleet", "Fleet", FleetTab, "devices", "simulation", "parts", "topology"],
+  ["fleet", "Fleet", FleetTab, "devices", "simulation", "topology"],
   ["workloads", "Workloads", WorkloadsTab, "workloads", "protocol-workload.txt"],
   ["faults", "Faults", FaultsTab, "faults"],
   ["queues", "Queues", QueuesTab, "work-queue"],

@@ -262,19 +262,8 @@ class TestDocumentation:
 
     columns = (
         "power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
-        "memory_frequency_mhz", "memory_used_bytes", "memory_bandwidth_ratio",
-        "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
+        "memory_frequency_mhz", "memory_used_bytes",
     )  # fmt: skip
-
-    def test_dynamics(self, device: dict[str, Any]) -> None:
-        """The table of the dynamics has the device's row."""
-        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
-        cells = []
-        for key in DYNAMICS_COLUMNS:
-            value = device["dynamics"].get(key)
-            scale = 1e9 if key.endswith("bytes-per-second") else 1
-            cells.append("-" if value is None else f"{value / scale:g}")
-        assert f"| {' | '.join([device['name'], *cells])} |" in lines
 
     def test_connections(self, device: dict[str, Any]) -> None:
         """The table of connections has the device's row."""
@@ -289,15 +278,6 @@ class TestDocumentation:
         cells = [device["name"], f"{pcie['generation']} x{pcie['width']}{idle}", str(links["count"] if links else "-"),
                  leads, found.get("server", {}).get("name", "-")]  # fmt: skip
         assert f"| {' | '.join(cells)} |" in lines
-
-    def test_engines(self, device: dict[str, Any]) -> None:
-        """The table of engines, links and memory power has the device's row."""
-        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
-        names = ("tensor", "copy", "encoder", "decoder", "render")
-        cells = ["yes" if f"{name}_active_ratio" in device["ranges"] else "-" for name in names]
-        cells.append("yes" if "fabric_tx_bytes_per_second" in device["ranges"] else "-")
-        cells.append(" .. ".join(str(bound) for bound in device["ranges"].get("memory_power_watts", [])) or "-")
-        assert f"| {' | '.join([device['name'], *cells])} |" in lines
 
     def test_tables(self, device: dict[str, Any]) -> None:
         """Both tables have the device's row, with its values."""

@@ -118,7 +118,7 @@ def test_files_that_pages_name(page: Path) -> None:
         ("pip install fakedev", True),
         ("`pip install 'fakedev[tls]'`", True),
         ("uv tool install --quiet fakedev[tls]", True),
-        ("pip install 'fakedev-0.2.0-py3-none-any.whl[fast]'", False),
+        ("pip install 'fakedev-0.3.0-py3-none-any.whl[fast]'", False),
         ('uv tool install "fakedev[tls] @ file:///x.whl"', False),
         ("pip install '.[fast]'", False),
     ],

@@ -288,8 +288,8 @@ def test_folded() -> None:
 
 
 def test_the_page_for_who_switches() -> None:
-    """The example of doc/fake-gpu-operator.md is a good topology, and says what the page says of it."""
-    page = Path(ROOT, "doc", "fake-gpu-operator.md").read_text(encoding="utf-8")
+    """The example of doc/switching.md is a good topology, and says what the page says of it."""
+    page = Path(ROOT, "doc", "switching.md").read_text(encoding="utf-8")
     example = page.split("```yaml\n")[1].split("```")[0]
     topology = read(example)
     assert [pool.name for pool in topology.pools] == ["a100"]

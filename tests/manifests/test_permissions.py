@@ -69,8 +69,8 @@ def test_each_rule_is_explained(path: Path) -> None:
 
 
 def test_each_rule_is_in_the_document() -> None:
-    """With its verbs, in the table of doc/kubernetes-manifests.md."""
-    text = (DOCUMENTS / "kubernetes-manifests.md").read_text(encoding="utf-8")
+    """With its verbs, in the table of doc/kubernetes.md."""
+    text = (DOCUMENTS / "kubernetes.md").read_text(encoding="utf-8")
     for each in PERMISSIONS:
         assert f"| `{each.resource}` | {', '.join(each.verbs)} |" in text, each
 

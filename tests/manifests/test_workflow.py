@@ -56,7 +56,7 @@ def test_it_gives_the_tests_a_cluster() -> None:
 
 def test_the_token_is_made_as_the_document_says() -> None:
     """The same commands, so that they are tried."""
-    page = (ROOT / "doc" / "kubernetes-manifests.md").read_text(encoding="utf-8")
+    page = (ROOT / "doc" / "kubernetes.md").read_text(encoding="utf-8")
     (script,) = [script for name, script in SCRIPTS if "mock-kubelets" in name]
     for command in script.splitlines():
         assert f"    $ {command}\n" in page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scale_test import CannotScale, CountedBackends, ScaleSettings, ScaleTest
 from fakedev.tester.scaling import scaling_of
 from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
-from tests.support.paths import ROOT
 
 #: Binary fractions, as all times here: the clock meets each of them to the bit.
 RUN_SECONDS = 0.5
@@ -177,15 +175,6 @@ def test_one_dash_or_two() -> None:
         assert (options.name, options.json, options.words) == ("a", True, ["0.5", "-name", "b"])
     options = parser.parse_args(with_two_dashes(["--", "-devnames", "card7"], parser))
     assert _plan(options).arguments == ("-devnames", "card7")
-
-
-def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        scale_test(["-help"])
-    assert ended.value.code == 0
-    told = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
-    document = (ROOT / "doc" / "tester.md").read_text(encoding="utf-8")
-    assert [*re.findall(r"^\| `--([a-z-]+)", document, re.MULTILINE), "version"] == [*told[1:], told[0]]
 
 
 class FakeStarter:

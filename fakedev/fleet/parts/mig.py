@@ -2,7 +2,7 @@
 
 A board has compute slices and memory slices. An instance takes consecutive memory slices from one of the start slices
 of its profile. Its id is its number in the tree of halves: 0 for the whole board, 1 and 2 for its halves, 3 to 6 for
-the quarters, 7 to 14 for the eighths. Sources: doc/parts.md.
+the quarters, 7 to 14 for the eighths. Sources: doc/topology.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The board stays the sum or the mean of its tiles: the power of tiles, in proportion to their work, adds up to the
 board's; the board's temperature is their mean, its clock that of its busiest tile, and its errors are theirs. The
-clock of a tile without work falls while another tile works. Formulas are in doc/parts.md.
+clock of a tile without work falls while another tile works. Formulas are in doc/topology.md.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ POOL = Section(
         Key(
             "mig",
             INSTANCES,
-            "The instances that each GPU is divided into, by their profiles (doc/parts.md).",
+            "The instances that each GPU is divided into, by their profiles (doc/topology.md).",
             default=(),
         ),
         Key(

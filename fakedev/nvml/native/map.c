@@ -1,4 +1,4 @@
-/* The file of the service: opened, checked, and read without torn values. doc/nvml.md describes it. */
+/* The file of the service: opened, checked, and read without torn values. fakedev/nvml/records.py describes it. */
 #include "map.h"
 
 #include <fcntl.h>

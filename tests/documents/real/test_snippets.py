@@ -29,7 +29,7 @@ SIMPLE: Final = (
 )  # fmt: skip
 #: Pages whose commands another test below runs.
 OTHERS: Final = (
-    "calibrate.md", "cookbook.md", "kubernetes.md", "replay.md", "scenarios.md", "tester.md", "work-queue.md",
+    "cookbook.md", "kubernetes.md", "replay.md", "scenarios.md", "tester.md", "work-queue.md",
     "workloads.md",
 )  # fmt: skip
 #: Commands that cannot run here, or that other tests read from the text, by how they begin.
@@ -147,7 +147,7 @@ async def test_history(checkout: Checkout) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_calibration(checkout: Checkout) -> None:
     """The plan, a run of it, and the device type that comes out: the one of the catalog, nearly."""
-    for command in page_commands("calibrate.md"):
+    for command in page_commands("clone.md", "Calibrate a board"):
         await checkout.run(command)
     text = (checkout.folder / "my-h100.yaml").read_text()
     assert "name: my-h100\n" in text

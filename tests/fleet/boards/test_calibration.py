@@ -6,7 +6,6 @@ from dataclasses import astuple
 
 import pytest
 
-from fakedev.fleet.spec.device_types import Dynamics
 from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from tests.support.calibration import (
     CLOCK_TOLERANCE,
@@ -52,17 +51,6 @@ def test_the_table_of_kinds() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for name, kind in WORK_KINDS.items():
         assert f"| {' | '.join([f'`{name}`', *(f'{value:g}' for value in astuple(kind))])} |" in lines, name
-
-
-def test_the_table_of_constants() -> None:
-    """The defaults in doc/devices.md are the program's."""
-    lines = (PAGE.parent / "devices.md").read_text(encoding="utf-8").splitlines()
-    for name in (
-        "power_limit_seconds", "clocked_power_share", "clock_power_exponent", "hang_power_share", "clock_fall_seconds",
-        "thermal_seconds", "memory_thermal_seconds", "fan_seconds",
-    ):  # fmt: skip
-        start = f"| `{name.replace('_', '-')}` | {getattr(Dynamics, name):g} | "
-        assert any(line.startswith(start) for line in lines), name
 
 
 @pytest.mark.slow

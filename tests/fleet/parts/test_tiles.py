@@ -10,20 +10,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakedev.config.load import load
 from fakedev.config.sample_page import sample_page
-from fakedev.exporters.page import LabelCache, Page
-from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.explanation import explain
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.parts.tiles import tiles_of
 from fakedev.fleet.spec.fleet_spec import PoolSpec
-from fakedev.schema.files import Files
 from tests.support.calibration import catalog_type
 from tests.support.examples import examples
 from tests.support.faulty_fleets import cleared, inject
 from tests.support.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, reload, start, stop
-from tests.support.paths import ROOT
 
 GIB = 1024 * MIB
 #: What is a board's by its tiles: the sum of theirs, or the mean.
@@ -289,25 +284,3 @@ class TestPage:
     def test_other_vendors_know_no_tiles(self) -> None:
         page = sample_page("dcgm", "max-1550")[1]
         assert len(re.findall(r"^DCGM_FI_DEV_GPU_UTIL\{", page, re.MULTILINE)) == 2
-
-    def test_the_document(self) -> None:
-        board = "{index: 0, pci: '0000:4d:00.0', file: card1, uuid: 01000000-0000-0000-0000-004d00000000}"
-        boards_of = f"device: max-1550, devices-per-node: 1, devices: [{board}]"
-        pool = f"{{name: p, nodes: [node-1], {boards_of}, identity: xpumanager}}"
-        work = "{name: train, devices: node-1/0/0, profile: '80:0:0', kind: tensor, metrics: {memory: '16GiB'}, %s}"
-        pod = "pod: train-0, namespace: default, container: main"
-        text = f"fleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: [], base: [{work % pod}]}}"
-        configuration = load(None, Files(environ={}), text=text)
-        fleet = Fleet(configuration.fleet)
-        advance(fleet, 300)
-        labels = LabelCache(configuration.identities["p"], DeviceSource(fleet))
-        page = Page(labels, fleet.roster.nodes).render(fleet.state)
-        document = (ROOT / "doc" / "parts.md").read_text(encoding="utf-8")
-        for line in page.decode().splitlines():
-            assert not line.startswith("xpum_engine_ratio") or f"    {line}\n" in document
-        for name, words, scale, digits in (
-            ("usage_ratio", "usage", 1, 2), ("memory_used_bytes", "memory used, GiB", GIB, 0),
-            ("power_watts", "power, W", 1, 1), ("temperature_celsius", "core temperature, C", 1, 1),
-        ):  # fmt: skip
-            values = [round(each / scale, digits) for each in (*tiles(fleet, name), *boards(fleet, name))]
-            assert f"| {words} | {' | '.join(f'{each:g}' for each in values)} |" in document

@@ -1,4 +1,4 @@
-"""`fakedev serve --topology FILE` as doc/fake-gpu-operator.md shows it, with a file that changes while it runs."""
+"""`fakedev serve --topology FILE` as doc/switching.md shows it, with a file that changes while it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def utilization(service: AsyncService, uuid: str) -> str:
 @pytest_twisted.ensureDeferred
 async def test_the_page(start_async: StartAsync, tmp_path: Path) -> None:
     """The example serves the GPUs that it names; a change of the file shows without a restart; a mistake does not."""
-    page = (ROOT / "doc" / "fake-gpu-operator.md").read_text(encoding="utf-8")
+    page = (ROOT / "doc" / "switching.md").read_text(encoding="utf-8")
     example = page.split("```yaml\n")[1].split("```")[0]
     (command,) = [line.split("$ .venv/bin/fakedev ")[1] for line in page.splitlines() if "$ .venv/bin/fakedev" in line]
     path, file = tmp_path / "topology.yml", tmp_path / "ready.json"

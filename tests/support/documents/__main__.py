@@ -10,7 +10,7 @@ from tests.support.manifests import program
 
 _WRITERS = (
     "clone_scores", "configuration", "days", "differences", "fault_table", "field_table", "identity_scores",
-    "nvml_layout", "prepared",
+    "prepared",
 )  # fmt: skip
 
 for name in _WRITERS:

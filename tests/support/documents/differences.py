@@ -46,16 +46,16 @@ ROWS: Final = {
 def section() -> str:
     """The section of the document."""
     text = (
-        f"{_HEAD}\nMost differences are bugs of the originals, or what they announce and do not do; in no other way do "
-        "the programs behave differently, as far as is known. A test shows each row: "
-        "`tests/support/documents/differences.yaml` names it. The image is in "
-        "[kubernetes-manifests.md](kubernetes-manifests.md#containers), the chart in "
-        "[kubernetes-manifests.md](kubernetes-manifests.md#the-helm-chart).\n"
+        f"{_HEAD}\nMost differences are bugs of the originals, or what they announce and do not do; others are not "
+        "known. A test shows each row (`tests/support/documents/differences.yaml`). [The image]"
+        "(kubernetes.md#containers), [the chart](kubernetes.md#the-helm-chart).\n"
     )
     for original, rows in ROWS.items():
-        text += f"\n### {original}\n\n| what | the original | fakedev | why |\n|---|---|---|---|\n"
+        equal = "; ".join(row.what for row in rows if not row.there)
+        text += f"\n### {original}\n\nEqual: {equal}.\n\n| what | the original | fakedev | why |\n|---|---|---|---|\n"
         for row in rows:
-            text += f"| {row.what} | {row.there or 'equal'} | {row.here or 'equal'} | {row.why} |\n"
+            if row.there:
+                text += f"| {row.what} | {row.there} | {row.here} | {row.why} |\n"
     return text
 
 

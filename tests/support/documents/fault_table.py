@@ -32,6 +32,17 @@ CASES: list[tuple[str, dict[str, float]]] = [
     *(("xid", {"code": float(code)}) for code in CODES),
     *((name, GIVEN.get(name, {})) for name, kind in KINDS.items() if kind.scope is Scope.BOARD and name != "xid"),
 ]
+#: Quantities that mostly move together, by the word that stands for them where at least three do.
+_TOGETHER = {
+    "*clocks*": ("core_frequency_mhz", "core_frequency_request_mhz", "video_frequency_mhz"),
+    "*heat*": ("temperature_celsius", "temperature_margin_celsius", "temperature_max_celsius",
+               "memory_temperature_celsius"),
+    "*traffic*": ("fabric_rx_bytes_per_second", "fabric_tx_bytes_per_second", "memory_bandwidth_ratio",
+                  "memory_read_bytes_per_second", "memory_usage_ratio", "memory_write_bytes_per_second",
+                  "pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"),
+    "*engines*": ("engine_active_ratio", "fp16_active_ratio", "fp32_active_ratio", "fp64_active_ratio",
+                  "sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio"),
+}  # fmt: skip
 _BEFORE, _DURING, _AFTER = 150, 80, 250
 #: Differences below this share of a value are none: a board warms up and cools down for ever.
 _SAME = 0.02
@@ -60,12 +71,21 @@ def _taken(kind: FaultKind) -> str:
 
 def moves_table() -> str:
     """What each kind changes on a busy board, and what remains of that when it has ended."""
-    lines = ["| kind | moves | work | what stays |", "|---|---|---|---|"]
+    meanings = (f"{word} are {', '.join(f'`{name}`' for name in names)}" for word, names in _TOGETHER.items())
+    lines = [f"{'; '.join(meanings)}: at least three of them.", ""]
+    lines += ["| kind | moves | work | what stays |", "|---|---|---|---|"]
     for (name, values), (moved, ended, left) in zip(CASES, _measured(), strict=True):
         given = "".join(f" {key}={value:g}" for key, value in values.items())
-        cells = [f"`{name}{given}`", ", ".join(moved) or "-", "ends" if ended else "continues", ", ".join(left) or "-"]
+        work = "ends" if ended else "continues"
+        cells = [f"`{name}{given}`", ", ".join(_grouped(moved)) or "-", work, ", ".join(left) or "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _grouped(moved: list[str]) -> list[str]:
+    """The names with a word in place of those that moved together."""
+    groups = {word: found for word, names in _TOGETHER.items() if len(found := set(names) & set(moved)) >= 3}
+    return [*(name for name in moved if not any(name in found for found in groups.values())), *groups]
 
 
 def _measured() -> list[tuple[list[str], bool, list[str]]]:

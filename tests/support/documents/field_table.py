@@ -63,8 +63,8 @@ def _shows(field: dict[str, Any]) -> str:
 
 
 def _row(name: str, field: dict[str, Any]) -> str:
-    alias = f"`{field['alias']}`" if "alias" in field else ""
-    return f"| {field['number']} | `{name}` | {alias} | {_shows(field)} |"
+    alias = f" (`{field['alias']}`)" if "alias" in field else ""
+    return f"| {field['number']} | `{name}`{alias} | {_shows(field)} |"
 
 
 def _code(name: str) -> str:
@@ -79,18 +79,14 @@ def document() -> str:
     lines = [
         "# The fields of DCGM",
         "",
-        f"This page lists the DCGM fields that a [counters file]({_COUNTERS}) can show. Of the",
-        f"{len(own) + len(others)} fields of DCGM 4.5.3 these are {len(own)}, which the simulated state can express.",
-        "Any other field is an error that names the line of the counters file, or with `unknown: skip` left out with a",
-        "note. Where nothing of a kind can happen in the simulation, as errors of data on links, a field is always 0.",
-        "[identities.md](identities.md#quantities) describes the quantities.",
+        f"Of the {len(own) + len(others)} fields of DCGM 4.5.3 a [counters file]({_COUNTERS}) can show {len(own)};",
+        "any other is an error with its line, or with `unknown: skip` left out with a note. Where nothing of a",
+        "kind can happen a field is always 0.",
+        "[identities.md](identities.md#quantities) describes the quantities. From `dcgm@4.8.3` on the names of DCGM",
+        "4.6 count, too, and with `dcgm@4.9.0` those of 4.7 (`fakedev/catalog/fields/dcgm-4.6.yaml`, `dcgm-4.7.yaml`).",
         "",
-        "From `dcgm@4.8.3` on a counters file takes the new names of DCGM 4.6 beside these"
-        " (`fakedev/catalog/fields/dcgm-4.6.yaml`), with `dcgm@4.9.0` also the fields in base units of DCGM 4.7"
-        " (`dcgm-4.7.yaml`; what was inferred is listed there).",
-        "",
-        "| number | field | also called | shows |",
-        "|---|---|---|---|",
+        "| number | field (also called) | shows |",
+        "|---|---|---|",
         *(_row(name, field) for name, field in sorted(own.items(), key=lambda each: each[1]["number"])),
         "",
         "`{a?b|nvml}` is the fact `a` where a pool gives it (`labels: {nvml_version: 12.550.163.01}`), else made of",

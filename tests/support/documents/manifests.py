@@ -25,7 +25,7 @@ FILES: Final = {
     "mock.yaml": ("base", (
         "# fakedev in a cluster whose nodes have no kubelet (KWOK):\n"
         "#   kubectl apply -f etc/kubernetes/mock.yaml\n"
-        "# Nodes with the label fakedev/pool=dgx then have eight H100s. doc/kubernetes-manifests.md explains it.\n"
+        "# Nodes with the label fakedev/pool=dgx then have eight H100s. doc/kubernetes.md explains it.\n"
     )),
     "mock-kubelets.yaml": ("overlays/kubelets", (
         "# fakedev in a cluster with kubelets, as kind: all of mock.yaml, and fakedev-node on its nodes.\n"

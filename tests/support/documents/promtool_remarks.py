@@ -67,15 +67,13 @@ def section() -> str:
         "| identity | remarks |",
         "|---|---|",
     ]
-    silent = []
+    remarked: dict[str, list[str]] = {}
     for title in TITLES:
         found = remarks(sample_page(title, loaded(title).board)[1].encode())
         words = "; ".join(f"{WHY[remark][0]} ({count})" for remark, count in sorted(found.items()))
-        if words:
-            lines.append(f"| {title} | {words} |")
-        else:
-            silent.append(title)
-    lines += [f"| {', '.join(silent)} | none |", "", *(f"- {what}: {why}." for what, why in WHY.values())]
+        remarked.setdefault(words or "none", []).append(title)
+    lines += [f"| {', '.join(titles)} | {words} |" for words, titles in remarked.items()]
+    lines += ["", *(f"- {what}: {why}." for what, why in WHY.values())]
     return "\n".join(lines) + "\n"
 
 
