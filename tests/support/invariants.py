@@ -68,6 +68,22 @@ POOLS: Final = {
     "b300": (4, ("3g.135gb", "2g.67gb", "1g.34gb", "1g.67gb", "7g.269gb")),
     "rtx-pro-6000": (4, ("2g.48gb", "1g.24gb", "1g.24gb", "1g.24gb+me", "4g.96gb")),
     "gh200": (1, ()),
+    "gb300": (4, ()),
+    "gb10": (1, ()),
+    "rtx-pro-4500": (2, ()),
+    "rtx-2080-super": (1, ()),
+    "rtx-4080-super": (1, ()),
+    "mi350x": (4, ()),
+    "mi355x": (4, ()),
+    "mi300a": (4, ()),
+    "w7900": (2, ()),
+    "v710": (2, ()),
+    "arc-pro-b60": (2, ()),
+    "v5e": (4, ()),
+    "v6e": (4, ()),
+    "tpu7x": (4, ()),
+    "trainium2": (4, ()),
+    "trainium3": (4, ()),
 }
 #: Seconds of a tick to the share of device-ticks that have it.
 TICKS: Final = {1.0: 0.55, 0.25: 0.15, 10.0: 0.15, 60.0: 0.15}
