@@ -182,7 +182,17 @@ class RowSpec:
         pairs = ((self.where, other.unless), (other.where, self.unless))
         if any(where and set(where) <= set(unless) for where, unless in pairs):
             return True
+        if self._is_of_others_than(other) or other._is_of_others_than(self):
+            return True
         return not (set(self.without).isdisjoint(other.needed) and set(other.without).isdisjoint(self.needed))
+
+    def _is_of_others_than(self, other: RowSpec) -> bool:
+        """Whether a fact has a text that this row wants in all entities, and the other one in none."""
+        return bool(self.only) and all(
+            (other.only[:1] == self.only[:1] and text not in other.only[1:])
+            or (other.excepted[:1] == self.only[:1] and text in other.excepted[1:])
+            for text in self.only[1:]
+        )
 
     @property
     def is_plain(self) -> bool:
