@@ -189,7 +189,7 @@ class Roster:
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, in order of index.
 
-        Where a pool has parts, ``unit`` counts devices and instances: the number of the device, or of its first instance.
+        Where a pool has parts, ``unit`` counts devices and instances: the number of a device, or of its first instance.
         """
         found = [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
         if not node.pool.has_parts:
