@@ -167,7 +167,7 @@ def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:
             "content-type": identity.content_type,
             "families": [family.name for family in identity.families],
             "absent": identity.absent_families(quantities, kinds),
-            "conditional": identity.conditional_families(kinds),
+            "conditional": identity.conditional_families(quantities, kinds),
             "not-covered": list(identity.not_covered),
         }
         for title, identity in unique.items()

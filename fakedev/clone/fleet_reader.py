@@ -100,8 +100,10 @@ def facts_of(labels: Mapping[str, str], specs: Iterable[LabelSpec]) -> dict[str,
     facts: dict[str, str] = {}
     for spec in specs:
         reader = _reader(spec.value)
-        value = labels.get(spec.name)
-        if reader is None or not value or spec.texts:
+        value = labels.get(spec.name, "")
+        if spec.texts:
+            value = {shown: text for text, shown in reversed(spec.texts)}.get(value, "")
+        if reader is None or not value:
             continue
         before, fact, undone, after = reader
         if value.startswith(before) and value.endswith(after) and len(value) > len(before) + len(after):
@@ -116,7 +118,7 @@ _OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "w
 #: Facts that tell devices of a node apart, the surest first.
 TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
 #: Facts of an instance; its UUID is computed and cannot be given.
-OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part_uuid"))
+OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part", "part_uuid"))
 #: Facts of whoever has the device, beside pod, namespace and container.
 _OF_OWNERS: Final = ("pod_", "dra_", "hpc_job", "job_")
 _OWNER: Final = ("pod", "namespace", "container")

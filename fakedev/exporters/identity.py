@@ -182,7 +182,17 @@ class RowSpec:
         pairs = ((self.where, other.unless), (other.where, self.unless))
         if any(where and set(where) <= set(unless) for where, unless in pairs):
             return True
+        if self._is_of_others_than(other) or other._is_of_others_than(self):
+            return True
         return not (set(self.without).isdisjoint(other.needed) and set(other.without).isdisjoint(self.needed))
+
+    def _is_of_others_than(self, other: RowSpec) -> bool:
+        """Whether a fact has a text that this row wants in all entities, and the other one in none."""
+        return bool(self.only) and all(
+            (other.only[:1] == self.only[:1] and text not in other.only[1:])
+            or (other.excepted[:1] == self.only[:1] and text in other.excepted[1:])
+            for text in self.only[1:]
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -303,9 +313,12 @@ class Identity:
         """Its versions in words: ``3.3.7-3.5.0 to 3.3.9-3.6.1``; empty when only one has its page."""
         return f"{self.versions[0]} to {self.versions[-1]}" if len(self.versions) > 1 else ""
 
-    def conditional_families(self, kinds: Iterable[Mapping[str, str]] | None = None) -> list[str]:
+    def conditional_families(
+        self, quantities: Collection[str], kinds: Iterable[Mapping[str, str]] | None = None
+    ) -> list[str]:
         """Families all of whose rows are conditional, of some devices, of one link, or of levels that may be empty.
 
+        :param quantities: those that exist: rows of others are on no page.
         :param kinds: the facts of the devices that there are; None: any may be there.
         """
         every = None if kinds is None else [*kinds]
@@ -317,7 +330,8 @@ class Identity:
             is_of_some = row.is_of_some and (every is None or len({row.is_of(facts) for facts in every}) > 1)
             return is_of_one_link or is_of_some or row.state_level in AT_TIMES
 
-        return [family.name for family in self.families if all(map(is_conditional, family.rows))]
+        rows = {family.name: _possible_rows(family, quantities, every) for family in self.families}
+        return [name for name, possible in rows.items() if possible and all(map(is_conditional, possible))]
 
     def absent_families(
         self, quantities: Collection[str], kinds: Iterable[Mapping[str, str]] | None = None
@@ -327,16 +341,23 @@ class Identity:
         :param kinds: the facts of the devices that there are; None: any may be there.
         """
         every = None if kinds is None else [*kinds]
+        return [family.name for family in self.families if not _possible_rows(family, quantities, every)]
 
-        def can_exist(row: RowSpec) -> bool:
-            if every is not None and not any(row.is_of(facts) for facts in every):
-                return False
-            if row.state_level in LINK_QUANTITIES:
-                return "links_up" in quantities
-            needed = {FOLLOW_FROM.get(name, name) for name in row.needed}
-            return row.state_level in PAGE_QUANTITIES or needed <= set(quantities)
 
-        return [family.name for family in self.families if not any(map(can_exist, family.rows))]
+def _possible_rows(
+    family: FamilySpec, quantities: Collection[str], kinds: list[Mapping[str, str]] | None
+) -> list[RowSpec]:
+    """The rows of a family that an entity can have if only these quantities, and kinds of devices, exist."""
+
+    def can_exist(row: RowSpec) -> bool:
+        if kinds is not None and not any(row.is_of(facts) for facts in kinds):
+            return False
+        if row.state_level in LINK_QUANTITIES:
+            return "links_up" in quantities
+        needed = {FOLLOW_FROM.get(name, name) for name in row.needed}
+        return row.state_level in PAGE_QUANTITIES or needed <= set(quantities)
+
+    return list(filter(can_exist, family.rows))
 
 
 def with_rows_of_pods(identity: Identity) -> Identity:

@@ -137,6 +137,9 @@ class NodeDevices:
         found = []
         for number, facts in enumerate(self.parts[index]):
             of_profile = MIG_PREFIX + facts.get("mig_profile", "").replace("+", ".")
+            if not self.is_nvidia:  # a partition is one more device of the usual kind
+                found.append(Slot(self._resource, facts["part_uuid"], index, number, zone))
+                continue
             resource = of_profile if strategy is MigStrategy.MIXED else GPU
             found.append(Slot(resource, f"MIG-{facts['part_uuid']}", index, number, zone))
         return found

@@ -26,8 +26,8 @@ FACTS = {
 }  # fmt: skip
 #: Levels of rows of the catalog.
 LEVELS = {
-    "device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link", "xid/device", PROCESS,
-    *PAGE_QUANTITIES,
+    "device", "held", "part", "unit", "repeated", "whole", "tile", "tiled", "single", "link", "xid/device",
+    PROCESS, *PAGE_QUANTITIES,
 }  # fmt: skip
 #: Facts that only entities of some levels have.
 OF_LEVELS = {"tile", "link", "port", "switch", "mig_id", "mig_profile", "part_uuid"}

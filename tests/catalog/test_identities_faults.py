@@ -143,7 +143,7 @@ class TestAmd:
             assert len(wanted) == boards
             assert has & known <= wanted
             if device == "mi300x":
-                assert wanted - has - left_out == set()
+                assert wanted - has - left_out == {"gpu_afid_errors"}  # shown once there is an error
 
     def test_activity(self) -> None:
         """What dashboards use: for each die the share of the board."""
@@ -151,6 +151,16 @@ class TestAmd:
         assert page.rows("gpu_gfx_busy_instantaneous", 'gpu_id="1"') == [100] * 8
         assert page.rows("gpu_gfx_busy_instantaneous", 'gpu_id="0"') == [0] * 8
         assert page.rows("gpu_nodes_total") == [2]
+
+    def test_partitions(self) -> None:
+        """A board in mode CPX is eight devices: each shows its own work, the first one what is the board's."""
+        page = Sample("amd-device-metrics@1", "mi300x", instances=("cpx",) * 8)
+        for number in range(8, 16):
+            mine = f'gpu_compute_partition_type="cpx",gpu_id="{number}",'
+            assert page.rows("gpu_gfx_busy_instantaneous", mine) == [100]
+            assert page.rows("gpu_total_vram", mine) == [24576]
+            assert (page.rows("gpu_package_power", mine)[0] > 0) == (number == 8)
+            assert len(page.rows("gpu_junction_temperature", mine)) == (number == 8)
 
     def test_violations(self) -> None:
         """A power limit: the accumulator of PPT counts the milliseconds, and its share is that of the last tick."""

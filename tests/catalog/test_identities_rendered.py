@@ -175,7 +175,7 @@ class TestEveryDevice:
             fleet, identity = made(f"{{name: p, nodes: 1, device: {name}, devices-per-node: 2, identity: {title}}}")
             shown = set(re.findall(r"^# TYPE (\S+) ", page_of(fleet, identity), re.MULTILINE))
             absent = set(identity.absent_families(fleet.quantity_names()))
-            at_times = set(identity.conditional_families())
+            at_times = set(identity.conditional_families(fleet.quantity_names()))
             assert shown - at_times == {family.name for family in identity.families} - absent - at_times
 
     def test_pods(self, title: str) -> None:

@@ -60,7 +60,8 @@ def test_good_with_every_fault(title: str) -> None:
         families(app, "an instance is lost")
         app.tick(3)
         # Some show devices of containers only; some show errors from the first on.
-        at_times = {name.removesuffix("_total") for name in loaded(title).conditional_families()}
+        conditional = loaded(title).conditional_families(app.fleet.quantity_names())
+        at_times = {name.removesuffix("_total") for name in conditional}
         assert set(families(app, "over")) - at_times <= set(well)
 
 

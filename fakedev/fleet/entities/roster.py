@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import numpy as np
 
@@ -187,8 +187,16 @@ class Roster:
         return sum((2.0 * uniform(seed, keys, "inlet", 0) - 1.0 for keys in both), np.zeros(self.device_count))
 
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
-        """The facts of each device of a node, in order of index."""
-        return [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
+        """The facts of each device of a node, in order of index.
+
+        Where a pool has parts, ``unit`` counts devices and instances: the number of a device, or of its first instance.
+        """
+        found = [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
+        if not node.pool.has_parts:
+            return found
+        counts = [sum(not part.is_tile for part in node.pool.parts_of(index)) for index in range(len(found))]
+        firsts = accumulate((max(1, count) for count in counts), initial=0)
+        return [{**facts, "unit": str(first)} for facts, first in zip(found, firsts, strict=False)]
 
     def part_facts(self, seed: int, node: RosterNode, devices: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
         """The facts of each part of a node's devices, in order: the facts of its device and its own.
@@ -198,8 +206,8 @@ class Roster:
         if not node.pool.has_parts:
             return []
         return [
-            {**devices[index], **part_facts(seed, node.name, index, number, part)}
-            for index in range(node.pool.devices_per_node)
+            {**device, **part_facts(seed, node.name, index, number, part), "unit": str(int(device["unit"]) + number)}
+            for index, device in enumerate(devices)
             for number, part in enumerate(node.pool.parts_of(index))
         ]
 

@@ -39,11 +39,12 @@ def test_steady_states(point: Point, tick_seconds: float) -> None:
 
 
 def test_which_points() -> None:
-    assert len(WANTED) == 67
+    assert len(WANTED) == 77
     assert {point.board for point in WANTED} == {
         "h100", "h200", "a100", "l40s", "t4", "v100", "mi300x", "l4", "a10", "a30", "rtx-4000-ada", "rtx-4090", "p100",
         "v100-32gb", "a800", "h800", "b200", "gb200", "mi250x", "mi325x", "gaudi-3", "a10g", "l40",
-        "a40", "h20", "l20", "b300", "rtx-pro-6000", "gh200",
+        "a40", "h20", "l20", "b300", "rtx-pro-6000", "gh200", "gb300", "gb10", "rtx-pro-4500", "rtx-2080-super",
+        "rtx-4080-super", "mi355x", "mi300a", "w7900",
     }  # fmt: skip
 
 
