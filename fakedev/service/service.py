@@ -91,12 +91,16 @@ def _with_parts(
     exporters = ExportersPart(fleet.fleet, configuration.identities, reactor)
     topology = OperatorTopology(fleet.fleet)
     follow_topology(topology, configuration)
-    nvml = kubernetes = queues = tester = scenario = hpc_jobs = notifier = None
+    nvml = kubernetes = queues = tester = scenario = hpc_jobs = otlp = notifier = None
     if configuration.nvml is not None:
         from fakedev.nvml.part import NvmlPart  # noqa: PLC0415 - few services have such a file
 
         nvml = NvmlPart(configuration.nvml, fleet.hub, reactor)
         begun.callback(nvml.stopService)
+    if configuration.otlp is not None:
+        from fakedev.exporters.otlp_sender import OtlpSender  # noqa: PLC0415 - its messages are in an extra
+
+        otlp = OtlpSender(configuration.otlp, fleet.fleet, reactor)
     if jobs := configuration.hpc_jobs:
         node = fleet.fleet.roster.node(jobs.node)
         identity = configuration.identities.get(node.pool.name) if node is not None else None
@@ -171,6 +175,7 @@ def _with_parts(
             kubernetes,
             nvml,
             hpc_jobs,
+            otlp,
             announcement,
             notifier,
         ],
