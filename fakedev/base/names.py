@@ -19,6 +19,8 @@ _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]
 
 _DRIVER: Final = re.compile(r"[0-9]{1,9}\.[0-9A-Za-z.+~-]{1,21}")
 
+_VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,5}")
+
 _NODE_LABEL: Final = re.compile(
     r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 )
@@ -46,6 +48,17 @@ MAX_DEVICES_PER_NODE: Final = 1024
 COLDEST_INLET: Final = -60
 
 HOTTEST_INLET: Final = 100
+
+
+def version_number(text: str) -> tuple[int, ...] | None:
+    """A version such as ``580.95.05`` as numbers, which compare as versions do; None for another text."""
+    return tuple(map(int, text.split("."))) if _VERSION.fullmatch(text) else None
+
+
+def is_version_between(text: str, first: str, end: str) -> bool:
+    """Whether a text is a version that is at least the first and below the end."""
+    version, lowest, above = map(version_number, (text, first, end))
+    return bool(version and lowest and above and lowest <= version < above)
 
 
 def pool_name(text: str) -> str:

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fakedev.base.names import COMPUTED_FACTS
+from fakedev.base.names import COMPUTED_FACTS, version_number
 from fakedev.clone.fleet_reader import OF_PARTS, TELLING, facts_of, is_of_owner, row_of
 from fakedev.clone.scraped import plain_number
 from fakedev.exporters.identity import UNITS, Identity
-from fakedev.exporters.numbers import version_number
 from fakedev.exporters.samples import CapturedPage, Sample
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.fleet.spec.known_boards import Board, KnownBoard, nearest_board

@@ -77,13 +77,14 @@ def faults_for(file: str, identity: str, device: str, labels: Mapping[str, str],
     return 0
 
 
-def checked_rules(file: str) -> RuleFile:
+def checked_rules(file: str, *, needs_alerts: bool = True) -> RuleFile:
     """The rules of a file, which promtool takes.
 
+    :param needs_alerts: whether a file of recording rules only is a problem.
     :raises ConfigurationError: for what cannot be read.
     :raises PromtoolError: when promtool is missing or refuses them.
     """
-    rules = read_rules(text_of(file), file)
+    rules = read_rules(text_of(file), file, needs_alerts=needs_alerts)
     check_rules(rules)
     return rules
 

@@ -1,6 +1,6 @@
 """``fakedev upgrade``: what another release of an exporter does to alert rules, dashboards and queries of autoscalers.
 
-The same boards with the same faults are shown by both releases, and the rules are evaluated on both by promtool.
+The same boards with the same faults are shown by both releases, and promtool evaluates rules and queries on both.
 """
 
 from __future__ import annotations
@@ -9,175 +9,328 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time
 from typing import Any, Final
 
 import yaml
 
-from fakedev.base.console import Progress, table, tell_notes, write_text
+from fakedev.base.atomic_files import replace_file
+from fakedev.base.console import Progress, tell_notes, write_text
 from fakedev.base.errors import plain_reason
+from fakedev.clone.cloning import Cloning, Wanted
+from fakedev.clone.scraped import SourcePage, grouped
 from fakedev.commands.alert_rules import Trials, board_of, checked_rules, text_of
 from fakedev.commands.catalogs import added_label
+from fakedev.commands.conform import captured_page
 from fakedev.commands.reach import JSON, write_json
 from fakedev.exporters.conform import Renamed, renamed
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.settings.catalog import Catalog, named_identity
-from fakedev.scenario.alert_rules import AlertRule, RecordingRule
-from fakedev.scenario.promtool import PromtoolError, fired
-from fakedev.scenario.rule_files import RuleFile
-from fakedev.scenario.upgrade import bridge, changes, queries_in, rewritten, rewritten_groups
+from fakedev.runtime.clock import no_op
+from fakedev.scenario.alert_rules import AlertRule, RecordingRule, labels_of, metrics_of
+from fakedev.scenario.promtool import Measured, PromtoolError, fired, measured
+from fakedev.scenario.queries import Query, queries_of, trees_in
+from fakedev.scenario.rule_files import MAX_ALERTS, RuleFile, plain_tree, read_rules
+from fakedev.scenario.score import RuleScore
+from fakedev.scenario.settings import load_scenario
+from fakedev.scenario.start import begin_of
+from fakedev.scenario.trials import Scraped
+from fakedev.scenario.upgrade import bridge, changes, rewritten, rewritten_groups
+from fakedev.scenario.upgrade_report import (
+    UNCHANGED,
+    Finding,
+    are_alike,
+    as_html,
+    as_markdown,
+    as_text,
+    verdict_of_fires,
+    verdict_of_values,
+)
 from fakedev.schema.files import Files
-from fakedev.schema.options import Option, WrongUsage, command
+from fakedev.schema.options import Failed, Option, WrongUsage, command
 from fakedev.schema.places import ConfigurationError, Problem, Report
+from fakedev.schema.reader import read_document
 
 #: The exit code when something is not as it was.
 _CHANGED: Final = 3
-UNCHANGED: Final = "unchanged"
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
+#: Permissions of reports.
+_MODE: Final = 0o644
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What becomes of an expression.
+class _Releases:
+    """The two releases that are compared.
 
-    :ivar place: its file and line, or its place in a dashboard.
-    :ivar name: of the alert, the recorded series or the panel.
-    :ivar changes: of the metrics and labels that it names, in words.
-    :ivar rewritten: the expression for the new release; ``proved``: whether that fires as it did, ``bridged``: whether
-        the old one does, with the recording rules; None: nothing that was tried makes it fire.
+    :ivar old_name: as the user, or the clone of a page, names it.
+    :ivar device: the boards that both show.
+    :ivar labels: of all series, as a scrape configuration adds them.
     """
 
-    place: str
-    name: str
-    expression: str
-    verdict: str
-    changes: Sequence[str]
-    rewritten: str
-    proved: bool | None = None
-    bridged: bool | None = None
+    old_name: str
+    old: Identity
+    new_name: str
+    new: Identity
+    names: Renamed
+    device: str
+    labels: Mapping[str, str]
+
+    def pages(self, rules: RuleFile) -> tuple[list[Scraped], list[Scraped], float]:
+        """The series that rules need of both, and the time of the last scrape."""
+        with Progress("fakedev upgrade", sys.stderr) as progress:
+            trials = Trials(rules, self.old_name, self.device, self.labels, progress.show)
+            names = {old: name for old, (name, _) in self.names.families.items()}
+            return trials.scraped(), trials.scraped(shown=self.new, names=names), trials.last_seconds
 
 
 @command(
     "fakedev upgrade",
     __doc__,
-    Option("from", "ID", "the release that is there now: dcgm@4.8.2", value="old", is_required=True),
+    Option("from", "ID", "the release that is there now: dcgm@4.8.2, or a file with a page of it", value="old",
+           is_required=True),
     Option("to", "ID", "the release that comes: dcgm@4.9.0", value="new", is_required=True),
     Option("rules", "FILE", "alert rules, or a folder of them; may be repeated", is_repeated=True),
     Option(
-        "dashboards", "FILE", "dashboards, ScaledObjects, rules of an adapter, or a folder of them; may be repeated",
-        is_repeated=True,
+        "dashboards", "FILE",
+        "dashboards, ScaledObjects, HorizontalPodAutoscalers, rules of an adapter, or a folder of them; may be "
+        "repeated", is_repeated=True,
     ),
+    Option("scenario", "FILE", "try the alerts in this scenario, by its truth, instead of with each fault"),
     Option("device", "NAME", "the boards, default: those on which the exporter shows most"),
     Option(
         "label", "NAME=VALUE", "a label of all series, as a scrape configuration adds it; may be repeated",
         parse=added_label, is_repeated=True,
     ),
-    Option("output", "FOLDER", "write rewritten rules, recording rules for the old names, and report.md there"),
+    Option("output", "FOLDER", "write rewritten rules, recording rules for the old names, report.md and report.html"),
     JSON,
+    failures={ValueError: 2},
 )  # fmt: skip
 def upgrade(options: Namespace) -> int:
     """Print what becomes of each expression.
 
-    :returns: 0: all is as it was; 1: promtool is missing or fails; 3: something changes.
+    :returns: 0: all is as it was; 1: promtool or Prometheus is missing or fails; 3: something changes.
     :raises ConfigurationError: for what cannot be read.
     """
     if not options.rules and not options.dashboards:
         raise WrongUsage("give --rules or --dashboards")
-    report = Report()
-    catalog = Catalog(Files(environ=os.environ), report)
-    named = ((options.old, "fakedev upgrade: --from"), (options.new, "fakedev upgrade: --to"))
-    old, new = (named_identity(name, catalog, report, option) for name, option in named)
-    tell_notes(report.notes)
-    names = renamed(old, new)
-    findings: list[Finding] = []
-    written: dict[str, object] = {}
-    used: set[str] = set()
-    try:
-        for file in _files(options.rules):
-            rules = checked_rules(file)
-            used |= rules.metrics
-            with Progress("fakedev upgrade", sys.stderr) as progress:
-                device = options.device or board_of(options.old)
-                trials = Trials(rules, options.old, device, dict(options.label), progress.show)
-                findings += _of_rules(rules, names, new, trials)
-            name = Path(file).name
-            # Files of several folders may have the same name.
-            name = f"{Path(file).parent.name}-{name}" if name in written else name
-            written[name] = {"groups": rewritten_groups(rules.trees, names)}
-    except PromtoolError as error:
-        print(f"fakedev upgrade: {error}", file=sys.stderr)
-        return 2 if error.is_of_rules else 1
-    for file in _files(options.dashboards):
-        findings += _of_queries(file, names)
-    used |= names.families.keys() if options.dashboards else set()
-    written["old-names.yml"] = {"groups": [bridge(names, frozenset(used))]}
+    if options.scenario and not options.rules:
+        raise WrongUsage("--scenario goes with --rules")
+    with TemporaryDirectory(prefix="fakedev-upgrade-") as folder:
+        releases = _releases(options, folder)
+        queries = _queries(options.dashboards)
+        try:
+            rules = {file: checked_rules(file, needs_alerts=False) for file in _files(options.rules)}
+            findings = _of_alerts(rules, releases, options.scenario)
+            findings += _of_queries(queries, list(rules.values()), releases)
+        except PromtoolError as error:
+            raise Failed(str(error), 2 if error.is_of_rules else 1) from None
     if options.output:
-        _write(options.output, written, _markdown(options.old, options.new, findings))
+        title = f"From {options.old} to {options.new}"
+        used = frozenset().union(*(each.metrics for each in rules.values()))
+        used |= releases.names.families.keys() if queries else set()
+        _write(Path(options.output), {
+            **_rewritten_files(rules, releases.names),
+            "old-names.yml": _yaml([bridge(releases.names, used)]),
+            "report.md": as_markdown(title, findings), "report.html": as_html(title, findings),
+        })  # fmt: skip
     if options.json:
         write_json([vars(each) for each in findings])
     else:
-        write_text(sys.stdout, _as_text(findings))
+        write_text(sys.stdout, as_text(findings))
     return _CHANGED if any(each.verdict != UNCHANGED for each in findings) else 0
 
 
-def _of_rules(rules: RuleFile, names: Renamed, new: Identity, trials: Trials) -> list[Finding]:
+def _releases(options: Namespace, folder: str) -> _Releases:
+    """
+    :param folder: where the identity of a page is written.
+    """
+    old_name, device = options.old, ""
+    if Path(old_name).is_file() and not old_name.endswith(_SUFFIXES):
+        old_name, device = _cloned(old_name, options.device or "", folder)
+    report = Report()
+    catalog = Catalog(Files(environ=os.environ), report)
+    named = ((old_name, "fakedev upgrade: --from"), (options.new, "fakedev upgrade: --to"))
+    old, new = (named_identity(name, catalog, report, option) for name, option in named)
+    tell_notes(report.notes)
+    device = options.device or device or board_of(old_name)
+    return _Releases(old_name, old, options.new, new, renamed(old, new), device, dict(options.label))
+
+
+def _cloned(file: str, device: str, folder: str) -> tuple[str, str]:
+    """The identity and the device type of the clone of a page.
+
+    :raises ValueError: for a page that cannot be read.
+    """
+    path = Path(folder, "fleet.yaml")
+    with Progress("fakedev upgrade", sys.stderr) as progress:
+        cloning = Cloning(Wanted(path, path.with_name("identity.yaml"), device=device), progress.show)
+        clone = cloning.run(grouped([SourcePage(Path(file).stem, captured_page(file))], is_stored=False))
+    _write(path.parent, {each.name: text for each, text in clone.identities.items()})
+    node = read_document(clone.text, str(path), Report())
+    assert node is not None
+    pool = plain_tree(node)["fleet"]["pools"][0]
+    identity = pool["identity"]
+    return str(path.with_name(identity)) if identity.startswith(".") else identity, pool["device"]
+
+
+def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str | None) -> list[Finding]:
     """
     :raises PromtoolError: when promtool cannot evaluate the rules.
     """
-    new_names = {old: name for old, (name, _) in names.families.items()}
-    old_pages, new_pages = trials.scraped(), trials.scraped(shown=new, names=new_names)
-    before, after = fired(rules, old_pages, trials.last_seconds), fired(rules, new_pages, trials.last_seconds)
-    changed = replace(rules, trees=rewritten_groups(rules.trees, names))
-    bridged = replace(rules, trees=[bridge(names, rules.metrics), *rules.trees])
-    repaired = [fired(each, new_pages, trials.last_seconds) for each in (changed, bridged)]
-    recorded = [rule for group in rules.groups for rule in group.rules if isinstance(rule, RecordingRule)]
-    return [_static(rule.place, rule.name, rule.expression, names) for rule in recorded] + [
-        _finding(rule, names, *(frozenset(place for number, place in each if number == rule.number)
-                                for each in (before, after, *repaired)))
-        for rule in rules.alerts
-    ]  # fmt: skip
+    rules = {file: each for file, each in rules.items() if each.alerts}
+    if scenario and rules:
+        return _in_scenario(list(rules.values()), releases, scenario)
+    findings = []
+    for each in rules.values():
+        old_pages, new_pages, last_seconds = releases.pages(each)
+        tries = ((each, old_pages), *((version, new_pages) for version in _versions(each, releases.names)))
+        results = [fired(version, pages, last_seconds) for version, pages in tries]
+        for rule in each.alerts:
+            hits = [{place for number, place in result if number == rule.number} for result in results]
+            findings.append(_of_alert(rule, releases.names, hits))
+    return findings
 
 
-def _finding(
-    rule: AlertRule, names: Renamed, before: frozenset[int], after: frozenset[int], proved: frozenset[int],
-    bridged: frozenset[int],
-) -> Finding:  # fmt: skip
+def _versions(rules: RuleFile, names: Renamed) -> tuple[RuleFile, RuleFile, RuleFile]:
+    """Rules as they are, rewritten, and with recording rules for the old names."""
+    changed, bridged = (
+        read_rules(json.dumps({"groups": groups}), rules.file)
+        for groups in (rewritten_groups(rules.trees, names), [bridge(names, rules.metrics), *rules.trees])
+    )
+    return rules, changed, bridged
+
+
+def _of_alert(rule: AlertRule, names: Renamed, hits: Sequence[set[int]]) -> Finding:
     """
-    :param before, after: the trials in which the rule fires, on the pages of the old and of the new release.
-    :param proved, bridged: those in which the rewritten rule does, and the old one with recording rules.
+    :param hits: the faults with which the rule fires: on the old pages, on the new ones, rewritten, and with
+        recording rules for the old names.
     """
     named = changes(rule.expression, names)
-    verdict = UNCHANGED
-    if before - after:
-        verdict = f"misses {len(before - after)} of {len(before)}" if after else "silent"
-    elif after - before:
-        verdict = "false alarms"
-    elif not before and named:
-        verdict = "not tried"
-    tried = bool(before or after)
+    before, after, proved, bridged = hits
+    is_tried = bool(before or after)
     return Finding(
-        rule.place, rule.name, rule.expression, verdict, named, rewritten(rule.expression, names),
-        proved == before if tried else None, bridged == before if tried else None,
+        rule.place, rule.name, rule.expression, verdict_of_fires(before, after, named), named,
+        rewritten(rule.expression, names), proved == before if is_tried else None,
+        bridged == before if is_tried else None,
     )  # fmt: skip
 
 
-def _of_queries(file: str, names: Renamed) -> list[Finding]:
-    """What becomes of the queries of a dashboard and the like, which are not evaluated."""
-    text = text_of(file)
-    try:
-        trees = [json.loads(text)] if file.endswith(".json") else list(yaml.load_all(text, yaml.CSafeLoader))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ConfigurationError([Problem(file, 0, f"cannot be read: {str(error).splitlines()[0]}")]) from None
-    found = dict.fromkeys(each for tree in trees for each in queries_in(tree))
-    return [_static(file, name, query, names) for name, query in found]
+def _in_scenario(files: Sequence[RuleFile], releases: _Releases, scenario: str) -> list[Finding]:
+    """What becomes of alerts by the truth of a scenario, in which both releases show the same fleet.
+
+    :raises Failed: when Prometheus is missing or fails.
+    """
+    from fakedev.scenario.score_start import RulesToScore, ScoreOrder, run_scores  # noqa: PLC0415 - it needs Twisted
+
+    own = load_scenario(scenario, os.environ).configurations[0].configuration
+    families = {family.name for family in releases.old.families}
+    shown = [
+        number for number, pool in enumerate(own.fleet.pools)
+        if any(family.name in families for family in own.identities[pool.name].families)
+    ]  # fmt: skip
+    if not shown:
+        raise Failed(f"{scenario}: no pool has a page like the one of {releases.old_name}", 2)
+    before, after = (
+        load_scenario(scenario, os.environ, None, [f"fleet.pools.{number}.identity={name}" for number in shown])
+        for name in (releases.old_name, releases.new_name)
+    )
+    versions = zip(*(_versions(each, releases.names) for each in files), strict=True)
+    tries = ((before, files), *((after, version) for version in versions))
+    with Progress("fakedev upgrade", sys.stderr) as progress:
+        ends = run_scores([
+            ScoreOrder(
+                loaded=loaded, epoch_seconds=begin_of(loaded, time()), done=progress.show, on_played=no_op,
+                rules=RulesToScore(tuple(rules), {}, frozenset()),
+            )
+            for loaded, rules in tries
+        ])  # fmt: skip
+    scores = [end.score.rules for end in ends if end.score is not None]
+    if len(scores) < len(ends):
+        raise Failed(ends[0].problem, 1)
+    return [
+        _of_alert(rules[0].run.rule, releases.names, [_hits(each) for each in rules])
+        for rules in zip(*scores, strict=True)
+    ]
 
 
-def _static(place: str, name: str, expression: str, names: Renamed) -> Finding:
-    named = changes(expression, names)
-    return Finding(place, name, expression, "breaks" if named else UNCHANGED, named, rewritten(expression, names))
+def _hits(rule: RuleScore) -> set[int]:
+    """The faults that a rule saw, and below 0 its alarms without any."""
+    return set(rule.seen) | {-1 - number for number in range(len(rule.false_firings))}
+
+
+def _queries(given: Iterable[str]) -> list[Query]:
+    """The queries of dashboards and the like.
+
+    :raises ConfigurationError: for files that cannot be read.
+    """
+    report = Report()
+    trees = [(file, tree) for file in _files(given) for tree in trees_in(text_of(file), file, report)]
+    report.raise_if_any()
+    return queries_of(trees)
+
+
+def _of_queries(queries: Sequence[Query], files: Sequence[RuleFile], releases: _Releases) -> list[Finding]:
+    """What becomes of queries and of recording rules.
+
+    :raises PromtoolError: when promtool cannot evaluate them.
+    """
+    groups = [group for each in files for group in _recording(each)]
+    recorded = [
+        Query(rule.place, rule.name, rule.expression, {})
+        for each in files for group in each.groups for rule in group.rules if isinstance(rule, RecordingRule)
+    ]  # fmt: skip
+    every = [*recorded, *queries]
+    findings = []
+    for first in range(0, len(every), MAX_ALERTS):
+        findings += _measured(every[first : first + MAX_ALERTS], groups, releases)
+    return findings
+
+
+def _recording(rules: RuleFile) -> list[dict[str, Any]]:
+    """The recording rules of a file, group by group as they are evaluated."""
+    order = rules.evaluation_order
+    ordered = sorted(rules.trees, key=lambda group: order.index(group["name"]))
+    kept = ({**group, "rules": [rule for rule in group["rules"] if "record" in rule]} for group in ordered)
+    return [{**group, "name": f"{rules.file}: {group['name']}"} for group in kept if group["rules"]]
+
+
+def _measured(queries: Sequence[Query], groups: Sequence[Mapping[str, Any]], releases: _Releases) -> list[Finding]:
+    names = releases.names
+    expressions = [each.evaluable for each in queries]
+    as_alerts = {"name": "queries", "rules": [{"alert": "query", "expr": each} for each in expressions]}
+    rules = read_rules(json.dumps({"groups": [*groups, as_alerts]}), "queries.json")
+    old_pages, new_pages, last_seconds = releases.pages(rules)
+    changed = [each._replace(expression=rewritten(each.expression, names)).evaluable for each in queries]
+    before, after, proved, bridged = (
+        measured(with_groups, some, pages, last_seconds)
+        for with_groups, some, pages in (
+            (groups, expressions, old_pages),
+            (groups, expressions, new_pages),
+            (rewritten_groups(groups, names), changed, new_pages),
+            ([bridge(names, rules.metrics), *groups], expressions, new_pages),
+        )
+    )
+    labels = frozenset().union(*(each.labels for each in old_pages))
+    findings = []
+    for number, query in enumerate(queries):
+        named, used = changes(query.expression, names), metrics_of(query.expression)
+        factors = {factor for name, (_, factor) in names.families.items() if name in used}
+        was = before[number]
+        verdict, factor = verdict_of_values(was, after[number], named, factors)
+        is_proved, is_bridged = (
+            are_alike(was, each[number]) if isinstance(was, Measured) else None for each in (proved, bridged)
+        )
+        unknown = sorted(labels_of(query.evaluable) - labels) if was is None and named else []
+        missing = f"no series has the label {', '.join(unknown)}: add it with --label NAME=VALUE" if unknown else ""
+        findings.append(Finding(
+            query.place, query.name, query.expression, verdict, named, rewritten(query.expression, names), is_proved,
+            is_bridged, was if isinstance(was, str) and named else missing, factor,
+        ))  # fmt: skip
+    return findings
 
 
 def _files(given: Iterable[str]) -> list[str]:
@@ -189,47 +342,28 @@ def _files(given: Iterable[str]) -> list[str]:
     return found
 
 
-def _as_text(findings: Sequence[Finding]) -> str:
-    """A table, and below it the expressions that replace those that are not as they were."""
-    rows = [
-        {"NAME": each.name, "AFTER THE UPGRADE": each.verdict, "REWRITTEN": _word(each.proved),
-         "WITH OLD NAMES": _word(each.bridged), "CHANGES": "; ".join(each.changes) or "-"}
-        for each in findings
-    ]  # fmt: skip
-    if not findings:
-        return "no expression was found\n"
-    counts = Counter(each.verdict for each in findings)
-    lines = [f"{each.name}:\n  {each.rewritten.strip()}" for each in findings if each.rewritten != each.expression]
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return "\n".join([table(rows), *lines, "", f"{len(findings)} expressions: {summary}", ""])
+def _rewritten_files(rules: Mapping[str, RuleFile], names: Renamed) -> dict[str, str]:
+    """The rewritten rules, by the names of their files."""
+    written: dict[str, str] = {}
+    for file, each in rules.items():
+        name = Path(file).name
+        # Files of several folders may have the same name.
+        name = f"{Path(file).parent.name}-{name}" if name in written else name
+        written[name] = _yaml(rewritten_groups(each.trees, names))
+    return written
 
 
-def _word(is_good: bool | None) -> str:
-    return "-" if is_good is None else "as before" if is_good else "not as before"
+def _yaml(groups: object) -> str:
+    return yaml.safe_dump({"groups": groups}, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _markdown(old: str, new: str, findings: Sequence[Finding]) -> str:
-    lines = [f"# From {old} to {new}", "", "| name | after the upgrade | rewritten | with old names | changes |"]
-    lines.append("|---|---|---|---|---|")
-    for each in findings:
-        cells = (each.name, each.verdict, _word(each.proved), _word(each.bridged), "; ".join(each.changes) or "-")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    for each in findings:
-        if each.rewritten != each.expression:
-            lines += ["", f"{each.name} ({each.place}):", "", "```promql", each.rewritten.strip(), "```"]
-    return "\n".join([*lines, ""])
-
-
-def _write(folder: str, documents: Mapping[str, Any], report: str) -> None:
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
     """
     :raises ConfigurationError: when the folder cannot be written.
     """
     try:
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        for name, tree in documents.items():
-            text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=120)
-            (path / name).write_text(text, encoding="utf-8")
-        (path / "report.md").write_text(report, encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError([Problem(folder, 0, f"cannot be written: {plain_reason(error)}")]) from None
+        raise ConfigurationError([Problem(str(folder), 0, f"cannot be written: {plain_reason(error)}")]) from None
+    for name, text in texts.items():
+        replace_file(folder / name, text.encode(), _MODE)

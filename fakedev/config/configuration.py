@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # the drop-ins take it without the sections, and must start f
     from ipaddress import IPv4Network
 
     from fakedev.exporters.identity import Identity
+    from fakedev.exporters.settings.otlp import Otlp
     from fakedev.fleet.settings.ports import WorkloadListen, WorkloadPorts
     from fakedev.fleet.spec.fleet_spec import FleetSpec
     from fakedev.kubernetes.operator import Topology
@@ -126,6 +127,7 @@ class Configuration:
     :param hpc_jobs: None: jobs are in no folder.
     :param nvml: None: there is no file for NVML.
     :param kernel_log: None: XIDs are in no log of a kernel.
+    :param otlp: None: nothing is sent to a collector.
     :param watch: reload whenever a file of the configuration changes.
     :param topology: of fake-gpu-operator, which the pools and the base workloads were made from; None for none.
     :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
@@ -152,6 +154,7 @@ class Configuration:
     hpc_jobs: HpcJobs | None = field(default=None, metadata=restarts("hpc-jobs"))
     nvml: Nvml | None = field(default=None, metadata=restarts("nvml"))
     kernel_log: KernelLogFile | None = field(default=None, metadata=restarts("kernel-log"))
+    otlp: Otlp | None = field(default=None, metadata=restarts("otlp"))
 
     def web_config_sources(self) -> Iterator[WebConfigSource]:
         """Where the web configurations of all addresses are, and TLS of line ports."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from fakedev.base.names import host_name, token_text
 from fakedev.config.configuration import HpcJobs, Journal, Shown, WebEndpoint, WebPage
+from fakedev.exporters.settings.otlp import OTLP
 from fakedev.fleet.settings.faults import FAULT
 from fakedev.fleet.settings.pools import FLEET
 from fakedev.fleet.settings.ports import WORKLOAD_LISTEN
@@ -165,6 +166,7 @@ CONFIGURATION = Section(
         Key("hpc-jobs", HPC_JOBS, "The jobs of GPUs, in a folder."),
         Key("nvml", NVML, "A file for the NVML library.", default_words="none", optional=True),
         Key("kernel-log", KERNEL_LOG, "XIDs as messages of the kernel.", default_words="none", optional=True),
+        Key("otlp", OTLP, "A collector of OpenTelemetry's metrics.", default_words="none", optional=True),
         Key("log", LOG, "Logging, to standard error."),
         Key(
             "watch",

@@ -17,6 +17,7 @@ from fakedev.config.pools import Pools, ShownPool
 from fakedev.exporters.checks import check_identity, note_unused_labels
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.exporters.settings.families import tallies_shown
+from fakedev.exporters.settings.otlp import Otlp
 from fakedev.fleet.devices.relations import Relations
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.faults.rules import FaultRules
@@ -206,6 +207,7 @@ def _built(
         kubernetes=kubernetes,
         nvml=load_nvml(values["nvml"], specs, nodes, runtime, report),
         kernel_log=load_kernel_log(values["kernel-log"], specs, nodes, report),
+        otlp=values["otlp"].build(Otlp) if values["otlp"] is not None else None,
         hpc_jobs=_hpc_jobs(values["hpc-jobs"], nodes, report),
         watch=values["watch"] if values.given("watch") else topology is not None,
         topology=topology,

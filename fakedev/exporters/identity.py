@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from fakedev.base.names import is_version_between
 from fakedev.exporters.row_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.spec.fleet_spec import MetricName
@@ -155,6 +156,8 @@ class RowSpec:
 
     def is_of(self, facts: Mapping[str, str]) -> bool:
         """Whether an entity with some facts may have it."""
+        if self.between and not is_version_between(facts.get(self.fact.strip("{}"), ""), *self.between):
+            return False
         if self.excepted and facts.get(self.excepted[0], "") in self.excepted[1:]:
             return False
         return not self.only or facts.get(self.only[0], "") in self.only[1:]

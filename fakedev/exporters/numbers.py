@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from fakedev.base.names import is_version_between
 from fakedev.base.units import go_number, python_number
 from fakedev.exporters.identity import NumberFormat
 from fakedev.fleet.entities.randomness import Floats
@@ -36,7 +37,6 @@ _POWERS: Final = 10.0 ** np.arange(7, 16)
 #: Texts that are numbers; no vendor writes other forms that Python accepts.
 _WHOLE: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _DECIMAL: Final = re.compile(r"-?\d+(\.\d+)?")
-_VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,5}")
 
 
 def number_of(text: str) -> float:
@@ -46,16 +46,9 @@ def number_of(text: str) -> float:
     return float(text) if _DECIMAL.fullmatch(text) else math.nan
 
 
-def version_number(text: str) -> tuple[int, ...] | None:
-    """A version such as ``580.95.05`` as numbers, which compare as versions do; None for another text."""
-    return tuple(map(int, text.split("."))) if _VERSION.fullmatch(text) else None
-
-
 def zero_between(first: str, end: str, text: str) -> float:
     """0 for the text of a version that is at least the first and below the end; else NaN."""
-    version = version_number(text)
-    bounds = version_number(first), version_number(end)
-    return 0.0 if version and bounds[0] and bounds[1] and bounds[0] <= version < bounds[1] else math.nan
+    return 0.0 if is_version_between(text, first, end) else math.nan
 
 
 def formatted(values: Floats, number: NumberFormat) -> list[bytes]:

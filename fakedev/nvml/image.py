@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.base.binary_records import Field, Record, text_of
-from fakedev.exporters.numbers import number_of, version_number
+from fakedev.base.names import version_number
+from fakedev.exporters.numbers import number_of
 from fakedev.exporters.row_levels import process_number
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import Roster, RosterNode

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 from twisted.internet.task import deferLater
-from twisted.python.failure import Failure
 
 from fakedev.base.errors import Refused
 from fakedev.runtime.reactor import IReactor
@@ -352,7 +351,6 @@ class ScoreRun(TaskService):
     :param groups: the groups of rules, with their files.
     :param observe: called with the samples of each scrape: the number of the instant, and the samples.
     :param done: called with the share of the run that is done, 0 to 1.
-    :ivar is_refused: the scenario is the reason of the problem.
     """
 
     expected = (PrometheusError, Refused)
@@ -365,7 +363,6 @@ class ScoreRun(TaskService):
     over: Callable[[], None]
     done: Callable[[float], None]
     observe: Callable[[int, Scraped], None] | None = None
-    is_refused: bool = field(default=False, init=False)
     labels: DeviceLabels = field(default_factory=DeviceLabels, init=False)
     coverage: Coverage = field(default_factory=Coverage, init=False)
     evaluated: Sequence[GroupState] = field(default=(), init=False)
@@ -439,7 +436,3 @@ class ScoreRun(TaskService):
         fleet, identities = self.run.fleet, self.run.pool_identities
         self.labels.add(fleet.roster, fleet.spec.seed, identities, self.run.targets)
         self.coverage.add(identities.values(), fleet.state)
-
-    def failed(self, failure: Failure) -> None:
-        self.is_refused = not self.problem and failure.check(Refused) is not None
-        super().failed(failure)

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
@@ -138,6 +138,8 @@ _TRIAL_LABEL: Final = "fakedev_trial"
 _TRIALS_AT_ONCE: Final = 20
 #: What promtool says of a sample with the two labels of ours.
 _GOT: Final = re.compile(r'\{fakedev_rule="(\d++)", fakedev_trial="(\d++)"\} (\S++)')
+#: What it says of an expression that it cannot evaluate.
+_ERROR: Final = re.compile(r'fakedev_rule\\", \\"(\d++)\\"[^\n]*?, err: ([^\n]++)')
 _RULES: Final = "rules.json"
 #: A line of the file that we have written.
 _OF_OUR_FILE: Final = re.compile(r"\n  line \d++: ")
@@ -168,6 +170,55 @@ def _placed(line: str, rules: RuleFile) -> str:
     return f"{group.rules[int(found[2]) - 1].place}: {line[found.end() :]}"
 
 
+class Measured(NamedTuple):
+    """The result of an expression: how many series it has, and their lowest and highest value."""
+
+    series: float
+    least: float
+    most: float
+
+
+def measured(
+    groups: Sequence[Mapping[str, Any]], expressions: Sequence[str], scraped: Sequence[Scraped], last_seconds: float
+) -> list[Measured | str | None]:
+    """What expressions are at the last scrape, on the series of all trials together.
+
+    :param groups: of recording rules, in the order in which they are evaluated.
+    :returns: for each expression its result; None for none, and a text for what promtool says of a wrong one.
+    :raises PromtoolError: when promtool is missing or cannot evaluate anything.
+    """
+    scrapes = int(last_seconds // SCRAPE_SECONDS)
+    tests = {
+        "rule_files": [_RULES],
+        "group_eval_order": [group["name"] for group in groups],
+        "evaluation_interval": f"{SCRAPE_SECONDS}s",
+        "tests": [
+            {
+                "interval": f"{SCRAPE_SECONDS}s",
+                "input_series": _input_series(scraped, scrapes),
+                "promql_expr_test": [
+                    {"expr": _labelled(f"{part}({expression}\n)", number, place),
+                     "eval_time": f"{scrapes * SCRAPE_SECONDS}s", "exp_samples": []}
+                    for number, expression in enumerate(expressions)
+                    for place, part in enumerate(("count", "min", "max"))
+                ],
+            }
+        ],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, _RULES).write_text(json.dumps({"groups": groups}), encoding="utf-8")
+        Path(folder, "tests.json").write_text(json.dumps(tests), encoding="utf-8")
+        code, said = run_promtool(folder, "test", "rules", "tests.json")
+    values = {(int(number), int(part)): float(value) for number, part, value in _GOT.findall(said)}
+    errors = {int(number): reason for number, reason in _ERROR.findall(said)}
+    if code and not values and not errors:
+        raise PromtoolError(f"promtool cannot evaluate the queries: {said[:SHOWN].strip()}")
+    return [
+        Measured(*(values[number, part] for part in range(3))) if (number, 0) in values else errors.get(number)
+        for number in range(len(expressions))
+    ]
+
+
 def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> dict[tuple[int, int], float]:
     """When rules fired first, from when the faults began: (rule, place of the trial) to seconds since then.
 
@@ -186,10 +237,7 @@ def fired(rules: RuleFile, scraped: Sequence[Scraped], last_seconds: float) -> d
                 "tests": [
                     {
                         "interval": f"{SCRAPE_SECONDS}s",
-                        "input_series": [
-                            {"series": series, "values": " ".join(series_values(samples, scrapes))}
-                            for series, samples in each.series.items()
-                        ],
+                        "input_series": _input_series([each], scrapes),
                         "promql_expr_test": [_test(rule.number, place, scrapes) for rule in rules.alerts],
                     }
                     for place, each in enumerate(scraped[first : first + _TRIALS_AT_ONCE], first)
@@ -209,6 +257,20 @@ def _test(rule: int, place: int, scrapes: int) -> dict[str, Any]:
     window = scrapes * SCRAPE_SECONDS - BEGIN_SECONDS
     alerts = f'ALERTS{{alertstate="firing",{RULE_LABEL}="{rule}"}}'
     first = f"min(min_over_time(timestamp({alerts})[{window}s:{SCRAPE_SECONDS}s]))"
-    for label, value in ((RULE_LABEL, rule), (_TRIAL_LABEL, place)):
-        first = f'label_replace({first}, "{label}", "{value}", "", "")'
-    return {"expr": first, "eval_time": f"{scrapes * SCRAPE_SECONDS}s", "exp_samples": []}
+    return {"expr": _labelled(first, rule, place), "eval_time": f"{scrapes * SCRAPE_SECONDS}s", "exp_samples": []}
+
+
+def _labelled(expression: str, rule: int, trial: int) -> str:
+    """An expression of one series, by whose labels it is found in what promtool says."""
+    for label, value in ((RULE_LABEL, rule), (_TRIAL_LABEL, trial)):
+        expression = f'label_replace({expression}, "{label}", "{value}", "", "")'
+    return expression
+
+
+def _input_series(scraped: Sequence[Scraped], scrapes: int) -> list[dict[str, str]]:
+    """The series of trials in promtool's notation."""
+    return [
+        {"series": series, "values": " ".join(series_values(samples, scrapes))}
+        for each in scraped
+        for series, samples in each.series.items()
+    ]

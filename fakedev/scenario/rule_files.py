@@ -73,10 +73,11 @@ class RuleFile:
         ]
 
 
-def read_rules(text: str, file: str) -> RuleFile:
+def read_rules(text: str, file: str, *, needs_alerts: bool = True) -> RuleFile:
     """The rules of a file.
 
     :param file: its name, as problems shall show it.
+    :param needs_alerts: whether a file of recording rules only is a problem.
     :raises ConfigurationError: for what is no rule file, with each place.
     """
     report = Report()
@@ -100,7 +101,7 @@ def read_rules(text: str, file: str) -> RuleFile:
         for group, places in found
     )  # fmt: skip
     alerts = tuple(rule for group in groups for rule in group.rules if isinstance(rule, AlertRule))
-    if not alerts:
+    if not alerts and needs_alerts:
         report.problem(Place(file), "has no alert rule: each is an item of groups[].rules with the keys alert and expr")
     if len(alerts) > MAX_ALERTS:
         report.problem(Place(file), f"has {len(alerts)} alert rules: at most {MAX_ALERTS} are tried, split the file")
@@ -168,7 +169,7 @@ def _groups(tree: Node, file: str, report: Report) -> Iterator[tuple[dict[str, A
         if not isinstance(group, Table) or not isinstance(rules, Listing) or not named:
             report.problem(group.place, "a group needs a name and a list of rules")
             continue
-        found = _plain(group)
+        found = plain_tree(group)
         places = [each.place for each in rules.items]
         for problem in _problems_of_group(found):
             report.problem(group.place, problem)
@@ -217,16 +218,16 @@ def _too_long(tree: Mapping[str, Any], keys: Iterable[str], read: Callable[[str]
     return problems
 
 
-def _plain(node: Node) -> Any:
+def plain_tree(node: Node) -> Any:
     """A node as JSON; all scalars are texts, but for the numbers that promtool wants as such."""
     if isinstance(node, Table):
         return {
             key.text: int(value.text)
             if key.text == "limit" and isinstance(value, Scalar) and _WHOLE_NUMBER.fullmatch(value.text)
-            else _plain(value)
+            else plain_tree(value)
             for key, value in node.entries
             if not getattr(value, "is_null", False)
         }  # fmt: skip
     if isinstance(node, Listing):
-        return [_plain(each) for each in node.items]
+        return [plain_tree(each) for each in node.items]
     return node.text

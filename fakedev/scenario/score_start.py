@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from fakedev.base.errors import did_you_mean
+from twisted.python.failure import Failure
+
+from fakedev.base.errors import Refused, did_you_mean
 from fakedev.runtime.application import run_task
+from fakedev.runtime.clock import no_op
 from fakedev.runtime.reactor import IReactor
+from fakedev.runtime.threads import TaskService
 from fakedev.scenario.alert_rules import AlertRule, metrics_of
 from fakedev.scenario.entries import NOTHING
 from fakedev.scenario.evaluation import ScoreRun
@@ -124,24 +128,70 @@ class ScoreEnd:
     signal_name: str = ""
 
 
+@dataclass(eq=False)
+class _InTurn(TaskService):
+    """Runs scores one after the other: a process has one reactor, which runs once.
+
+    :ivar is_refused: the scenario is the reason of the problem.
+    """
+
+    expected = ScoreRun.expected
+    what = ScoreRun.what
+
+    runs: Sequence[ScoreRun]
+    over: Callable[[], None]
+    is_refused: bool = field(default=False, init=False)
+
+    async def run_to_end(self) -> None:
+        for each in self.runs:
+            await each.run_to_end()
+            await each.clean_up()
+
+    async def clean_up(self) -> None:
+        for each in self.runs:
+            await each.clean_up()
+
+    def failed(self, failure: Failure) -> None:
+        self.is_refused = not self.problem and failure.check(Refused) is not None
+        super().failed(failure)
+
+
 def run_score(order: ScoreOrder) -> ScoreEnd:
     """Run the scenario, evaluate the rules, and mark them; Prometheus has ended then, and its folder is gone."""
+    return run_scores([order])[0]
+
+
+def run_scores(orders: Sequence[ScoreOrder]) -> list[ScoreEnd]:
+    """Run several, one after the other; when one fails, all end as it does."""
     try:
-        program = prometheus_path(order.prometheus)
+        programs = [prometheus_path(order.prometheus) for order in orders]
     except PrometheusError as error:
-        return ScoreEnd(problem=str(error))
-    run, _ = make_run(order.loaded, order.epoch_seconds, on_played=order.on_played)
+        return [ScoreEnd(problem=str(error))] * len(orders)
+    runs = [make_run(order.loaded, order.epoch_seconds, on_played=order.on_played)[0] for order in orders]
 
-    def make(reactor: IReactor, over: Callable[[], None]) -> ScoreRun:
-        groups = [(rules.file, group) for rules in order.rules.files for group in rules.groups]
-        return ScoreRun(run, Prometheus(reactor, program), groups, reactor, over, order.done, order.observe)
+    def make(reactor: IReactor, over: Callable[[], None]) -> _InTurn:
+        return _InTurn(
+            [
+                ScoreRun(
+                    run, Prometheus(reactor, program),
+                    [(rules.file, group) for rules in order.rules.files for group in rules.groups], reactor, no_op,
+                    order.done, order.observe,
+                )
+                for order, run, program in zip(orders, runs, programs, strict=True)
+            ],
+            over,
+        )  # fmt: skip
 
-    scored, signal_name = run_task(make)
-    if scored.problem:
-        return ScoreEnd(None, scored.problem, scored.is_refused, signal_name)
-    scraping = run.scenario.scraping
-    runs = _rule_runs(scored, order.rules)
-    return ScoreEnd(score(runs, run.truth, scored.labels, run.scenario.span_seconds, scraping.interval_seconds))
+    done, signal_name = run_task(make)
+    if done.problem:
+        return [ScoreEnd(None, done.problem, done.is_refused, signal_name)] * len(orders)
+    return [ScoreEnd(_score(order, each)) for order, each in zip(orders, done.runs, strict=True)]
+
+
+def _score(order: ScoreOrder, done: ScoreRun) -> Score:
+    scenario = done.run.scenario
+    runs = _rule_runs(done, order.rules)
+    return score(runs, done.run.truth, done.labels, scenario.span_seconds, scenario.scraping.interval_seconds)
 
 
 def _rule_runs(scored: ScoreRun, rules: RulesToScore) -> list[RuleRun]:

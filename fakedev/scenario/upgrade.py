@@ -7,7 +7,7 @@ brought back to the old unit, so that the numbers with which an expression compa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -32,8 +32,6 @@ _WORD: Final = re.compile(r"\w++")
 #: The label whose values a variable of Grafana has.
 _LABEL_VALUES: Final = re.compile(r"(?<=,)\s*+\w++\s*+(?=\)$)")
 _SHOWN_LABEL: Final = re.compile(r"\$labels\.(\w++)")
-#: Keys under which dashboards, ScaledObjects and rules of adapters have PromQL.
-_KEYS: Final = ("expr", "query", "seriesQuery", "metricsQuery", "definition", "metricName")
 #: The group of recording rules that give new series their old names.
 _BRIDGE: Final = "fakedev-old-names"
 
@@ -55,11 +53,12 @@ def changes(expression: str, names: Renamed) -> list[str]:
     metrics, labels = sorted(metrics_of(expression)), sorted(labels_of(expression) | _listed(expression))
     families = {name: names.families[name] for name in metrics if name in names.families}
     return [
-        *(f"{name} is {new}{_times(factor)}" for name, (new, factor) in families.items()),
+        *(f"{name} is {new}" + (f", {in_words(factor)}" if factor != 1.0 else "")
+          for name, (new, factor) in families.items()),
         *(f"{name} is gone" for name in metrics if name in names.lost_families),
         *(f"label {name} is {names.labels[name]}" for name in labels if name in names.labels),
         *(f"label {name} is gone" for name in labels if name in names.lost_labels),
-    ]
+    ]  # fmt: skip
 
 
 def bridge(names: Renamed, used: frozenset[str]) -> dict[str, Any]:
@@ -101,22 +100,6 @@ def rewritten_groups(groups: Iterable[Mapping[str, Any]], names: Renamed) -> lis
         }
         for group in groups
     ]
-
-
-def queries_in(tree: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """The PromQL of a dashboard, a ScaledObject or an adapter's rules, each with its place."""
-    entries: Iterator[tuple[str, object]] = iter(())
-    if isinstance(tree, Mapping) and tree.get("type") != "datasource":
-        title = tree.get("title") or tree.get("name")
-        path = f"{path}/{title}" if isinstance(title, str) else path
-        entries = ((str(key), value) for key, value in tree.items())
-    elif isinstance(tree, Sequence) and not isinstance(tree, str):
-        entries = (("", value) for value in tree)
-    for key, value in entries:
-        if isinstance(value, str) and key in _KEYS:
-            yield path.strip("/"), value
-        else:
-            yield from queries_in(value, path)
 
 
 def _with_labels(expression: str, labels: Mapping[str, str]) -> str:
@@ -181,11 +164,9 @@ def _back(factor: float) -> str:
     return f" / {_number(factor)}" if factor > 1 else f" * {_number(1 / factor)}"
 
 
-def _times(factor: float) -> str:
-    """How values have changed, in words."""
-    if factor == 1.0:
-        return ""
-    return f", {_number(factor)} times as large" if factor > 1 else f", divided by {_number(1 / factor)}"
+def in_words(factor: float) -> str:
+    """How values have changed."""
+    return f"{_number(factor)} times as large" if factor > 1 else f"divided by {_number(1 / factor)}"
 
 
 def _number(factor: float) -> str:

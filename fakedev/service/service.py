@@ -91,7 +91,7 @@ def _with_parts(
     exporters = ExportersPart(fleet.fleet, configuration.identities, reactor)
     topology = OperatorTopology(fleet.fleet)
     follow_topology(topology, configuration)
-    nvml = kernel_log = kubernetes = queues = tester = scenario = hpc_jobs = notifier = None
+    nvml = kernel_log = kubernetes = queues = tester = scenario = hpc_jobs = otlp = notifier = None
     if configuration.nvml is not None:
         from fakedev.nvml.part import NvmlPart  # noqa: PLC0415 - few services have such a file
 
@@ -102,6 +102,10 @@ def _with_parts(
 
         kernel_log = KernelLogPart(configuration.kernel_log, fleet.fleet, reactor)
         begun.callback(kernel_log.stopService)
+    if configuration.otlp is not None:
+        from fakedev.exporters.otlp_sender import OtlpSender  # noqa: PLC0415 - its messages are in an extra
+
+        otlp = OtlpSender(configuration.otlp, fleet.fleet, reactor)
     if jobs := configuration.hpc_jobs:
         node = fleet.fleet.roster.node(jobs.node)
         identity = configuration.identities.get(node.pool.name) if node is not None else None
@@ -177,6 +181,7 @@ def _with_parts(
             nvml,
             kernel_log,
             hpc_jobs,
+            otlp,
             announcement,
             notifier,
         ],

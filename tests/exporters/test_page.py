@@ -15,6 +15,7 @@ from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.entities.state import Level, State
 from tests.support.board_pages import POWER, Boards, family, identity, samples, text
 from tests.support.fleets import make_fleet, pool_of, start
+from tests.support.identities import loaded
 
 
 @given(
@@ -86,3 +87,10 @@ class TestDevices:
             "test", "", (family("watts", RowSpec("power_watts")), family("heat", RowSpec("temperature_celsius"))), ()
         )
         assert shown.absent_families(make_fleet().quantity_names()) == ["heat"]
+
+    @pytest.mark.parametrize(("driver", "is_absent"), [("580.95.05", False), ("580.105.08", True), ("", True)])
+    def test_a_family_of_some_drivers(self, driver: str, is_absent: bool) -> None:
+        """Boards without links have this row up to a driver."""
+        name = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"
+        absent = loaded("dcgm@4.8.2").absent_families(["power_watts"], [{"driver_version": driver}])
+        assert (name in absent) is is_absent

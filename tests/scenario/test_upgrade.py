@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fakedev.exporters.conform import renamed
-from fakedev.scenario.upgrade import bridge, changes, queries_in, rewritten, rewritten_groups
+from fakedev.scenario.upgrade import bridge, changes, rewritten, rewritten_groups
 from tests.support.identities import loaded
 
 NAMES = renamed(loaded("dcgm@4.8.2"), loaded("dcgm@4.9.0"))
@@ -97,13 +97,3 @@ def test_a_rule_file() -> None:
         {"name": "g", "rules": [{**rule, "expr": "DCGM_FI_DEV_GPU_TEMP_CELSIUS > 80",
                                  "annotations": {"summary": "{{ $labels.hostname }}"}}]}
     ]  # fmt: skip
-
-
-def test_queries_of_dashboards_and_autoscalers() -> None:
-    panel = {"title": "Heat", "targets": [{"expr": "a"}, {"expr": "b"}]}
-    source = {"name": "source", "type": "datasource", "query": "prometheus"}
-    dashboard = {"title": "GPUs", "templating": {"list": [source]}, "panels": [panel]}
-    scaled = {"metadata": {"name": "x"}, "spec": {"triggers": [{"metadata": {"query": "c"}}]}}
-    adapter = {"rules": [{"seriesQuery": "d", "metricsQuery": "sum(<<.Series>>)"}]}
-    found = [each for tree in (dashboard, scaled, adapter) for each in queries_in(tree)]
-    assert found == [("GPUs/Heat", "a"), ("GPUs/Heat", "b"), ("", "c"), ("", "d"), ("", "sum(<<.Series>>)")]

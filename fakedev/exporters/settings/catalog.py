@@ -14,7 +14,7 @@ from fakedev.base.names import is_path
 from fakedev.exporters.identity import FamilySpec, Identity
 from fakedev.exporters.settings.counters import FieldTable
 from fakedev.exporters.settings.families import ILibrary
-from fakedev.exporters.settings.identities import chosen_release, composed, load_identity, pairs_of, releases_in
+from fakedev.exporters.settings.identities import chosen_release, composed, load_identity, releases_in
 from fakedev.exporters.settings.keys import IDENTITY
 from fakedev.exporters.settings.loaded import LoadedIdentity
 from fakedev.exporters.settings.original import load_original_identity
@@ -103,9 +103,11 @@ class Catalog(DeviceCatalog):
         if not version or not isinstance(node, Table):
             return load_identity(node, report, self)
         loaded = load_identity(composed(node, version), report, self)
-        if loaded is None:
+        releases = releases_in(self._files.peek_catalog(folder, os.path.basename(node.place.file)))
+        if loaded is None or releases is None:
             return None
-        return replace(loaded, identity=replace(loaded.identity, versions=pairs_of(node, version)))
+        pairs = next(release.pairs for release in releases.every if release.name == version)
+        return replace(loaded, identity=replace(loaded.identity, versions=pairs))
 
     @classmethod
     def versions(cls, folder: str, file: str, text: str) -> Mapping[str, CatalogEntry]:

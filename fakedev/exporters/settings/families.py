@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from zope.interface import Interface
 
+from fakedev.base.names import version_number
 from fakedev.exporters.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exporters.labels import Template
-from fakedev.exporters.numbers import version_number
 from fakedev.exporters.row_levels import PAGE, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.exporters.settings.counters import Counter, FieldTable, read_counters
 from fakedev.exporters.settings.loaded import LoadedIdentity, Making

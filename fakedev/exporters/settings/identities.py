@@ -257,17 +257,6 @@ def composed(document: Table, release: str) -> Table:
     return Table(document.place, tuple((keys[name], value) for name, value in values.items()))
 
 
-def pairs_of(document: Table, release: str) -> tuple[str, ...]:
-    """All versions with the page of a release, the oldest first."""
-    listed = document.get("releases")
-    for changes in listed.items if isinstance(listed, Listing) else ():
-        assert isinstance(changes, Table)
-        pairs = changes.get("pairs")
-        if isinstance(pairs, Listing) and _text(changes.get("release")) == release:
-            return tuple(map(_text, pairs.items))
-    return ()
-
-
 def _change(values: dict[str, Node], changes: Table) -> None:
     """Makes the changes of a release."""
     given = {key.text: value for key, value in changes.entries}
