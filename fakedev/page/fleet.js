@@ -167,7 +167,7 @@ export class FleetTab {
     this.comparison.hidden = found.length < 2;
     this.several.of(found.length > 1 ? found : []);
     if (found.length > 1) this.list.choose(found);
-    if (found.length && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
+    if (found.length && matchMedia("(max-width: 1100px)").matches) this.aside.scrollIntoView({ block: "start" });
   }
 
   _draw() {
