@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
+from fakedev.api.own_pages import OwnPage
 from fakedev.base.errors import nearest_name
 from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, RowSpec, without_parts
 from fakedev.exporters.page import LabelCache, Page
@@ -54,18 +55,27 @@ _ALIKE: Final = 9
 _MAX_ALIKE: Final = 200
 #: What samples of a family add to its name.
 _SUFFIXES: Final = ("", "_total", "_created", "_bucket", "_count", "_sum")
-#: Pages of our own, by the beginnings of their metrics.
-_OTHER_PAGES: Final = {
-    "fakedev_queue": "/queues/metrics", "hpa_": "/queues/metrics", "fakedev_workload": "/workloads/metrics",
-    "fakedev_": "/-/metrics", "process_": "/-/metrics", "up": "Prometheus itself", "scrape_": "Prometheus itself",
-    "ALERTS": "Prometheus itself",
-}  # fmt: skip
+#: What Prometheus adds for each target, with the faults of pages that change it.
+_OF_SCRAPES: Final = {
+    "up": ("node-down", "error-page", "cut-page", "wrong-type", "slow-page seconds=60"),
+    "scrape_duration_seconds": ("slow-page seconds=5",),
+    "scrape_samples_scraped": ("absent", "lost", "node-down"),
+    "scrape_samples_post_metric_relabeling": ("absent", "lost", "node-down"),
+    "scrape_series_added": ("reset", "node-down"),
+}
+#: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
+_EXPORTED: Final = "exported_"
+#: Quantities that work changes.
+BY_WORK: Final = frozenset(KINDS["hang"].moves) - {"hung", "recovery_action"}
 
 
-def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: str) -> Iterator[dict[str, Any]]:
+def explain_query(
+    fleet: Fleet, identities: Sequence[Mapping[str, Identity]], own: Sequence[OwnPage], expression: str
+) -> Iterator[dict[str, Any]]:
     """A description of each metric of an expression, one in each step.
 
-    :param identities: of the pools, by their names.
+    :param identities: by their pools the identities of the pools themselves, then of each address that has its own.
+    :param own: fakedev's own pages, with the metrics of the expression.
     """
     flipped = _FLIPPED.fullmatch(expression)
     if flipped and not thresholds_of(flipped[3]):
@@ -76,11 +86,17 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
         # Of a function, or of several metrics, the number is not compared with values of a page.
         compared = thresholds_of(expression) if _COMPARISON.fullmatch(rest) else []
         matchers = next(iter(selectors_of(f"x{braces}")), ())
-        described = _Query(fleet, identities, metric, matchers, compared).described()
-        if described["faults"] and _is_of_lack(expression):
+        page = next((each for each in own if metric in each.rows), None)
+        kind = _Query if page is None else _OwnQuery
+        described = kind(fleet, identities, own, metric, matchers, compared).described()
+        if described["faults"] and metric not in _OF_SCRAPES and _is_of_lack(expression):
             described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
         if not compared and rest.strip(" ()"):
-            described["lines"].append("the rest of the expression is not evaluated here")
+            around = expression.replace(metric, "...", 1).replace(braces, "", 1)
+            described["lines"].append(
+                f"only the series of {metric} are judged, and not what {around} makes of them: Prometheus evaluates "
+                f"that, and fakedev faults --for a file with the rule tries faults against the whole"
+            )
         yield described
 
 
@@ -119,38 +135,52 @@ def _parts(plain: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
         begin += len(part) + 1
 
 
-def is_of_exporters(identities: Mapping[str, Identity], metric: str) -> bool:
-    """Whether pages have a metric, or a shipped identity or a counters file can have it."""
-    served = any(_family_of(identity, metric) is not None for identity in identities.values())
-    return served or metric in _fields_of_dcgm() or bool(_shipped(metric))
+def is_of_exporters(metric: str) -> bool:
+    """Whether a shipped identity or a counters file can have a metric."""
+    return metric in _fields_of_dcgm() or bool(_shipped(metric))
+
+
+def shows_any(identity: Identity, metrics: Iterable[str]) -> bool:
+    """Whether an identity has one of some metrics."""
+    return any(_family_of(identity, metric) is not None for metric in metrics)
 
 
 class _Query:
     """One selector on the pages of a fleet."""
 
     def __init__(
-        self, fleet: Fleet, identities: Mapping[str, Identity], metric: str, matchers: Sequence[Matcher],
-        compared: Sequence[tuple[str, float]],
+        self, fleet: Fleet, identities: Sequence[Mapping[str, Identity]], own: Sequence[OwnPage], metric: str,
+        matchers: Sequence[Matcher], compared: Sequence[tuple[str, float]],
     ) -> None:  # fmt: skip
         self._fleet = fleet
-        self._identities = identities
+        self._every = [identity for each in identities for identity in each.values()]
+        having = (each for each in identities if any(shows_any(identity, [metric]) for identity in each.values()))
+        self._identities = next(having, identities[0])
+        self._own = own
         self._metric = metric
         self._matchers = matchers
         self._compared = compared
 
     def described(self) -> dict[str, Any]:
         """The metric, its number of series, those that match, and texts."""
+        self._matchers = list(map(self._as_on_page, self._matchers))
         families = {
             identity.title: family
             for identity in self._identities.values()
             if (family := _family_of(identity, self._metric)) is not None
         }
-        rows = self._rows if families else []
-        checked = self._checked()
+        rows, checked = self._rows, self._checked()
         found = [row for row in rows if all(each.matches(_value(row.labels, each.label)) for each in checked)]
         lines = list(self._lines(families, rows, found))
         return {"metric": self._metric, "series": len(rows), "matching": len(found), "lines": lines,
+                "labels": [dict(row.labels) for row in found[:_MAX_LISTED]],
                 "quantities": self._quantities(), "faults": self._faults()}  # fmt: skip
+
+    def _as_on_page(self, matcher: Matcher) -> Matcher:
+        """A matcher with the page's name of the label that Prometheus calls exported_..."""
+        name = matcher.label.removeprefix(_EXPORTED)
+        is_of_page = name != matcher.label and any(name == label for row in self._rows for label, _ in row.labels)
+        return matcher._replace(label=name) if is_of_page else matcher
 
     def _checked(self) -> list[Matcher]:
         """The matchers whose labels pages have, or should have."""
@@ -164,7 +194,8 @@ class _Query:
     def _rows(self) -> list[Row]:
         """The present series of the metric on the pages, of the first devices."""
         found: list[Row] = []
-        for identity, nodes in by_identity(_first_nodes(self._fleet), self._identities):
+        shown = [node for node in _first_nodes(self._fleet) if node.pool.name in self._identities]
+        for identity, nodes in by_identity(shown, self._identities):
             kept = _family_of(identity, self._metric)
             if kept is not None:
                 lines = read_lines(_page(self._fleet, replace(identity, families=(kept,)), nodes))
@@ -172,7 +203,7 @@ class _Query:
         return found
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
-        metric, titles = self._metric, dict.fromkeys(each.title for each in self._identities.values())
+        metric, titles = self._metric, dict.fromkeys(each.title for each in self._every)
         if not families:
             yield from self._of_no_page(", ".join(titles))
             return
@@ -182,6 +213,10 @@ class _Query:
             yield f"only the first {seen} of {count} devices are looked at"
         if not rows:
             yield self._why_no_series()
+        yield from self._of_matchers(rows, found)
+
+    def _of_matchers(self, rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
+        """Which labels select nothing, else the values of the series that are selected."""
         for each in self._matchers if rows else ():
             yield from self._of_matcher(each, rows)
         if rows and not found and len(self._checked()) > 1:
@@ -192,9 +227,12 @@ class _Query:
     def _of_no_page(self, titles: str) -> Iterator[str]:
         """Who has a metric that no page of the fleet has."""
         metric = self._metric
-        other = next((page for begin, page in _OTHER_PAGES.items() if metric.startswith(begin)), "")
-        if other:
-            yield f"{metric} is on no page of the devices: it comes from {other}"
+        if metric in _OF_SCRAPES or metric.startswith("ALERTS"):
+            made = "for each target that it scrapes" if metric in _OF_SCRAPES else "of its rules"
+            yield f"{metric} is on no page: Prometheus makes it {made}"
+            return
+        if ":" in metric:
+            yield f"{metric} is on no page: a name with a colon is of a recording rule; ask about the rule's expression"
             return
         yield f"no page has {metric}: it is not in the families, or not in the counters, of {titles}"
         shipped, fields = _shipped(metric), _fields_of_dcgm()
@@ -206,8 +244,9 @@ class _Query:
         elif metric in fields:
             yield "dcgm-exporter can show it, but fakedev does not simulate what this field shows"
         elif not shipped:
-            known = [family.name for each in self._identities.values() for family in each.families]
-            near = nearest_name(metric, [*known, *_alike(metric, fields)])
+            known = [family.name for each in self._every for family in each.families]
+            ours = [name for page in self._own for name in page.helps]
+            near = nearest_name(metric, [*known, *ours, *_alike(metric, fields)])
             yield f"did you mean {near}?" if near else "no shipped identity has it"
 
     @cached_property
@@ -307,6 +346,8 @@ class _Query:
 
     def _faults(self) -> list[str]:
         """Faults that change the metric, as ``fakedev fault`` takes them: beyond its threshold first."""
+        if self._metric in _OF_SCRAPES:
+            return list(_OF_SCRAPES[self._metric])
         names = {name: of for each in self._identities.values() for name, of in each.metric_names().items()}
         if self._metric not in names or all(map(self._lack, self._family_rows)):
             return []
@@ -323,6 +364,26 @@ class _Query:
         operator, number = self._compared[0] if self._compared else (">", 0.0)
         beyond = (number if math.isfinite(number) else 0.0) + {">": 1.0, "<": -1.0, "!=": 1.0}.get(operator, 0.0)
         return [*words[:_MAX_LISTED], f"sentinel metric={self._metric} value={beyond:g}"]
+
+
+class _OwnQuery(_Query):
+    """One selector on a page of fakedev's own."""
+
+    @cached_property
+    def _page(self) -> OwnPage:
+        return next(page for page in self._own if self._metric in page.rows)
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return self._page.rows[self._metric]
+
+    def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
+        texts = (self._page.helps.get(self._metric.removesuffix(suffix)) for suffix in _SUFFIXES)
+        yield f"{self._metric} is on {self._page.path}: {next(filter(None, texts), '')}"
+        yield from self._of_matchers(self._rows, found)
+
+    def _faults(self) -> list[str]:
+        return []
 
 
 def _condition(row: RowSpec) -> str:
@@ -413,10 +474,10 @@ def _value(labels: Labels, name: str) -> str:
 
 
 def _named(labels: Labels) -> str:
-    """The labels by which people know a device."""
+    """The labels by which people know a device; else the first of all."""
     known = ("hostname", "node", "gpu", "device", "card")
-    kept = [f"{name}={value}" for name, value in labels if name.lower() in known]
-    return " ".join(kept) or "no labels"
+    kept = [label for label in labels if label[0].lower() in known] or labels[:_MAX_REASONS]
+    return " ".join(f"{name}={value}" for name, value in kept) or "no labels"
 
 
 def _listed(values: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.live import names_of
-from fakedev.api.metric_queries import explain_query, is_of_exporters, problem_of
+from fakedev.api.metric_queries import BY_WORK, explain_query, is_of_exporters, problem_of, shows_any
+from fakedev.api.own_pages import BEGINNINGS, own_pages
 from fakedev.api.pasted_rules import expressions_of
 from fakedev.api.queues import describe_queue_now
 from fakedev.base.errors import Refused, did_you_mean
@@ -31,6 +32,8 @@ from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
+from fakedev.scenario.alert_rules import metrics_of
+from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument
 from fakedev.web.request import Request
@@ -84,18 +87,20 @@ class Why(ApiResource):
 
     :param pages: with the identities.
     :param queues: None for none.
+    :param own: of the page of fakedev itself.
     """
 
     query = WHY.query
 
     def __init__(
-        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker
-    ) -> None:  # fmt: skip
+        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker, own: OwnMetrics
+    ) -> None:
         self._fleet = pages.fleet
         self._pages = pages
         self._queues = queues
         self._exporters = exporters
         self._ticker = ticker
+        self._own = own
 
     def get(self, request: Request) -> Answer:
         """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
@@ -133,7 +138,7 @@ class Why(ApiResource):
         pod = self._pod(word)
         if pod is not None:
             return pod
-        is_metric = "_" in word[1:] and _METRIC.fullmatch(word)
+        is_metric = _METRIC.fullmatch(word) and ("_" in word[1:] or ":" in word)
         if is_metric and not any(word in fleet.roster.files(pool) for pool in fleet.roster.pools):
             return (yield from self._of_query(word))
         link = link_word(word)
@@ -142,7 +147,7 @@ class Why(ApiResource):
             described = describe_link_explanations(fleet, units[0], link[1], metric)["explanations"]
             return Reason("link", word, [answers.explanation_line(each) for each in described], {})
         is_unknown = bool(metric) and len(units) == 1 and not self._is_known(metric)
-        if is_unknown and is_of_exporters(self._pages.identities, metric):
+        if is_unknown and is_of_exporters(metric):
             found = yield from self._of_query(metric)
             return Reason("device", fleet.roster.unit_name(units[0]), found.lines, found.more)
         return self._devices(units, metric)
@@ -158,10 +163,13 @@ class Why(ApiResource):
 
     def _queue(self, word: str) -> Reason | None:
         name = word.removeprefix("queue ").strip()
+        described = self._queue_now(name)
+        return None if described is None else Reason("queue", name, _queue_lines(described), {"queue": described})
+
+    def _queue_now(self, name: str) -> dict[str, Any] | None:
         if self._queues is None or name not in self._queues.broker.queue_names:
             return None
-        described = describe_queue_now(self._queues, name)
-        return Reason("queue", name, [queue_line(described), described["diagnosis"]], {"queue": described})
+        return describe_queue_now(self._queues, name)
 
     # -- faults and workloads --
 
@@ -364,19 +372,29 @@ class Why(ApiResource):
             raise Refused("bad-argument", f"Prometheus does not take {expression[:80]!r}: {problem}", "of")
         lines: list[str] = []
         selectors = []
-        for described in explain_query(self._fleet, self._pages.identities, expression):
+        queues: dict[str, None] = {}
+        identities = self._exporters.identities()
+        metrics = tuple(each for each in metrics_of(expression) if each.startswith(BEGINNINGS))
+        own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
+        for described in explain_query(self._fleet, identities, own, expression):
+            queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
             selectors.append(described)
             lines += described["lines"]
             yield
+        if own:
+            lines += [line for name in queues for line in _queue_lines(self._queue_now(name))]
         if not selectors:
             raise Refused("bad-argument", f"{expression[:80]!r} names no metric", "of")
         faults = list(dict.fromkeys(word for each in selectors for word in each["faults"]))
         moved = {quantity for each in selectors for quantity in each["quantities"]}
-        is_shown = bool(faults) or any(each["series"] for each in selectors)
+        kinds = {word.partition(" ")[0] for word in faults} if not moved else set()
+        is_shown = bool(faults) or (not own and any(each["series"] for each in selectors))
         touching = [
             fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
-            if fault.kind.scope in _OF_PAGES
-            or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
+            if fault.kind.name in kinds or (not kinds and (
+                fault.kind.scope in _OF_PAGES
+                or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
+            ))
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)
         active = [
@@ -388,12 +406,18 @@ class Why(ApiResource):
         coming = [f"fault {each.fault_id} {each.kind.name} ({text})" for each in touching for text in self._start(each)]
         if coming:
             lines.append("waiting, and may change it: " + "; ".join(coming[:_MAX_LISTED]))
-        served = {identity.title for identity in self._pages.identities.values() if selectors[0]["series"]}
+        shown = [each["metric"] for each in selectors if each["series"]]
+        served = {each.title for pools in identities for each in pools.values() if shows_any(each, shown)}
         held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in served]
         lines += [f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED]]
         if faults:
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
+        if not moved.isdisjoint(BY_WORK) and faults[:1] != [f"absent metric={selectors[0]['metric']}"]:
+            lines.append(f"work changes it, too: fakedev run NAME devices={self._first_device()} profile=90:5:0")
         return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults})
+
+    def _first_device(self) -> str:
+        return next((self._fleet.roster.unit_name(node.first) for node in self._fleet.roster.shown), "NODE/0")
 
     # -- devices --
 
@@ -455,6 +479,10 @@ class Why(ApiResource):
     def _faults_on(self, unit: int) -> str:
         found = [f"{each.fault_id} {each.kind.name}" for each in self._fleet.faults.near(unit).now]
         return f"; faults: {', '.join(found)}" if found else ""
+
+
+def _queue_lines(described: Mapping[str, Any] | None) -> list[str]:
+    return [] if described is None else [queue_line(described), described["diagnosis"]]
 
 
 def _page_line(row: Mapping[str, Any]) -> str:

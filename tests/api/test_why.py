@@ -12,8 +12,12 @@ import pytest
 from tests.support.application import SMALL, MemoryApplication, application
 
 BASE = '{name: base, devices: a/0, profile: "60:0:0", pod: train}, {name: hot, devices: b/0, profile: "90:0:0"}'
+WEB = """web:
+  - 127.0.0.1:9400
+  - {listen: "127.0.0.1:9401", hold: 30s}
+  - {listen: "127.0.0.1:9402", identity: nvidia-gpu-exporter, serve: exporter}"""
 CONFIG = (
-    SMALL.replace('web: ["127.0.0.1:9400"]', 'web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", hold: 30s}]')
+    SMALL.replace('web: ["127.0.0.1:9400"]', WEB)
     .replace("workloads: {", f"workloads: {{base: [{BASE}], ")
     + "queues: {names: [sleep], listen-clients: [], listen-backends: []}\n"
 )
@@ -45,6 +49,7 @@ def why(app: MemoryApplication, word: str, metric: str = "") -> dict[str, Any]:
 
 
 LACK = "what changes it: fault absent metric=DCGM_FI_DEV_GPU_TEMP; fault lost; fault node-down"
+REST = "only the series of DCGM_FI_DEV_GPU_TEMP are judged, and not what "
 BOTH = 'no series matches all of these at once; without Hostname="b" 1 do; without pod="train" 2 do'
 UUID = "the UUID of a/1"
 
@@ -85,7 +90,7 @@ UUID = "the UUID of a/1"
         ("DCGM_FI_DEV_GPU_TEMP > 200", "", "query", "> 200 is true of none"),
         ("85 < DCGM_FI_DEV_GPU_TEMP", "", "query", "> 85 is true of 1 of them now"),
         ("(200 <= bool DCGM_FI_DEV_GPU_TEMP)", "", "query", ">= 200 is true of none"),
-        ("20 < DCGM_FI_DEV_GPU_TEMP < 85", "", "query", "the rest of the expression is not evaluated here"),
+        ("20 < DCGM_FI_DEV_GPU_TEMP < 85", "", "query", REST),
         ("absent(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
         ("count by (gpu) (DCGM_FI_DEV_GPU_TEMP) < 2", "", "query", f"{LACK}\n"),
         ("2 > count(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
@@ -107,8 +112,8 @@ UUID = "the UUID of a/1"
         ("DCGM_FI_DEV_GPU_TEMP > 100", "", "query", "what changes it: fault overheat celsius=103"),
         ("DCGM_FI_DEV_GPU_TEMP < 5", "", "query", "sentinel metric=DCGM_FI_DEV_GPU_TEMP value=4"),
         ("DCGM_FI_DEV_GPU_TEMP > 1e400", "", "query", "> inf is true of none"),
-        ("avg(DCGM_FI_DEV_GPU_TEMP) > 20", "", "query", "the rest of the expression is not evaluated here"),
-        ("DCGM_FI_DEV_GPU_TEMP * 2 > 20", "", "query", "the rest of the expression is not evaluated here"),
+        ("avg(DCGM_FI_DEV_GPU_TEMP) > 20", "", "query", REST),
+        ("DCGM_FI_DEV_GPU_TEMP * 2 > 20", "", "query", REST),
         ("DCGM_FI_DEV_GPU_TEMP", "", "query", "fault f4 overheat on b/0; fault f5 slow-page on"),
         ("xpum_power_watts", "", "query", "shipped identities with it: xpumanager@1.3"),
         ("DCGM_FI_DEV_GPU_TMP", "", "query", "did you mean DCGM_FI_DEV_GPU_TEMP?"),
@@ -117,7 +122,18 @@ UUID = "the UUID of a/1"
         ("DCGM_FI_PROF_PIPE_FP16_ACTIV", "", "query", "did you mean DCGM_FI_PROF_PIPE_FP16_ACTIVE?"),
         ("DCGM_FI_DEV_AUTOBOOST", "", "query", "fakedev does not simulate what this field shows"),
         ("b/0", "DCGM_FI_DEV_FAN_SPEED", "device", "add the row 'DCGM_FI_DEV_FAN_SPEED, gauge, HELP'"),
-        ("fakedev_tick", "", "query", "it comes from /-/metrics"),
+        ("fakedev_tick", "", "query", "is on /-/metrics: The number of the tick that is shown.\n1 series: 100"),
+        ("fakedev_tikc", "", "query", "did you mean fakedev_tick?"),
+        ('hpa_queue_waiting{name="nope"}', "", "query", "name=\"nope\" matches nothing: name is 'sleep'"),
+        ("hpa_queue_waiting > 5", "", "query", "0 of name=sleep is 5 away\nsleep is open: 0 waiting"),
+        ("fakedev_workload_load_ratio", "", "query", "is on /workloads/metrics: "),
+        ("up == 0", "", "query", "may change it: fault f5 slow-page on b\nwhat changes it: fault node-down"),
+        ("node:temp:max", "", "query", "a name with a colon is of a recording rule"),
+        ('DCGM_FI_DEV_GPU_TEMP{exported_pod="train"} > 20', "", "query", "> 20 is true of 1 of them now"),
+        ('DCGM_FI_DEV_GPU_TEMP{exported_pod="x"}', "", "query", "pod=\"x\" matches nothing: pod is 'train', empty"),
+        ("nvidia_smi_temperature_gpu", "", "query", "is a family of nvidia-gpu-exporter@1:"),
+        ("a/0", "nvidia_smi_temperature_gpu", "device", "temperature_celsius "),
+        ("DCGM_FI_DEV_GPU_UTIL > 101", "", "query", "work changes it, too: fakedev run NAME devices=a/0"),
     ],
 )
 def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line: str) -> None:
@@ -189,9 +205,9 @@ def test_exporters(app: MemoryApplication) -> None:
     """Each address with its identity, how long it holds its values, and how old they are."""
     rows = app.json("/api/v1/exporters")["exporters"]
     assert [(each["address"], each["hold-seconds"], each["age-seconds"]) for each in rows] == [
-        ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0),
+        ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0), ("127.0.0.1:9402", 0.0, 0.0),
     ]  # fmt: skip
-    assert {each["identity"] for each in rows} == {"dcgm@4.8.2"}
+    assert [each["identity"] for each in rows] == ["dcgm@4.8.2", "dcgm@4.8.2", "nvidia-gpu-exporter@1"]
 
 
 def test_a_fault_that_waits() -> None:

@@ -59,7 +59,8 @@ OUTSIDE = (
     "[...document.querySelectorAll('a:not(.skip), button, input, select, textarea, summary, .now > *')]"
     ".filter((each) => each.checkVisibility() && !each.matches('.unseen, .choice input')"
     " && (innerWidth <= 780 || !each.matches('.sort')))"
-    ".map((each) => [each, ...[each, each.closest('.scroll') ?? document.body].map((one) => one.getBoundingClientRect())])"
+    ".map((each) => [each, each.closest('.scroll') ?? document.body])"
+    ".map(([each, place]) => [each, each.getBoundingClientRect(), place.getBoundingClientRect()])"
     ".filter(([, box, place]) => box.left < place.left - 2 || box.right > place.right + 2 || box.height < 10)"
     ".map(([each]) => each.innerText || each.name || each.ariaLabel)"
 )
