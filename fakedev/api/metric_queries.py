@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from fakedev.api.own_pages import OwnPage
 from fakedev.base.errors import nearest_name
 from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, RowSpec, without_parts
 from fakedev.exporters.page import LabelCache, Page
@@ -67,6 +66,29 @@ _OF_SCRAPES: Final = {
 _EXPORTED: Final = "exported_"
 #: Quantities that work changes.
 BY_WORK: Final = frozenset(KINDS["hang"].moves) - {"hung", "recovery_action"}
+
+
+@dataclass
+class OwnPage:
+    """The series of some metrics on a page.
+
+    :ivar rows: by the names of the metrics.
+    :ivar helps: the texts of all its families, by their names.
+    """
+
+    path: str
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    helps: dict[str, str] = field(default_factory=dict)
+
+    def read(self, metrics: tuple[str, ...], text: bytes) -> None:
+        """Take what whole lines of the page have of some metrics."""
+        starts = (b"# HELP ", *(metric.encode() for metric in metrics))
+        lines = b"\n".join(line for line in text.split(b"\n") if line.startswith(starts))
+        for _, line in read_lines(lines):
+            if not isinstance(line, Row):
+                self.helps[line.name] = line.text
+            elif line.name in metrics:
+                self.rows.setdefault(line.name, []).append(line)
 
 
 def explain_query(

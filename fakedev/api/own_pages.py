@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from typing import Final
 
-from fakedev.exporters.samples import Row, read_lines
+from fakedev.api.metric_queries import OwnPage
 from fakedev.exporters.workload_page import workload_pages
 from fakedev.fleet.fleet import Fleet
 from fakedev.queues.figures import QueueFigures, queue_series
@@ -15,29 +14,6 @@ from fakedev.web.paths import OWN_METRICS, QUEUE_METRICS, WORKLOAD_METRICS
 
 #: What the names of their metrics begin with.
 BEGINNINGS: Final = ("fakedev_", "hpa_", "process_", "python_")
-
-
-@dataclass
-class OwnPage:
-    """The series of some metrics on a page.
-
-    :ivar rows: by the names of the metrics.
-    :ivar helps: the texts of all its families, by their names.
-    """
-
-    path: str
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-    helps: dict[str, str] = field(default_factory=dict)
-
-    def read(self, metrics: tuple[str, ...], text: bytes) -> None:
-        """Take what whole lines of the page have of some metrics."""
-        starts = (b"# HELP ", *(metric.encode() for metric in metrics))
-        lines = b"\n".join(line for line in text.split(b"\n") if line.startswith(starts))
-        for _, line in read_lines(lines):
-            if not isinstance(line, Row):
-                self.helps[line.name] = line.text
-            elif line.name in metrics:
-                self.rows.setdefault(line.name, []).append(line)
 
 
 def own_pages(
