@@ -192,12 +192,16 @@ def test_faults_of_devices(app: MemoryApplication) -> None:
 
 
 def test_the_journal_since(app: MemoryApplication) -> None:
-    """A simulated time before now, or a wall time; each entry has its own."""
+    """A simulated time before now, or a wall time; each entry has its own. And all kinds but some."""
     entries = app.json("/api/v1/journal")["journal"]
     assert entries[-1]["at"] == "2027-01-15T08:00:00Z"
     late = app.json("/api/v1/journal?since=86s")["journal"]
     assert {each["tick"] for each in late} == {each["tick"] for each in entries if each["tick"] >= 14} != set()
     assert app.json("/api/v1/journal?since=2027-01-15T08:00:14Z")["journal"] == late
+    without = [each["kind"] for each in app.json("/api/v1/journal?kind=-lost,-throttled_hardware")["journal"]]
+    assert without == [each["kind"] for each in entries if each["kind"] not in ("lost", "throttled_hardware")]
+    kinds = app.json("/api/v1/journal?kind=lost,fault,-fault")["journal"]
+    assert {each["kind"] for each in kinds} == {"lost"} != {each["kind"] for each in entries}
     assert "is no duration" in app.get("/api/v1/journal?since=yesterday").body.decode()
 
 
