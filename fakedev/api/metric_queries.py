@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from fakedev.base.errors import nearest_name
-from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, RowSpec, without_parts
+from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, Layout, RowSpec, without_parts
+from fakedev.exporters.numbers import formatted
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE_QUANTITIES
 from fakedev.exporters.samples import Labels, Row, read_lines
@@ -89,6 +92,18 @@ class OwnPage:
                 self.helps[line.name] = line.text
             elif line.name in metrics:
                 self.rows.setdefault(line.name, []).append(line)
+
+
+class Watched(NamedTuple):
+    """A comparison of a metric, for values of the past.
+
+    :ivar units: the devices of its series, those first whose values are the nearest to the comparison or beyond it.
+    :ivar is_beyond: whether the comparison is true of each of some values of the quantity, as pages show them.
+    """
+
+    units: list[int]
+    quantity: str
+    is_beyond: Callable[[Sequence[float]], list[bool]]
 
 
 def explain_query(
@@ -195,8 +210,27 @@ class _Query:
         found = [row for row in rows if all(each.matches(_value(row.labels, each.label)) for each in checked)]
         lines = list(self._lines(families, rows, found))
         return {"metric": self._metric, "series": len(rows), "matching": len(found), "lines": lines,
-                "labels": [dict(row.labels) for row in found[:_MAX_LISTED]],
+                "labels": [dict(row.labels) for row in found[:_MAX_LISTED]], "watched": self._watched(rows, found),
                 "quantities": self._quantities(), "faults": self._faults()}  # fmt: skip
+
+    def _watched(self, rows: Sequence[Row], found: Sequence[Row]) -> Watched | None:
+        """What the past of the metric is judged by; None where its rows are not known to be those of the devices."""
+        shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
+        meaning = shown[0].metric_names().get(self._metric) if len(set(shown)) == 1 else None
+        if len(self._compared) != 1 or meaning is None or shown[0].layout is not Layout.FAMILIES:
+            return None
+        if len(self._units) != len(rows):
+            return None
+        family = next(each for each in shown[0].families if each.name == self._metric)
+        units = {id(row): unit for row, unit in zip(rows, self._units, strict=True)}
+        operator, number = self._compared[0]
+        nearest = sorted(found, key=lambda row: float(row.number), reverse=not operator.startswith("<"))
+
+        def is_beyond(values: Sequence[float]) -> list[bool]:
+            texts = formatted(np.array(values) * meaning.factor, family.number)
+            return [_holds(float(text), operator, number) for text in texts]
+
+        return Watched([units[id(row)] for row in nearest], meaning.quantity, is_beyond)
 
     def _as_on_page(self, matcher: Matcher) -> Matcher:
         """A matcher with the page's name of the label that Prometheus calls exported_..."""
@@ -216,12 +250,14 @@ class _Query:
     def _rows(self) -> list[Row]:
         """The present series of the metric on the pages, of the first devices."""
         found: list[Row] = []
+        self._units: list[int] = []
         shown = [node for node in _first_nodes(self._fleet) if node.pool.name in self._identities]
         for identity, nodes in by_identity(shown, self._identities):
             kept = _family_of(identity, self._metric)
             if kept is not None:
                 lines = read_lines(_page(self._fleet, replace(identity, families=(kept,)), nodes))
                 found += [row for _, row in lines if isinstance(row, Row) and row.name == self._metric]
+                self._units += [unit for node in nodes for unit in node.devices]
         return found
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
@@ -406,6 +442,9 @@ class _OwnQuery(_Query):
 
     def _faults(self) -> list[str]:
         return []
+
+    def _watched(self, rows: Sequence[Row], found: Sequence[Row]) -> Watched | None:
+        return None
 
 
 def _condition(row: RowSpec) -> str:

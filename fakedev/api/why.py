@@ -12,13 +12,15 @@ import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.live import names_of
-from fakedev.api.metric_queries import BY_WORK, explain_query, is_of_exporters, problem_of, shows_any
+from fakedev.api.metric_queries import BY_WORK, Watched, explain_query, is_of_exporters, problem_of, shows_any
 from fakedev.api.own_pages import BEGINNINGS, own_pages
-from fakedev.api.pasted_rules import expressions_of
+from fakedev.api.pasted_rules import PastedRule, rules_of
 from fakedev.api.queues import describe_queue_now
+from fakedev.api.rule_times import MAX_DEVICES, alert_times, lines_of, marks_of
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.exporters.cache import Pages
 from fakedev.fleet import answers
+from fakedev.fleet.charts import History
 from fakedev.fleet.describe import describe_state, describe_workloads
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.selectors import resolve
@@ -32,7 +34,7 @@ from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
-from fakedev.scenario.alert_rules import metrics_of
+from fakedev.scenario.alert_rules import metrics_of, seconds_of
 from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument
@@ -44,6 +46,8 @@ from fakedev.web.sliced_answers import Steps
 #: Characters of a question, and devices that are explained in one answer.
 MAX_CHARACTERS: Final = 2000
 _MAX_DEVICES: Final = 3
+#: The time in which rules are looked for in the past.
+_PAST_SECONDS: Final = 3600.0
 #: What a device in each state of health does.
 _HEALTH: Final = {
     "well": "is well", "power": "is held by its power limit", "heat": "throttles by heat",
@@ -93,14 +97,16 @@ class Why(ApiResource):
     query = WHY.query
 
     def __init__(
-        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker, own: OwnMetrics
-    ) -> None:
+        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker, own: OwnMetrics,
+        history: History,
+    ) -> None:  # fmt: skip
         self._fleet = pages.fleet
         self._pages = pages
         self._queues = queues
         self._exporters = exporters
         self._ticker = ticker
         self._own = own
+        self._history = history
 
     def get(self, request: Request) -> Answer:
         """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
@@ -108,13 +114,13 @@ class Why(ApiResource):
 
     def _steps(self, request: Request) -> Steps:
         given, metric = argument(request, "of"), argument(request, "metric").strip()
-        rules = expressions_of(given)
-        word = rules[0] if rules else given.strip()
+        rules = rules_of(given)
+        word = rules[0].expression if rules else given.strip()
         if not 0 < len(word) <= MAX_CHARACTERS:
             raise HttpError(400, f"of must have 1 to {MAX_CHARACTERS} characters", "bad-argument", "of")
         yield
         try:
-            reason = yield from self._of_query(word) if rules else self._reason(word, metric)
+            reason = yield from self._of_query(word, rules[0]) if rules else self._reason(word, metric)
         except Refused as refused:
             raise as_http_error(refused) from None
         if not self._ticker.speed and reason.kind != "queue":
@@ -366,21 +372,27 @@ class Why(ApiResource):
 
     # -- queries --
 
-    def _of_query(self, expression: str) -> Generator[None, None, Reason]:
+    def _of_query(self, expression: str, rule: PastedRule | None = None) -> Generator[None, None, Reason]:
         problem = problem_of(expression)
         if problem:
             raise Refused("bad-argument", f"Prometheus does not take {expression[:80]!r}: {problem}", "of")
         lines: list[str] = []
         selectors = []
         queues: dict[str, None] = {}
+        watched: list[Watched | None] = []
         identities = self._exporters.identities()
         metrics = tuple(each for each in metrics_of(expression) if each.startswith(BEGINNINGS))
         own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
         for described in explain_query(self._fleet, identities, own, expression):
             queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
+            watched.append(described.pop("watched"))
             selectors.append(described)
             lines += described["lines"]
             yield
+        marks: list[dict[str, Any]] = []
+        if len(watched) == 1 and watched[0] is not None:
+            told, marks = yield from self._past_of(watched[0], rule or PastedRule(expression))
+            lines += told
         if own:
             lines += [line for name in queues for line in _queue_lines(self._queue_now(name))]
         if not selectors:
@@ -414,7 +426,25 @@ class Why(ApiResource):
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
         if not moved.isdisjoint(BY_WORK) and faults[:1] != [f"absent metric={selectors[0]['metric']}"]:
             lines.append(f"work changes it, too: fakedev run NAME devices={self._first_device()} profile=90:5:0")
-        return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults})
+        return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults, "marks": marks})
+
+    def _past_of(
+        self, watched: Watched, rule: PastedRule
+    ) -> Generator[None, None, tuple[list[str], list[dict[str, Any]]]]:
+        """When a rule was pending and fired in the kept hour: lines, and marks of charts."""
+        units = watched.units[:MAX_DEVICES]
+        try:
+            wait = seconds_of(rule.wait)
+        except ValueError as error:
+            raise Refused("bad-argument", f"for: {error}", "of") from None
+        past = self._history.of_devices(np.array(units, np.int64), _PAST_SECONDS, watched.quantity)
+        rows = past["quantities"].get(watched.quantity)
+        if not units or rows is None:
+            return [], []
+        values = dict(zip(map(self._fleet.roster.unit_name, units), rows, strict=True))
+        states = yield from alert_times(past["seconds"], values, wait, watched.is_beyond)
+        lines = lines_of(states, rule.alert or "it", past["seconds"][-1], wait)
+        return lines, marks_of(states, rule.alert or rule.expression)
 
     def _first_device(self) -> str:
         return next((self._fleet.roster.unit_name(node.first) for node in self._fleet.roster.shown), "NODE/0")

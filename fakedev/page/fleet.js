@@ -61,7 +61,7 @@ export class FleetTab {
       this.device.charts.recall();
       this.several.recall();
     }));
-    this.marks = new Marks(time);
+    this.marks = new Marks(app, time);
     this.device = new DevicePanel(app, time);
     this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100, time });
     this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW", time });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -373,3 +374,33 @@ def test_faults_of_many_nodes() -> None:
         app.tick(2)
         assert why(app, "/nodes/n-1/metrics")["lines"][0] == "no fault affects it"
         assert [line.split()[2] for line in why(app, "/nodes/n-8/metrics")["lines"][:2]] == ["error-page", "slow-page"]
+
+
+def test_the_past_of_a_rule() -> None:
+    """Pending, how long still; fired, and until when; pending without firing: by device, with marks of charts."""
+    rule = "{alert: Hot, expr: 'DCGM_FI_DEV_GPU_TEMP%s > 70', for: %s}"
+    with application(SMALL) as app:
+        app.tick(30)
+        overheat = app.ask("POST", "/api/v1/faults", {"kind": "overheat", "devices": ["b/0"], "celsius": 90})
+        app.tick(40)
+
+        def told(of: str, wait: str = "10s") -> tuple[str, list[list[Any]]]:
+            found = why(app, rule % (of, wait))
+            marks = [[each[key] for key in ("device", "kind", "text")] for each in found["marks"]]
+            return "\n".join(found["lines"]), marks
+
+        lines, marks = told("", "5m")
+        held = next(line for line in lines.splitlines() if line.startswith("Hot is pending on b/0: true for "))
+        numbers = list(map(int, re.findall(r"(\d+) s", held)))
+        assert numbers[1] == numbers[0] + numbers[2] == 300 and 10 < numbers[0] < 40 and not marks
+        lines, marks = told("")
+        assert "Hot by the values of the charts: fires on b/0 from " in lines and "still does" in lines
+        assert marks == [["b/0", "fires", "Hot fires"]]
+        assert told('{Hostname="a"}')[1] == []
+        app.ask("DELETE", f"/api/v1/faults/{json.loads(overheat.body)['id']}")
+        app.tick(200)
+        lines, marks = told("")
+        assert "s, until " not in lines and " until " in lines and marks[1] == ["b/0", "over", "Hot is over"]
+        lines, marks = told("", "5m")
+        assert "Hot was pending 1 times and did not fire: true for at most " in lines and not marks
+        assert app.get("/api/v1/why?of=" + quote(rule % ("", "999y999y"))).status == 400
