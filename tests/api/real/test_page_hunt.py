@@ -206,7 +206,7 @@ async def test_why(start_async: StartAsync, tmp_path: Path, browser: Browser) ->
     await browser.value(f"{MAKE_IT_FIRE}[0].click()")
     await browser.until("document.querySelector('#panel-faults [name=value-celsius]')?.value === '93'")
     # A rule that fired is marked in the charts.
-    rule = "{alert: Warm, expr: DCGM_FI_DEV_GPU_TEMP > 30}"
+    rule = "{alert: Warm, expr: DCGM_FI_DEV_GPU_TEMP > 40}"
     await browser.value(f"location.hash = '#why/' + encodeURIComponent({json.dumps(rule)})")
     await browser.until(f"{panel}.includes('Show when it fired')")
     await press(browser, "why", "Show when it fired in the charts")
