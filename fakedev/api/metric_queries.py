@@ -67,6 +67,8 @@ _OF_SCRAPES: Final = {
 }
 #: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
 _EXPORTED: Final = "exported_"
+#: Levels of rows that are those of devices or instances.
+_OF_UNITS: Final = ("device", "unit", "whole", "repeated", "single", "tiled", "held")
 #: Quantities that work changes.
 BY_WORK: Final = frozenset(KINDS["hang"].moves) - {"hung", "recovery_action"}
 
@@ -213,6 +215,16 @@ class _Query:
                 "labels": [dict(row.labels) for row in found[:_MAX_LISTED]], "watched": self._watched(rows, found),
                 "quantities": self._quantities(), "faults": self._faults()}  # fmt: skip
 
+    def _units_with(self, identity: Identity, nodes: Sequence[RosterNode]) -> list[int]:
+        """The devices or instances of the rows of a page, in their order; a lost one has no row."""
+        (row,) = identity.families[0].rows if len(identity.families[0].rows) == 1 else (None,)
+        if row is None or row.state_level not in _OF_UNITS:
+            return []
+        source = DeviceSource.of(self._fleet, identity)
+        units = [unit for node in nodes for unit, _ in source.entities(row.state_level, node)]
+        lost = self._fleet.shown.levels["unit"].arrays.get("lost")
+        return units if lost is None else [unit for unit in units if lost[unit] <= 0]
+
     def _watched(self, rows: Sequence[Row], found: Sequence[Row]) -> Watched | None:
         """What the past of the metric is judged by; None where its rows are not known to be those of the devices."""
         shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
@@ -230,20 +242,27 @@ class _Query:
             texts = formatted(np.array(values) * meaning.factor, family.number)
             return [_holds(float(text), operator, number) for text in texts]
 
-        return Watched([units[id(row)] for row in nearest], meaning.quantity, is_beyond)
+        devices = [unit for row in nearest if (unit := units[id(row)]) < self._fleet.roster.device_count]
+        return Watched(list(dict.fromkeys(devices)), meaning.quantity, is_beyond)
+
+    @cached_property
+    def _label_names(self) -> set[str]:
+        """The labels of series on the pages, also those that none has now: a pod's, where no device has a pod."""
+        shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
+        optional = {label.name for each in shown for label in each.labels}
+        return optional | {name for row in self._rows for name, _ in row.labels}
 
     def _as_on_page(self, matcher: Matcher) -> Matcher:
         """A matcher with the page's name of the label that Prometheus calls exported_..."""
         name = matcher.label.removeprefix(_EXPORTED)
-        is_of_page = name != matcher.label and any(name == label for row in self._rows for label, _ in row.labels)
+        is_of_page = name != matcher.label and name in self._label_names
         return matcher._replace(label=name) if is_of_page else matcher
 
     def _checked(self) -> list[Matcher]:
         """The matchers whose labels pages have, or should have."""
-        names = {name for row in self._rows for name, _ in row.labels}
         return [
             each for each in self._matchers
-            if not _takes_long(each) and (each.label in names or each.label not in _ADDED)
+            if not _takes_long(each) and (each.label in self._label_names or each.label not in _ADDED)
         ]  # fmt: skip
 
     @cached_property
@@ -255,9 +274,10 @@ class _Query:
         for identity, nodes in by_identity(shown, self._identities):
             kept = _family_of(identity, self._metric)
             if kept is not None:
-                lines = read_lines(_page(self._fleet, replace(identity, families=(kept,)), nodes))
+                alone = replace(identity, families=(kept,))
+                lines = read_lines(_page(self._fleet, alone, nodes))
                 found += [row for _, row in lines if isinstance(row, Row) and row.name == self._metric]
-                self._units += [unit for node in nodes for unit in node.devices]
+                self._units += self._units_with(alone, nodes)
         return found
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
@@ -277,6 +297,10 @@ class _Query:
         """Which labels select nothing, else the values of the series that are selected."""
         for each in self._matchers if rows else ():
             yield from self._of_matcher(each, rows)
+        levels = {row.state_level for row in self._family_rows}
+        parts = self._fleet.roster.parts
+        if rows and not found and levels == {"whole"} and not parts.is_undivided.all():
+            yield "divided devices (MIG) have no series of it: their instances have those of other metrics"
         if rows and not found and len(self._checked()) > 1:
             yield f"no series matches all of these at once{self._too_much(rows)}"
         if found:
@@ -352,10 +376,11 @@ class _Query:
         names = list(dict.fromkeys(name for row in rows for name, _ in row.labels))
         values = list(dict.fromkeys(_value(row.labels, label) for row in rows))
         if label not in names:
-            if label in _ADDED:
+            if label in _ADDED and label not in self._label_names:
                 yield f"{shown} is not checked: no page has {label}; Prometheus or its configuration adds it"
             elif not matcher.matches(""):
-                yield f"{shown} matches nothing: no series has the label {label}; they have {', '.join(names)}"
+                now = " now" if label in self._label_names else ""
+                yield f"{shown} matches nothing: no series has the label {label}{now}; they have {', '.join(names)}"
         elif not any(map(matcher.matches, values)):
             yield f"{shown} matches nothing: {label} is {_listed(values)}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final
 
 from fakedev.api.metric_queries import OwnPage
 from fakedev.exporters.workload_page import workload_pages
@@ -11,9 +10,6 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.queues.figures import QueueFigures, queue_series
 from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import OWN_METRICS, QUEUE_METRICS, WORKLOAD_METRICS
-
-#: What the names of their metrics begin with.
-BEGINNINGS: Final = ("fakedev_", "hpa_", "process_", "python_")
 
 
 def own_pages(

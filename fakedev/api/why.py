@@ -13,7 +13,7 @@ import numpy as np
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.live import names_of
 from fakedev.api.metric_queries import BY_WORK, Watched, explain_query, is_of_exporters, problem_of, shows_any
-from fakedev.api.own_pages import BEGINNINGS, own_pages
+from fakedev.api.own_pages import own_pages
 from fakedev.api.pasted_rules import PastedRule, rules_of
 from fakedev.api.queues import describe_queue_now
 from fakedev.api.rule_times import MAX_DEVICES, alert_times, lines_of, marks_of
@@ -34,7 +34,7 @@ from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
-from fakedev.scenario.alert_rules import metrics_of, seconds_of
+from fakedev.scenario.alert_rules import metrics_of, seconds_of, selectors_of
 from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument
@@ -46,6 +46,9 @@ from fakedev.web.sliced_answers import Steps
 #: Characters of a question, and devices that are explained in one answer.
 MAX_CHARACTERS: Final = 2000
 _MAX_DEVICES: Final = 3
+#: Labels with a pod, and lines that are said of one in an answer about a query.
+_OF_PODS: Final = ("pod", "exported_pod")
+_MAX_SAID: Final = 3
 #: The time in which rules are looked for in the past.
 _PAST_SECONDS: Final = 3600.0
 #: What a device in each state of health does.
@@ -239,7 +242,7 @@ class Why(ApiResource):
             return None
         lines = [f"{each.workload_id} {each.spec.name} runs on {fleet.journal.names(each.devices)}" for each in found]
         for unit in dict.fromkeys(unit for each in found for unit in each.devices.tolist()):
-            device = fleet.roster.parts.owner(unit)
+            device = self._labelled(unit)
             owner = fleet.owner_facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
             if owner == pod:
@@ -254,6 +257,12 @@ class Why(ApiResource):
             kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"
             lines.insert(0, f"none of its workloads runs{kept}")
         return Reason("pod", pod, lines, {})
+
+    def _labelled(self, unit: int) -> int:
+        """The unit whose series have the labels of work on a unit: of a tile its board."""
+        parts = self._fleet.roster.parts
+        is_tile = unit >= parts.device_count and parts.is_tile[unit - parts.device_count]
+        return parts.owner(unit) if is_tile else unit
 
     def _series_of(self, device: int, pod: str) -> str:
         """Whether the series of a device have its pod now, and what hides or falsifies them."""
@@ -280,7 +289,7 @@ class Why(ApiResource):
         lines = [f"{len(states)} devices of {node.pool.device_type.name}: " + (", ".join(troubled) or "all well")]
         for fault in self._faults_of_node(node):
             what = _ON_NODES.get(fault.kind.scope) or self._names(fault)
-            lines.append(f"fault {fault.fault_id} {fault.kind.name} on {what}: {fault.kind.summary}")
+            lines.append(f"{self._named(fault)} on {what}: {fault.kind.summary}")
         lines += self._waiting(range(node.first, node.first + len(node.devices)))
         return Reason("node", node.name, [*lines, *self._page_lines(node)], {})
 
@@ -290,7 +299,7 @@ class Why(ApiResource):
         mine = np.zeros(parts.unit_count, np.bool_)
         mine[list(units)] = True
         return [
-            f"fault {fault.fault_id} {fault.kind.name} waits: {text}"
+            f"{self._named(fault)} waits: {text}"
             for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
             for text in self._start(fault)
             if (mine[fault.devices] | mine[parts.owners_of(fault.devices)]).any()
@@ -314,6 +323,9 @@ class Why(ApiResource):
             if ((owners >= first) & (owners < end)).any():
                 yield fault
 
+    def _named(self, fault: Fault) -> str:
+        return named_fault(self._fleet, fault.fault_id)
+
     def _names(self, fault: Fault) -> str:
         return self._fleet.journal.names(fault.concerned)
 
@@ -321,7 +333,7 @@ class Why(ApiResource):
         """By which identities, and how late, pages show a node, or the fleet."""
         pools = (None,) if node is None else (None, node.pool.name)
         rows = [each for each in self._exporters.rows() if node is None or each["pool"] in pools]
-        return list(map(_page_line, rows[:_MAX_LISTED]))
+        return list(dict.fromkeys(map(_page_line, rows[:_MAX_LISTED])))
 
     def _page(self, word: str) -> Reason | None:
         url = _URL.fullmatch(word)
@@ -340,7 +352,7 @@ class Why(ApiResource):
         nodes = [node] if node is not None else self._nodes_of({row["pool"] for row in rows})
         on_page = self._mask(nodes)
         lines = [
-            f"fault {fault.fault_id} {fault.kind.name} affects it: {where}"
+            f"{self._named(fault)} affects it: {where}"
             for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
             # A fault of pages changes the pages of nodes only.
             if fault.kind.scope in _OF_PAGES and (node is not None or fault.kind.scope is not Scope.PAGE)
@@ -381,7 +393,10 @@ class Why(ApiResource):
         queues: dict[str, None] = {}
         watched: list[Watched | None] = []
         identities = self._exporters.identities()
-        metrics = tuple(each for each in metrics_of(expression) if each.startswith(BEGINNINGS))
+        served = [identity for pools in identities for identity in pools.values()]
+        metrics = tuple(
+            each for each in metrics_of(expression) if not any(shows_any(identity, [each]) for identity in served)
+        )
         own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
         for described in explain_query(self._fleet, identities, own, expression):
             queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
@@ -390,9 +405,11 @@ class Why(ApiResource):
             lines += described["lines"]
             yield
         marks: list[dict[str, Any]] = []
-        if len(watched) == 1 and watched[0] is not None:
+        if len(watched) == 1:
             told, marks = yield from self._past_of(watched[0], rule or PastedRule(expression))
             lines += told
+        if not any(each["matching"] for each in selectors):
+            lines += self._of_values(expression)
         if own:
             lines += [line for name in queues for line in _queue_lines(self._queue_now(name))]
         if not selectors:
@@ -410,28 +427,44 @@ class Why(ApiResource):
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)
         active = [
-            f"fault {fault.fault_id} {fault.kind.name} on {where}" for fault in touching
+            f"{self._named(fault)} on {where}" for fault in touching
             if (where := self._where(fault, everywhere))
         ]  # fmt: skip
         if active:
             lines.append("active now, and may change it: " + "; ".join(active[:_MAX_LISTED]))
-        coming = [f"fault {each.fault_id} {each.kind.name} ({text})" for each in touching for text in self._start(each)]
+        coming = [f"{self._named(each)} ({text})" for each in touching for text in self._start(each)]
         if coming:
             lines.append("waiting, and may change it: " + "; ".join(coming[:_MAX_LISTED]))
         shown = [each["metric"] for each in selectors if each["series"]]
-        served = {each.title for pools in identities for each in pools.values() if shows_any(each, shown)}
-        held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in served]
-        lines += [f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED]]
+        titles = {each.title for each in served if shows_any(each, shown)}
+        held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in titles]
+        lines += dict.fromkeys(f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED])
         if faults:
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
         if not moved.isdisjoint(BY_WORK) and faults[:1] != [f"absent metric={selectors[0]['metric']}"]:
             lines.append(f"work changes it, too: fakedev run NAME devices={self._first_device()} profile=90:5:0")
         return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults, "marks": marks})
 
+    def _of_values(self, expression: str) -> list[str]:
+        """What is said of pods and nodes that a selector without series names."""
+        lines = []
+        for label, kind, text in (each for matchers in selectors_of(expression) for each in matchers):
+            node = self._fleet.roster.node(text) if kind == "=" else None
+            pod = self._pod(text) if kind == "=" and label in _OF_PODS else None
+            found = pod or (node and self._node(node))
+            if found:
+                lines += [f"{found.kind} {text}: {line}" for line in found.lines[:_MAX_SAID]]
+            elif kind == "=" and label in _OF_PODS:
+                lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it")
+        return lines
+
     def _past_of(
-        self, watched: Watched, rule: PastedRule
+        self, watched: Watched | None, rule: PastedRule
     ) -> Generator[None, None, tuple[list[str], list[dict[str, Any]]]]:
         """When a rule was pending and fired in the kept hour: lines, and marks of charts."""
+        unknown = ["when it fired is not known: the charts have no past of this metric"] if rule.wait else []
+        if watched is None:
+            return unknown, []
         units = watched.units[:MAX_DEVICES]
         try:
             wait = seconds_of(rule.wait)
@@ -440,7 +473,7 @@ class Why(ApiResource):
         past = self._history.of_devices(np.array(units, np.int64), _PAST_SECONDS, watched.quantity)
         rows = past["quantities"].get(watched.quantity)
         if not units or rows is None:
-            return [], []
+            return unknown, []
         values = dict(zip(map(self._fleet.roster.unit_name, units), rows, strict=True))
         states = yield from alert_times(past["seconds"], values, wait, watched.is_beyond)
         lines = lines_of(states, rule.alert or "it", past["seconds"][-1], wait)

@@ -404,3 +404,24 @@ def test_the_past_of_a_rule() -> None:
         lines, marks = told("", "5m")
         assert "Hot was pending 1 times and did not fire: true for at most " in lines and not marks
         assert app.get("/api/v1/why?of=" + quote(rule % ("", "999y999y"))).status == 400
+
+
+def test_a_divided_fleet() -> None:
+    """A metric that instances lack; the pod on an instance; and the past of a rule on whole devices alone."""
+    pools = "pools: [{name: m, nodes: [c], device: a100, devices-per-node: 1, mig: [3g.20gb, 1g.5gb]}, "
+    work = "{name: w, devices: c/0/0, profile: '60:0:0', pod: x}, {name: v, devices: b/0, profile: '90:0:0'}"
+    base = f"workloads: {{base: [{work}], "
+    with application(SMALL.replace("pools: [", pools).replace("workloads: {", base)) as app:
+        app.tick(100)
+        assert "the series of c/0/0 have pod=x" in why(app, "x")["lines"]
+        lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{exported_pod="x"}')["lines"]
+        assert lines[1].startswith('pod="x" matches nothing')
+        assert lines[2].startswith("divided devices (MIG) have no series of it")
+        assert lines[4] == "pod x: the series of c/0/0 have pod=x"
+        lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{pod="gone"}')["lines"]
+        assert "pod gone: no workload has it, and none of those that ended lately had it" in lines
+        for metric, number in (("DCGM_FI_DEV_GPU_UTIL", 80), ("DCGM_FI_DEV_GPU_TEMP", 50)):
+            found = why(app, f"{{alert: A, expr: {metric} > {number}, for: 10s}}")
+            assert [mark["device"] for mark in found["marks"]] == ["b/0"], metric
+        lines = why(app, "{alert: A, expr: DCGM_FI_DEV_ENC_UTIL > 80, for: 10s}")["lines"]
+        assert "when it fired is not known: the charts have no past of this metric" in lines
