@@ -130,6 +130,8 @@ def explain_query(
         described = kind(fleet, identities, own, metric, matchers, compared).described()
         if described["faults"] and metric not in _OF_SCRAPES and _is_of_lack(expression):
             described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
+        elif described["series"] and not described["matching"]:
+            described["faults"] = []  # no fault gives a series another label
         if not compared and rest.strip(" ()"):
             around = expression.replace(metric, "...", 1).replace(braces, "", 1)
             described["lines"].append(
@@ -285,7 +287,7 @@ class _Query:
         if not families:
             yield from self._of_no_page(", ".join(titles))
             return
-        yield f"{metric} is a family of {', '.join(families)}: {next(iter(families.values())).help}"
+        yield f"{metric} is a family of {', '.join(families)}: {next(iter(families.values())).help}{self._meaning()}"
         seen, count = sum(len(node.devices) for node in _first_nodes(self._fleet)), self._fleet.roster.device_count
         if seen < count:
             yield f"only the first {seen} of {count} devices are looked at"
@@ -427,6 +429,13 @@ class _Query:
         names = (each.metric_names() for each in self._identities.values())
         return sorted({each[self._metric].quantity for each in names if self._metric in each})
 
+    def _meaning(self) -> str:
+        """What the metric shows of which quantity, in words; empty where it is not the value of one."""
+        names = [each.metric_names() for each in self._identities.values()]
+        known = [each[self._metric] for each in names if self._metric in each]
+        times = f" times {known[0].factor:g}" if known and known[0].factor != 1 else ""
+        return f" ({known[0].quantity}{times})" if known else ""
+
     def _faults(self) -> list[str]:
         """Faults that change the metric, as ``fakedev fault`` takes them: beyond its threshold first."""
         if self._metric in _OF_SCRAPES:
@@ -561,7 +570,7 @@ def _value(labels: Labels, name: str) -> str:
 
 def _named(labels: Labels) -> str:
     """The labels by which people know a device; else the first of all."""
-    known = ("hostname", "node", "gpu", "device", "card")
+    known = ("hostname", "node", "gpu", "device", "card", "gpu_i_id")
     kept = [label for label in labels if label[0].lower() in known] or labels[:_MAX_REASONS]
     return " ".join(f"{name}={value}" for name, value in kept) or "no labels"
 

@@ -56,7 +56,8 @@ def lines_of(states: AlertStates, alert: str, now: float, for_seconds: float) ->
     lines = []
     if firings:
         shown = "; ".join(map(_firing_words, firings[-_MAX_NAMED:]))
-        lines.append(f"{alert} by the values of the charts: {shown}")
+        more = f"the last of {len(firings)} times: " if len(firings) > _MAX_NAMED else ""
+        lines.append(f"{alert} by the values of the charts: {more}{shown}")
     waiting = [each for each in pendings if each.end_seconds is None]
     for each in waiting[:_MAX_NAMED]:
         held = now - each.begin_seconds
@@ -64,6 +65,8 @@ def lines_of(states: AlertStates, alert: str, now: float, for_seconds: float) ->
             f"{alert} is pending on {each.labels[0][1]}: true for {held:g} s of its 'for' of {for_seconds:g} s; "
             f"it fires in {for_seconds - held:g} s of simulated time if that stays"
         )
+    if len(waiting) > _MAX_NAMED:
+        lines.append(f"{alert} is pending on {len(waiting) - _MAX_NAMED} more devices")
     broken = [each for each in pendings if each.end_seconds is not None and not _became(each, firings)]
     if broken and not (firings or waiting):
         longest = max(broken, key=lambda each: (each.end_seconds or 0.0) - each.begin_seconds)

@@ -46,6 +46,8 @@ from fakedev.web.sliced_answers import Steps
 #: Characters of a question, and devices that are explained in one answer.
 MAX_CHARACTERS: Final = 2000
 _MAX_DEVICES: Final = 3
+#: Puts work on a device.
+_RUN: Final = "fakedev run NAME devices={} profile=90:5:0"
 #: Labels with a pod, and lines that are said of one in an answer about a query.
 _OF_PODS: Final = ("pod", "exported_pod")
 _MAX_SAID: Final = 3
@@ -282,6 +284,12 @@ class Why(ApiResource):
     # -- nodes and pages --
 
     def _node(self, node: RosterNode) -> Reason:
+        is_down = any(fault.kind.scope is Scope.NODE for fault in self._faults_of_node(node))
+        pages = [] if is_down else self._page_lines(node)
+        return Reason("node", node.name, [*self._node_lines(node), *pages], {})
+
+    def _node_lines(self, node: RosterNode) -> list[str]:
+        """The devices of a node in trouble, and the faults that affect it or will."""
         fleet = self._fleet
         parts, level = fleet.roster.parts, fleet.state.levels[UNIT]
         states = [(unit, worst_of(level, [unit, *parts.of(unit)])) for unit in node.devices]
@@ -290,8 +298,7 @@ class Why(ApiResource):
         for fault in self._faults_of_node(node):
             what = _ON_NODES.get(fault.kind.scope) or self._names(fault)
             lines.append(f"{self._named(fault)} on {what}: {fault.kind.summary}")
-        lines += self._waiting(range(node.first, node.first + len(node.devices)))
-        return Reason("node", node.name, [*lines, *self._page_lines(node)], {})
+        return lines + self._waiting(range(node.first, node.first + len(node.devices)))
 
     def _waiting(self, units: Collection[int]) -> list[str]:
         """The faults that are to begin on some units, or on parts of them, each with its time."""
@@ -441,8 +448,10 @@ class Why(ApiResource):
         lines += dict.fromkeys(f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED])
         if faults:
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
-        if not moved.isdisjoint(BY_WORK) and faults[:1] != [f"absent metric={selectors[0]['metric']}"]:
-            lines.append(f"work changes it, too: fakedev run NAME devices={self._first_device()} profile=90:5:0")
+            if not moved.isdisjoint(BY_WORK) and not faults[0].startswith("absent "):
+                units = watched[0].units[:1] if watched[0] else []
+                where = next(map(self._fleet.roster.unit_name, units), "NODE/INDEX")
+                lines.append(f"work changes it, too: {_RUN.format(where)}")
         return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults, "marks": marks})
 
     def _of_values(self, expression: str) -> list[str]:
@@ -451,11 +460,13 @@ class Why(ApiResource):
         for label, kind, text in (each for matchers in selectors_of(expression) for each in matchers):
             node = self._fleet.roster.node(text) if kind == "=" else None
             pod = self._pod(text) if kind == "=" and label in _OF_PODS else None
-            found = pod or (node and self._node(node))
-            if found:
-                lines += [f"{found.kind} {text}: {line}" for line in found.lines[:_MAX_SAID]]
+            if pod:
+                lines += [f"pod {text}: {line}" for line in pod.lines[:_MAX_SAID]]
+            elif node:
+                lines += [f"node {text}: {line}" for line in self._node_lines(node)[:_MAX_SAID]]
             elif kind == "=" and label in _OF_PODS:
-                lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it")
+                lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it; "
+                             f"{_RUN.format('NODE/INDEX')} pod={text} gives it series")  # fmt: skip
         return lines
 
     def _past_of(
@@ -478,9 +489,6 @@ class Why(ApiResource):
         states = yield from alert_times(past["seconds"], values, wait, watched.is_beyond)
         lines = lines_of(states, rule.alert or "it", past["seconds"][-1], wait)
         return lines, marks_of(states, rule.alert or rule.expression)
-
-    def _first_device(self) -> str:
-        return next((self._fleet.roster.unit_name(node.first) for node in self._fleet.roster.shown), "NODE/0")
 
     # -- devices --
 

@@ -134,7 +134,7 @@ UUID = "the UUID of a/1"
         ('DCGM_FI_DEV_GPU_TEMP{exported_pod="x"}', "", "query", "pod=\"x\" matches nothing: pod is 'train', empty"),
         ("nvidia_smi_temperature_gpu", "", "query", "is a family of nvidia-gpu-exporter@1:"),
         ("a/0", "nvidia_smi_temperature_gpu", "device", "temperature_celsius "),
-        ("DCGM_FI_DEV_GPU_UTIL > 101", "", "query", "work changes it, too: fakedev run NAME devices=a/0"),
+        ("DCGM_FI_DEV_GPU_UTIL > 101", "", "query", "work changes it, too: fakedev run NAME devices=b/0"),
     ],
 )
 def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line: str) -> None:
@@ -419,7 +419,8 @@ def test_a_divided_fleet() -> None:
         assert lines[2].startswith("divided devices (MIG) have no series of it")
         assert lines[4] == "pod x: the series of c/0/0 have pod=x"
         lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{pod="gone"}')["lines"]
-        assert "pod gone: no workload has it, and none of those that ended lately had it" in lines
+        assert lines[3].endswith("; fakedev run NAME devices=NODE/INDEX profile=90:5:0 pod=gone gives it series")
+        assert not any(line.startswith(("what changes it", "work changes it")) for line in lines)
         for metric, number in (("DCGM_FI_DEV_GPU_UTIL", 80), ("DCGM_FI_DEV_GPU_TEMP", 50)):
             found = why(app, f"{{alert: A, expr: {metric} > {number}, for: 10s}}")
             assert [mark["device"] for mark in found["marks"]] == ["b/0"], metric
