@@ -41,6 +41,16 @@ class ExporterAddresses:
                 for pool, identity in self._shown(selection_of(shown)):
                     yield {"address": service.display, "path": path, **self._row(selection_of(shown), pool, identity)}
 
+    def identities(self) -> list[dict[str, Identity]]:
+        """By their pools the identities of the pools themselves, then of each address or page that has its own."""
+        found = [dict(self._pages.identities)]
+        for _, endpoint in self.ports():
+            for shown in (endpoint, *endpoint.pages):
+                if shown.identity is not None:
+                    pools = [shown.pool] if shown.pool else self._pages.identities
+                    found.append(dict.fromkeys(pools, shown.identity))
+        return found
+
     def _shown(self, selection: Selection) -> list[tuple[str | None, Identity]]:
         """The identities that a selection shows, each with its pool; None for one of all pools."""
         if selection.identity is not None:

@@ -26,6 +26,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import HEALTH, health, health_of_boards
 from fakedev.fleet.spec.fault_kinds import OF_WHOLE_NODES
 from fakedev.fleet.spec.fleet_spec import PoolSpec
+from fakedev.fleet.spec.quantities import CLOCK_BITS
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.figures import MAX_CHARTED, QueueFigures, queue_point
 from fakedev.web.encoding import Body
@@ -45,6 +46,11 @@ _MAX_SORTED: Final = 20_000
 #: Faults in a frame, and nodes that one of them names.
 MAX_FAULTS: Final = 20
 _MAX_NODES: Final = 3
+#: What lowers a clock, in words; a board without work is not held.
+_HOLDERS: Final = {
+    "clocks_setting": "clock lock", "power_cap": "power limit", "sync_boost": "sync boost", "sw_thermal": "heat",
+    "hw_thermal": "heat of the hardware", "hw_power_brake": "power brake",
+}  # fmt: skip
 
 
 @dataclass
@@ -81,6 +87,7 @@ class FrameSource:
             "power": rounded(level, "power_watts"),
             "health": health_of_boards(state.levels["unit"], fleet.roster.parts)[fleet.roster.shown_devices],
             **_instances(fleet),
+            **(_parts(fleet) if level.count <= MAX_CARDS else {}),
             **(_cards(fleet, level) if level.count <= MAX_CARDS else {}),
         }
         if self._queues is not None:
@@ -113,7 +120,18 @@ def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
         ],
         "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
         **({"divided": divided} if divided.any() else {}),
+        **({"parts": rows} if len(fleet.roster.shown_devices) <= MAX_CARDS and (rows := _part_rows(fleet)) else {}),
     }
+
+
+def _part_rows(fleet: Fleet) -> list[tuple[str, str, float]]:
+    """The name, the profile of MIG, and the bytes of memory of each part of shown devices, tiles too."""
+    name, parts = fleet.roster.unit_name, fleet.roster.parts
+    return [
+        (name(unit), facts.get("mig_profile", ""), float(parts.memory_bytes[unit - parts.device_count]))
+        for node in fleet.roster.shown
+        for unit, facts in fleet.part_facts(node)
+    ]
 
 
 def divided_into(roster: Roster) -> NDArray[np.int64]:
@@ -142,10 +160,29 @@ def _instances(fleet: Fleet) -> dict[str, Any]:
     return {"instance-usage": rounded(level, "usage_ratio", 100.0)[chosen], "instance-health": health(level)[chosen]}
 
 
+def _parts(fleet: Fleet) -> dict[str, Any]:
+    """What the terminal view of a small fleet shows of each part of shown devices; nothing without parts."""
+    roster, level = fleet.roster, fleet.state.levels["part"]
+    positions = np.flatnonzero(np.isin(roster.parts.owners, roster.shown_devices))
+    if not len(positions):
+        return {}
+    names = _workload_names(fleet, fleet.workloads.table.device)
+    return {
+        "part-usage": rounded(level, "usage_ratio", 100.0)[positions],
+        "part-memory": rounded(level, "memory_used_bytes", 2.0**-20)[positions],
+        "part-clock": rounded(level, "core_frequency_mhz")[positions],
+        "part-temperature": rounded(level, "temperature_celsius")[positions],
+        "part-health": health(level)[positions],
+        "part-work": [names.get(unit, [0]) for unit in (roster.parts.device_count + positions).tolist()],
+    }
+
+
 def _cards(fleet: Fleet, level: Level) -> dict[str, Any]:
     """What the cards of a small fleet show besides the map: memory, clock, and the workloads of each device."""
-    names = _workload_names(fleet)
+    names = _workload_names(fleet, fleet.roster.parts.owners_of(fleet.workloads.table.device))
     return {
+        "limit": rounded(level, "power_limit_watts"),
+        "held": [_held(mask) for mask in rounded(level, "throttle_reasons").tolist()],
         "memory": rounded(level, "memory_used_bytes", 2.0**-20),
         "clock": rounded(level, "core_frequency_mhz"),
         "work": [names.get(device, [0]) for device in fleet.roster.shown_devices.tolist()],
@@ -163,13 +200,19 @@ def _fault_kinds(fleet: Fleet) -> list[list[str]]:
     return [list(found.get(device, ())) for device in fleet.roster.shown_devices.tolist()]
 
 
-def _workload_names(fleet: Fleet) -> dict[int, list[int | str]]:
-    """By device: the number of its running workloads, and the names of the first few.
+def _held(mask: int) -> list[str]:
+    """What holds the clock of a board, in words."""
+    return [words for event, words in _HOLDERS.items() if mask > 0 and mask & CLOCK_BITS[event]]
+
+
+def _workload_names(fleet: Fleet, boards: Positions) -> dict[int, list[int | str]]:
+    """By device or unit: the number of its running workloads, and the names of the first few.
 
     Without names where there are too many pairs of a workload and a device to sort them for each frame.
+
+    :param boards: the device or unit of each pair of the table of workloads.
     """
     table = fleet.workloads.table
-    boards = fleet.roster.parts.owners_of(table.device)
     if len(boards) > _MAX_SORTED:
         return {device: [count] for device, count in enumerate(np.bincount(boards).tolist())}
     pairs = np.unique(boards * max(1, len(table)) + table.owner)  # one for each workload of a divided device

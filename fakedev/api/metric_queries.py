@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from fakedev.base.errors import nearest_name
-from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, RowSpec, without_parts
+from fakedev.exporters.identity import AT_TIMES, FamilySpec, Identity, Layout, RowSpec, without_parts
+from fakedev.exporters.numbers import formatted
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.row_levels import FOLLOW_FROM, PAGE_QUANTITIES
 from fakedev.exporters.samples import Labels, Row, read_lines
@@ -54,18 +57,64 @@ _ALIKE: Final = 9
 _MAX_ALIKE: Final = 200
 #: What samples of a family add to its name.
 _SUFFIXES: Final = ("", "_total", "_created", "_bucket", "_count", "_sum")
-#: Pages of our own, by the beginnings of their metrics.
-_OTHER_PAGES: Final = {
-    "fakedev_queue": "/queues/metrics", "hpa_": "/queues/metrics", "fakedev_workload": "/workloads/metrics",
-    "fakedev_": "/-/metrics", "process_": "/-/metrics", "up": "Prometheus itself", "scrape_": "Prometheus itself",
-    "ALERTS": "Prometheus itself",
-}  # fmt: skip
+#: What Prometheus adds for each target, with the faults of pages that change it.
+_OF_SCRAPES: Final = {
+    "up": ("node-down", "error-page", "cut-page", "wrong-type", "slow-page seconds=60"),
+    "scrape_duration_seconds": ("slow-page seconds=5",),
+    "scrape_samples_scraped": ("absent", "lost", "node-down"),
+    "scrape_samples_post_metric_relabeling": ("absent", "lost", "node-down"),
+    "scrape_series_added": ("reset", "node-down"),
+}
+#: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
+_EXPORTED: Final = "exported_"
+#: Levels of rows that are those of devices or instances.
+_OF_UNITS: Final = ("device", "unit", "whole", "repeated", "single", "tiled", "held")
+#: Quantities that work changes.
+BY_WORK: Final = frozenset(KINDS["hang"].moves) - {"hung", "recovery_action"}
 
 
-def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: str) -> Iterator[dict[str, Any]]:
+@dataclass
+class OwnPage:
+    """The series of some metrics on a page.
+
+    :ivar rows: by the names of the metrics.
+    :ivar helps: the texts of all its families, by their names.
+    """
+
+    path: str
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    helps: dict[str, str] = field(default_factory=dict)
+
+    def read(self, metrics: tuple[str, ...], text: bytes) -> None:
+        """Take what whole lines of the page have of some metrics."""
+        starts = (b"# HELP ", *(metric.encode() for metric in metrics))
+        lines = b"\n".join(line for line in text.split(b"\n") if line.startswith(starts))
+        for _, line in read_lines(lines):
+            if not isinstance(line, Row):
+                self.helps[line.name] = line.text
+            elif line.name in metrics:
+                self.rows.setdefault(line.name, []).append(line)
+
+
+class Watched(NamedTuple):
+    """A comparison of a metric, for values of the past.
+
+    :ivar units: the devices of its series, those first whose values are the nearest to the comparison or beyond it.
+    :ivar is_beyond: whether the comparison is true of each of some values of the quantity, as pages show them.
+    """
+
+    units: list[int]
+    quantity: str
+    is_beyond: Callable[[Sequence[float]], list[bool]]
+
+
+def explain_query(
+    fleet: Fleet, identities: Sequence[Mapping[str, Identity]], own: Sequence[OwnPage], expression: str
+) -> Iterator[dict[str, Any]]:
     """A description of each metric of an expression, one in each step.
 
-    :param identities: of the pools, by their names.
+    :param identities: by their pools the identities of the pools themselves, then of each address that has its own.
+    :param own: fakedev's own pages, with the metrics of the expression.
     """
     flipped = _FLIPPED.fullmatch(expression)
     if flipped and not thresholds_of(flipped[3]):
@@ -76,11 +125,19 @@ def explain_query(fleet: Fleet, identities: Mapping[str, Identity], expression: 
         # Of a function, or of several metrics, the number is not compared with values of a page.
         compared = thresholds_of(expression) if _COMPARISON.fullmatch(rest) else []
         matchers = next(iter(selectors_of(f"x{braces}")), ())
-        described = _Query(fleet, identities, metric, matchers, compared).described()
-        if described["faults"] and _is_of_lack(expression):
+        page = next((each for each in own if metric in each.rows), None)
+        kind = _Query if page is None else _OwnQuery
+        described = kind(fleet, identities, own, metric, matchers, compared).described()
+        if described["faults"] and metric not in _OF_SCRAPES and _is_of_lack(expression):
             described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
+        elif described["series"] and not described["matching"]:
+            described["faults"] = []  # no fault gives a series another label
         if not compared and rest.strip(" ()"):
-            described["lines"].append("the rest of the expression is not evaluated here")
+            around = expression.replace(metric, "...", 1).replace(braces, "", 1)
+            described["lines"].append(
+                f"only the series of {metric} are judged, and not what {around} makes of them: Prometheus evaluates "
+                f"that, and fakedev faults --for a file with the rule tries faults against the whole"
+            )
         yield described
 
 
@@ -119,71 +176,133 @@ def _parts(plain: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
         begin += len(part) + 1
 
 
-def is_of_exporters(identities: Mapping[str, Identity], metric: str) -> bool:
-    """Whether pages have a metric, or a shipped identity or a counters file can have it."""
-    served = any(_family_of(identity, metric) is not None for identity in identities.values())
-    return served or metric in _fields_of_dcgm() or bool(_shipped(metric))
+def is_of_exporters(metric: str) -> bool:
+    """Whether a shipped identity or a counters file can have a metric."""
+    return metric in _fields_of_dcgm() or bool(_shipped(metric))
+
+
+def shows_any(identity: Identity, metrics: Iterable[str]) -> bool:
+    """Whether an identity has one of some metrics."""
+    return any(_family_of(identity, metric) is not None for metric in metrics)
 
 
 class _Query:
     """One selector on the pages of a fleet."""
 
     def __init__(
-        self, fleet: Fleet, identities: Mapping[str, Identity], metric: str, matchers: Sequence[Matcher],
-        compared: Sequence[tuple[str, float]],
+        self, fleet: Fleet, identities: Sequence[Mapping[str, Identity]], own: Sequence[OwnPage], metric: str,
+        matchers: Sequence[Matcher], compared: Sequence[tuple[str, float]],
     ) -> None:  # fmt: skip
         self._fleet = fleet
-        self._identities = identities
+        self._every = [identity for each in identities for identity in each.values()]
+        having = (each for each in identities if any(shows_any(identity, [metric]) for identity in each.values()))
+        self._identities = next(having, identities[0])
+        self._own = own
         self._metric = metric
         self._matchers = matchers
         self._compared = compared
 
     def described(self) -> dict[str, Any]:
         """The metric, its number of series, those that match, and texts."""
+        self._matchers = list(map(self._as_on_page, self._matchers))
         families = {
             identity.title: family
             for identity in self._identities.values()
             if (family := _family_of(identity, self._metric)) is not None
         }
-        rows = self._rows if families else []
-        checked = self._checked()
+        rows, checked = self._rows, self._checked()
         found = [row for row in rows if all(each.matches(_value(row.labels, each.label)) for each in checked)]
         lines = list(self._lines(families, rows, found))
         return {"metric": self._metric, "series": len(rows), "matching": len(found), "lines": lines,
+                "labels": [dict(row.labels) for row in found[:_MAX_LISTED]], "watched": self._watched(rows, found),
                 "quantities": self._quantities(), "faults": self._faults()}  # fmt: skip
+
+    def _units_with(self, identity: Identity, nodes: Sequence[RosterNode]) -> list[int]:
+        """The devices or instances of the rows of a page, in their order; a lost one has no row."""
+        (row,) = identity.families[0].rows if len(identity.families[0].rows) == 1 else (None,)
+        if row is None or row.state_level not in _OF_UNITS:
+            return []
+        source = DeviceSource.of(self._fleet, identity)
+        units = [unit for node in nodes for unit, _ in source.entities(row.state_level, node)]
+        lost = self._fleet.shown.levels["unit"].arrays.get("lost")
+        return units if lost is None else [unit for unit in units if lost[unit] <= 0]
+
+    def _watched(self, rows: Sequence[Row], found: Sequence[Row]) -> Watched | None:
+        """What the past of the metric is judged by; None where its rows are not known to be those of the devices."""
+        shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
+        meaning = shown[0].metric_names().get(self._metric) if len(set(shown)) == 1 else None
+        if len(self._compared) != 1 or meaning is None or shown[0].layout is not Layout.FAMILIES:
+            return None
+        if len(self._units) != len(rows):
+            return None
+        family = next(each for each in shown[0].families if each.name == self._metric)
+        units = {id(row): unit for row, unit in zip(rows, self._units, strict=True)}
+        operator, number = self._compared[0]
+        nearest = sorted(found, key=lambda row: float(row.number), reverse=not operator.startswith("<"))
+
+        def is_beyond(values: Sequence[float]) -> list[bool]:
+            texts = formatted(np.array(values) * meaning.factor, family.number)
+            return [_holds(float(text), operator, number) for text in texts]
+
+        devices = [unit for row in nearest if (unit := units[id(row)]) < self._fleet.roster.device_count]
+        return Watched(list(dict.fromkeys(devices)), meaning.quantity, is_beyond)
+
+    @cached_property
+    def _label_names(self) -> set[str]:
+        """The labels of series on the pages, also those that none has now: a pod's, where no device has a pod."""
+        shown = [each for each in self._identities.values() if shows_any(each, [self._metric])]
+        optional = {label.name for each in shown for label in each.labels}
+        return optional | {name for row in self._rows for name, _ in row.labels}
+
+    def _as_on_page(self, matcher: Matcher) -> Matcher:
+        """A matcher with the page's name of the label that Prometheus calls exported_..."""
+        name = matcher.label.removeprefix(_EXPORTED)
+        is_of_page = name != matcher.label and name in self._label_names
+        return matcher._replace(label=name) if is_of_page else matcher
 
     def _checked(self) -> list[Matcher]:
         """The matchers whose labels pages have, or should have."""
-        names = {name for row in self._rows for name, _ in row.labels}
         return [
             each for each in self._matchers
-            if not _takes_long(each) and (each.label in names or each.label not in _ADDED)
+            if not _takes_long(each) and (each.label in self._label_names or each.label not in _ADDED)
         ]  # fmt: skip
 
     @cached_property
     def _rows(self) -> list[Row]:
         """The present series of the metric on the pages, of the first devices."""
         found: list[Row] = []
-        for identity, nodes in by_identity(_first_nodes(self._fleet), self._identities):
+        self._units: list[int] = []
+        shown = [node for node in _first_nodes(self._fleet) if node.pool.name in self._identities]
+        for identity, nodes in by_identity(shown, self._identities):
             kept = _family_of(identity, self._metric)
             if kept is not None:
-                lines = read_lines(_page(self._fleet, replace(identity, families=(kept,)), nodes))
+                alone = replace(identity, families=(kept,))
+                lines = read_lines(_page(self._fleet, alone, nodes))
                 found += [row for _, row in lines if isinstance(row, Row) and row.name == self._metric]
+                self._units += self._units_with(alone, nodes)
         return found
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
-        metric, titles = self._metric, dict.fromkeys(each.title for each in self._identities.values())
+        metric, titles = self._metric, dict.fromkeys(each.title for each in self._every)
         if not families:
             yield from self._of_no_page(", ".join(titles))
             return
-        yield f"{metric} is a family of {', '.join(families)}: {next(iter(families.values())).help}"
+        yield f"{metric} is a family of {', '.join(families)}: {next(iter(families.values())).help}{self._meaning()}"
         seen, count = sum(len(node.devices) for node in _first_nodes(self._fleet)), self._fleet.roster.device_count
         if seen < count:
             yield f"only the first {seen} of {count} devices are looked at"
         if not rows:
             yield self._why_no_series()
+        yield from self._of_matchers(rows, found)
+
+    def _of_matchers(self, rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
+        """Which labels select nothing, else the values of the series that are selected."""
         for each in self._matchers if rows else ():
             yield from self._of_matcher(each, rows)
+        levels = {row.state_level for row in self._family_rows}
+        parts = self._fleet.roster.parts
+        if rows and not found and levels == {"whole"} and not parts.is_undivided.all():
+            yield "divided devices (MIG) have no series of it: their instances have those of other metrics"
         if rows and not found and len(self._checked()) > 1:
             yield f"no series matches all of these at once{self._too_much(rows)}"
         if found:
@@ -192,9 +311,12 @@ class _Query:
     def _of_no_page(self, titles: str) -> Iterator[str]:
         """Who has a metric that no page of the fleet has."""
         metric = self._metric
-        other = next((page for begin, page in _OTHER_PAGES.items() if metric.startswith(begin)), "")
-        if other:
-            yield f"{metric} is on no page of the devices: it comes from {other}"
+        if metric in _OF_SCRAPES or metric.startswith("ALERTS"):
+            made = "for each target that it scrapes" if metric in _OF_SCRAPES else "of its rules"
+            yield f"{metric} is on no page: Prometheus makes it {made}"
+            return
+        if ":" in metric:
+            yield f"{metric} is on no page: a name with a colon is of a recording rule; ask about the rule's expression"
             return
         yield f"no page has {metric}: it is not in the families, or not in the counters, of {titles}"
         shipped, fields = _shipped(metric), _fields_of_dcgm()
@@ -206,8 +328,9 @@ class _Query:
         elif metric in fields:
             yield "dcgm-exporter can show it, but fakedev does not simulate what this field shows"
         elif not shipped:
-            known = [family.name for each in self._identities.values() for family in each.families]
-            near = nearest_name(metric, [*known, *_alike(metric, fields)])
+            known = [family.name for each in self._every for family in each.families]
+            ours = [name for page in self._own for name in page.helps]
+            near = nearest_name(metric, [*known, *ours, *_alike(metric, fields)])
             yield f"did you mean {near}?" if near else "no shipped identity has it"
 
     @cached_property
@@ -255,10 +378,11 @@ class _Query:
         names = list(dict.fromkeys(name for row in rows for name, _ in row.labels))
         values = list(dict.fromkeys(_value(row.labels, label) for row in rows))
         if label not in names:
-            if label in _ADDED:
+            if label in _ADDED and label not in self._label_names:
                 yield f"{shown} is not checked: no page has {label}; Prometheus or its configuration adds it"
             elif not matcher.matches(""):
-                yield f"{shown} matches nothing: no series has the label {label}; they have {', '.join(names)}"
+                now = " now" if label in self._label_names else ""
+                yield f"{shown} matches nothing: no series has the label {label}{now}; they have {', '.join(names)}"
         elif not any(map(matcher.matches, values)):
             yield f"{shown} matches nothing: {label} is {_listed(values)}"
 
@@ -305,8 +429,17 @@ class _Query:
         names = (each.metric_names() for each in self._identities.values())
         return sorted({each[self._metric].quantity for each in names if self._metric in each})
 
+    def _meaning(self) -> str:
+        """What the metric shows of which quantity, in words; empty where it is not the value of one."""
+        names = [each.metric_names() for each in self._identities.values()]
+        known = [each[self._metric] for each in names if self._metric in each]
+        times = f" times {known[0].factor:g}" if known and known[0].factor != 1 else ""
+        return f" ({known[0].quantity}{times})" if known else ""
+
     def _faults(self) -> list[str]:
         """Faults that change the metric, as ``fakedev fault`` takes them: beyond its threshold first."""
+        if self._metric in _OF_SCRAPES:
+            return list(_OF_SCRAPES[self._metric])
         names = {name: of for each in self._identities.values() for name, of in each.metric_names().items()}
         if self._metric not in names or all(map(self._lack, self._family_rows)):
             return []
@@ -323,6 +456,29 @@ class _Query:
         operator, number = self._compared[0] if self._compared else (">", 0.0)
         beyond = (number if math.isfinite(number) else 0.0) + {">": 1.0, "<": -1.0, "!=": 1.0}.get(operator, 0.0)
         return [*words[:_MAX_LISTED], f"sentinel metric={self._metric} value={beyond:g}"]
+
+
+class _OwnQuery(_Query):
+    """One selector on a page of fakedev's own."""
+
+    @cached_property
+    def _page(self) -> OwnPage:
+        return next(page for page in self._own if self._metric in page.rows)
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return self._page.rows[self._metric]
+
+    def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
+        texts = (self._page.helps.get(self._metric.removesuffix(suffix)) for suffix in _SUFFIXES)
+        yield f"{self._metric} is on {self._page.path}: {next(filter(None, texts), '')}"
+        yield from self._of_matchers(self._rows, found)
+
+    def _faults(self) -> list[str]:
+        return []
+
+    def _watched(self, rows: Sequence[Row], found: Sequence[Row]) -> Watched | None:
+        return None
 
 
 def _condition(row: RowSpec) -> str:
@@ -413,10 +569,10 @@ def _value(labels: Labels, name: str) -> str:
 
 
 def _named(labels: Labels) -> str:
-    """The labels by which people know a device."""
-    known = ("hostname", "node", "gpu", "device", "card")
-    kept = [f"{name}={value}" for name, value in labels if name.lower() in known]
-    return " ".join(kept) or "no labels"
+    """The labels by which people know a device; else the first of all."""
+    known = ("hostname", "node", "gpu", "device", "card", "gpu_i_id")
+    kept = [label for label in labels if label[0].lower() in known] or labels[:_MAX_REASONS]
+    return " ".join(f"{name}={value}" for name, value in kept) or "no labels"
 
 
 def _listed(values: Sequence[str]) -> str:

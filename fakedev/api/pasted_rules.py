@@ -1,10 +1,10 @@
-"""The expressions of alert rules that were pasted, with their line ends or, from a field of one line, without."""
+"""Alert rules that were pasted, with their line ends or, from a field of one line, without."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from fakedev.schema.places import Listing, Node, Report, Scalar, Table
 from fakedev.schema.reader import read_document
@@ -19,24 +19,52 @@ _RULE: Final = re.compile(
 )
 
 
-def expressions_of(text: str) -> list[str]:
-    """The expressions of the rules of a text, as a file of rules is read; empty if it has no rule."""
+_ALERT: Final = re.compile(r"(?:^|\s)(?:alert|record):\s*+(\S++)")
+_FOR: Final = re.compile(r"\sfor:\s*+(\S++)")
+
+
+class PastedRule(NamedTuple):
+    """A rule.
+
+    :ivar alert: its name; empty without one.
+    :ivar wait: its ``for``; empty without one.
+    """
+
+    expression: str
+    alert: str = ""
+    wait: str = ""
+
+
+def rules_of(text: str) -> list[PastedRule]:
+    """The rules of a text, as a file of rules is read; empty if it has no rule."""
     if not _HAS_RULE.search(text):
         return []
     if "\n" not in text:
         text = text.replace("\\n", "\n")  # as a shell leaves it in quotes
     tree = read_document(text, "", Report()) if len(text) <= _MAX_CHARACTERS else None
-    found = list(_expressions(tree)) if tree is not None else list(map(_unquoted, _RULE.findall(text)))
-    return [each.strip() for each in found]
+    return list(_in_tree(tree) if tree is not None else _in_line(text))
 
 
-def _expressions(node: Node) -> Iterator[str]:
+def _in_tree(node: Node) -> Iterator[PastedRule]:
     if isinstance(node, Scalar):
         return
-    if isinstance(node, Table) and isinstance(expression := node.get("expr"), Scalar):
-        yield expression.text
+    if isinstance(node, Table):
+        texts = {key: each.text for key in ("expr", "alert", "for") if isinstance(each := node.get(key), Scalar)}
+        if "expr" in texts:
+            yield PastedRule(texts["expr"].strip(), texts.get("alert", ""), texts.get("for", ""))
     for child in node.items if isinstance(node, Listing) else (each for _, each in node.entries):
-        yield from _expressions(child)
+        yield from _in_tree(child)
+
+
+def _in_line(text: str) -> Iterator[PastedRule]:
+    """The rules of a text that is no YAML: each key is looked for between the expressions before and after it."""
+    found = list(_RULE.finditer(text))
+    ends = [0, *(each.end() for each in found)]
+    begins = [*(each.start() for each in found), len(text)]
+    for number, each in enumerate(found):
+        names = _ALERT.findall(text[ends[number] : each.start()])
+        wait = _FOR.search(text[each.end() : begins[number + 1]])
+        yield PastedRule(_unquoted(each[1]), _unquoted(names[-1]) if names else "", wait[1] if wait else "")
 
 
 def _unquoted(text: str) -> str:

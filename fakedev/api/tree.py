@@ -117,7 +117,7 @@ def add_api(root: Resource, program: Program) -> None:
         paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         paths.JOURNAL: JournalApi(fleet),
         paths.EXPORTERS: ApiPage(program.exporters.describe),
-        paths.WHY: Why(pages, program.queues, program.exporters, program.ticker),
+        paths.WHY: Why(pages, program.queues, program.exporters, program.ticker, program.own_metrics, history),
         paths.CLOCK: Clock(fleet, program.ticker),
         paths.RESET: ResetApi(program.hub),
         paths.QUEUES: Queues(program.queues, program.queue_history),

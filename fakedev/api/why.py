@@ -12,12 +12,15 @@ import numpy as np
 
 from fakedev.api.exporters import ExporterAddresses
 from fakedev.api.live import names_of
-from fakedev.api.metric_queries import explain_query, is_of_exporters, problem_of
-from fakedev.api.pasted_rules import expressions_of
+from fakedev.api.metric_queries import BY_WORK, Watched, explain_query, is_of_exporters, problem_of, shows_any
+from fakedev.api.own_pages import own_pages
+from fakedev.api.pasted_rules import PastedRule, rules_of
 from fakedev.api.queues import describe_queue_now
+from fakedev.api.rule_times import MAX_DEVICES, alert_times, lines_of, marks_of
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.exporters.cache import Pages
 from fakedev.fleet import answers
+from fakedev.fleet.charts import History
 from fakedev.fleet.describe import describe_state, describe_workloads
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.selectors import resolve
@@ -31,6 +34,8 @@ from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
+from fakedev.scenario.alert_rules import metrics_of, seconds_of, selectors_of
+from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument
 from fakedev.web.request import Request
@@ -41,6 +46,13 @@ from fakedev.web.sliced_answers import Steps
 #: Characters of a question, and devices that are explained in one answer.
 MAX_CHARACTERS: Final = 2000
 _MAX_DEVICES: Final = 3
+#: Puts work on a device.
+_RUN: Final = "fakedev run NAME devices={} profile=90:5:0"
+#: Labels with a pod, and lines that are said of one in an answer about a query.
+_OF_PODS: Final = ("pod", "exported_pod")
+_MAX_SAID: Final = 3
+#: The time in which rules are looked for in the past.
+_PAST_SECONDS: Final = 3600.0
 #: What a device in each state of health does.
 _HEALTH: Final = {
     "well": "is well", "power": "is held by its power limit", "heat": "throttles by heat",
@@ -84,18 +96,22 @@ class Why(ApiResource):
 
     :param pages: with the identities.
     :param queues: None for none.
+    :param own: of the page of fakedev itself.
     """
 
     query = WHY.query
 
     def __init__(
-        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker
+        self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker, own: OwnMetrics,
+        history: History,
     ) -> None:  # fmt: skip
         self._fleet = pages.fleet
         self._pages = pages
         self._queues = queues
         self._exporters = exporters
         self._ticker = ticker
+        self._own = own
+        self._history = history
 
     def get(self, request: Request) -> Answer:
         """``of``: a device, UUID, pod, workload, fault, node, queue, page, metric or query; ``metric`` of a device."""
@@ -103,13 +119,13 @@ class Why(ApiResource):
 
     def _steps(self, request: Request) -> Steps:
         given, metric = argument(request, "of"), argument(request, "metric").strip()
-        rules = expressions_of(given)
-        word = rules[0] if rules else given.strip()
+        rules = rules_of(given)
+        word = rules[0].expression if rules else given.strip()
         if not 0 < len(word) <= MAX_CHARACTERS:
             raise HttpError(400, f"of must have 1 to {MAX_CHARACTERS} characters", "bad-argument", "of")
         yield
         try:
-            reason = yield from self._of_query(word) if rules else self._reason(word, metric)
+            reason = yield from self._of_query(word, rules[0]) if rules else self._reason(word, metric)
         except Refused as refused:
             raise as_http_error(refused) from None
         if not self._ticker.speed and reason.kind != "queue":
@@ -133,7 +149,7 @@ class Why(ApiResource):
         pod = self._pod(word)
         if pod is not None:
             return pod
-        is_metric = "_" in word[1:] and _METRIC.fullmatch(word)
+        is_metric = _METRIC.fullmatch(word) and ("_" in word[1:] or ":" in word)
         if is_metric and not any(word in fleet.roster.files(pool) for pool in fleet.roster.pools):
             return (yield from self._of_query(word))
         link = link_word(word)
@@ -142,7 +158,7 @@ class Why(ApiResource):
             described = describe_link_explanations(fleet, units[0], link[1], metric)["explanations"]
             return Reason("link", word, [answers.explanation_line(each) for each in described], {})
         is_unknown = bool(metric) and len(units) == 1 and not self._is_known(metric)
-        if is_unknown and is_of_exporters(self._pages.identities, metric):
+        if is_unknown and is_of_exporters(metric):
             found = yield from self._of_query(metric)
             return Reason("device", fleet.roster.unit_name(units[0]), found.lines, found.more)
         return self._devices(units, metric)
@@ -158,10 +174,13 @@ class Why(ApiResource):
 
     def _queue(self, word: str) -> Reason | None:
         name = word.removeprefix("queue ").strip()
+        described = self._queue_now(name)
+        return None if described is None else Reason("queue", name, _queue_lines(described), {"queue": described})
+
+    def _queue_now(self, name: str) -> dict[str, Any] | None:
         if self._queues is None or name not in self._queues.broker.queue_names:
             return None
-        described = describe_queue_now(self._queues, name)
-        return Reason("queue", name, [queue_line(described), described["diagnosis"]], {"queue": described})
+        return describe_queue_now(self._queues, name)
 
     # -- faults and workloads --
 
@@ -225,7 +244,7 @@ class Why(ApiResource):
             return None
         lines = [f"{each.workload_id} {each.spec.name} runs on {fleet.journal.names(each.devices)}" for each in found]
         for unit in dict.fromkeys(unit for each in found for unit in each.devices.tolist()):
-            device = fleet.roster.parts.owner(unit)
+            device = self._labelled(unit)
             owner = fleet.owner_facts(device).get("pod", "")
             name = fleet.roster.unit_name(device)
             if owner == pod:
@@ -240,6 +259,12 @@ class Why(ApiResource):
             kept = f"; fault {stay[0]} stale-labels lets labels stay" if stay else ": no series has its labels"
             lines.insert(0, f"none of its workloads runs{kept}")
         return Reason("pod", pod, lines, {})
+
+    def _labelled(self, unit: int) -> int:
+        """The unit whose series have the labels of work on a unit: of a tile its board."""
+        parts = self._fleet.roster.parts
+        is_tile = unit >= parts.device_count and parts.is_tile[unit - parts.device_count]
+        return parts.owner(unit) if is_tile else unit
 
     def _series_of(self, device: int, pod: str) -> str:
         """Whether the series of a device have its pod now, and what hides or falsifies them."""
@@ -259,6 +284,12 @@ class Why(ApiResource):
     # -- nodes and pages --
 
     def _node(self, node: RosterNode) -> Reason:
+        is_down = any(fault.kind.scope is Scope.NODE for fault in self._faults_of_node(node))
+        pages = [] if is_down else self._page_lines(node)
+        return Reason("node", node.name, [*self._node_lines(node), *pages], {})
+
+    def _node_lines(self, node: RosterNode) -> list[str]:
+        """The devices of a node in trouble, and the faults that affect it or will."""
         fleet = self._fleet
         parts, level = fleet.roster.parts, fleet.state.levels[UNIT]
         states = [(unit, worst_of(level, [unit, *parts.of(unit)])) for unit in node.devices]
@@ -266,9 +297,8 @@ class Why(ApiResource):
         lines = [f"{len(states)} devices of {node.pool.device_type.name}: " + (", ".join(troubled) or "all well")]
         for fault in self._faults_of_node(node):
             what = _ON_NODES.get(fault.kind.scope) or self._names(fault)
-            lines.append(f"fault {fault.fault_id} {fault.kind.name} on {what}: {fault.kind.summary}")
-        lines += self._waiting(range(node.first, node.first + len(node.devices)))
-        return Reason("node", node.name, [*lines, *self._page_lines(node)], {})
+            lines.append(f"{self._named(fault)} on {what}: {fault.kind.summary}")
+        return lines + self._waiting(range(node.first, node.first + len(node.devices)))
 
     def _waiting(self, units: Collection[int]) -> list[str]:
         """The faults that are to begin on some units, or on parts of them, each with its time."""
@@ -276,7 +306,7 @@ class Why(ApiResource):
         mine = np.zeros(parts.unit_count, np.bool_)
         mine[list(units)] = True
         return [
-            f"fault {fault.fault_id} {fault.kind.name} waits: {text}"
+            f"{self._named(fault)} waits: {text}"
             for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
             for text in self._start(fault)
             if (mine[fault.devices] | mine[parts.owners_of(fault.devices)]).any()
@@ -300,6 +330,9 @@ class Why(ApiResource):
             if ((owners >= first) & (owners < end)).any():
                 yield fault
 
+    def _named(self, fault: Fault) -> str:
+        return named_fault(self._fleet, fault.fault_id)
+
     def _names(self, fault: Fault) -> str:
         return self._fleet.journal.names(fault.concerned)
 
@@ -307,7 +340,7 @@ class Why(ApiResource):
         """By which identities, and how late, pages show a node, or the fleet."""
         pools = (None,) if node is None else (None, node.pool.name)
         rows = [each for each in self._exporters.rows() if node is None or each["pool"] in pools]
-        return list(map(_page_line, rows[:_MAX_LISTED]))
+        return list(dict.fromkeys(map(_page_line, rows[:_MAX_LISTED])))
 
     def _page(self, word: str) -> Reason | None:
         url = _URL.fullmatch(word)
@@ -326,7 +359,7 @@ class Why(ApiResource):
         nodes = [node] if node is not None else self._nodes_of({row["pool"] for row in rows})
         on_page = self._mask(nodes)
         lines = [
-            f"fault {fault.fault_id} {fault.kind.name} affects it: {where}"
+            f"{self._named(fault)} affects it: {where}"
             for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS)
             # A fault of pages changes the pages of nodes only.
             if fault.kind.scope in _OF_PAGES and (node is not None or fault.kind.scope is not Scope.PAGE)
@@ -358,42 +391,104 @@ class Why(ApiResource):
 
     # -- queries --
 
-    def _of_query(self, expression: str) -> Generator[None, None, Reason]:
+    def _of_query(self, expression: str, rule: PastedRule | None = None) -> Generator[None, None, Reason]:
         problem = problem_of(expression)
         if problem:
             raise Refused("bad-argument", f"Prometheus does not take {expression[:80]!r}: {problem}", "of")
         lines: list[str] = []
         selectors = []
-        for described in explain_query(self._fleet, self._pages.identities, expression):
+        queues: dict[str, None] = {}
+        watched: list[Watched | None] = []
+        identities = self._exporters.identities()
+        served = [identity for pools in identities for identity in pools.values()]
+        metrics = tuple(
+            each for each in metrics_of(expression) if not any(shows_any(identity, [each]) for identity in served)
+        )
+        own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
+        for described in explain_query(self._fleet, identities, own, expression):
+            queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
+            watched.append(described.pop("watched"))
             selectors.append(described)
             lines += described["lines"]
             yield
+        marks: list[dict[str, Any]] = []
+        if len(watched) == 1:
+            told, marks = yield from self._past_of(watched[0], rule or PastedRule(expression))
+            lines += told
+        if not any(each["matching"] for each in selectors):
+            lines += self._of_values(expression)
+        if own:
+            lines += [line for name in queues for line in _queue_lines(self._queue_now(name))]
         if not selectors:
             raise Refused("bad-argument", f"{expression[:80]!r} names no metric", "of")
         faults = list(dict.fromkeys(word for each in selectors for word in each["faults"]))
         moved = {quantity for each in selectors for quantity in each["quantities"]}
-        is_shown = bool(faults) or any(each["series"] for each in selectors)
+        kinds = {word.partition(" ")[0] for word in faults} if not moved else set()
+        is_shown = bool(faults) or (not own and any(each["series"] for each in selectors))
         touching = [
             fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
-            if fault.kind.scope in _OF_PAGES
-            or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
+            if fault.kind.name in kinds or (not kinds and (
+                fault.kind.scope in _OF_PAGES
+                or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
+            ))
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)
         active = [
-            f"fault {fault.fault_id} {fault.kind.name} on {where}" for fault in touching
+            f"{self._named(fault)} on {where}" for fault in touching
             if (where := self._where(fault, everywhere))
         ]  # fmt: skip
         if active:
             lines.append("active now, and may change it: " + "; ".join(active[:_MAX_LISTED]))
-        coming = [f"fault {each.fault_id} {each.kind.name} ({text})" for each in touching for text in self._start(each)]
+        coming = [f"{self._named(each)} ({text})" for each in touching for text in self._start(each)]
         if coming:
             lines.append("waiting, and may change it: " + "; ".join(coming[:_MAX_LISTED]))
-        served = {identity.title for identity in self._pages.identities.values() if selectors[0]["series"]}
-        held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in served]
-        lines += [f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED]]
+        shown = [each["metric"] for each in selectors if each["series"]]
+        titles = {each.title for each in served if shows_any(each, shown)}
+        held = [row for row in self._exporters.rows() if row["hold-seconds"] and row["identity"] in titles]
+        lines += dict.fromkeys(f"a page is late: {_page_line(row)}" for row in held[:_MAX_LISTED])
         if faults:
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
-        return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults})
+            if not moved.isdisjoint(BY_WORK) and not faults[0].startswith("absent "):
+                units = watched[0].units[:1] if watched[0] else []
+                where = next(map(self._fleet.roster.unit_name, units), "NODE/INDEX")
+                lines.append(f"work changes it, too: {_RUN.format(where)}")
+        return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults, "marks": marks})
+
+    def _of_values(self, expression: str) -> list[str]:
+        """What is said of pods and nodes that a selector without series names."""
+        lines = []
+        for label, kind, text in (each for matchers in selectors_of(expression) for each in matchers):
+            node = self._fleet.roster.node(text) if kind == "=" else None
+            pod = self._pod(text) if kind == "=" and label in _OF_PODS else None
+            if pod:
+                lines += [f"pod {text}: {line}" for line in pod.lines[:_MAX_SAID]]
+            elif node:
+                lines += [f"node {text}: {line}" for line in self._node_lines(node)[:_MAX_SAID]]
+            elif kind == "=" and label in _OF_PODS:
+                lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it; "
+                             f"{_RUN.format('NODE/INDEX')} pod={text} gives it series")  # fmt: skip
+        return lines
+
+    def _past_of(
+        self, watched: Watched | None, rule: PastedRule
+    ) -> Generator[None, None, tuple[list[str], list[dict[str, Any]]]]:
+        """When a rule was pending and fired in the kept hour: lines, and marks of charts."""
+        unknown = ["when it fired is not known: the charts have no past of this metric"] if rule.wait else []
+        if watched is None:
+            return unknown, []
+        units = watched.units[:MAX_DEVICES]
+        try:
+            wait = seconds_of(rule.wait)
+        except ValueError as error:
+            raise Refused("bad-argument", f"for: {error}", "of") from None
+        past = self._history.of_devices(np.array(units, np.int64), _PAST_SECONDS, watched.quantity)
+        rows = past["quantities"].get(watched.quantity)
+        if not units or rows is None:
+            return unknown, []
+        values = dict(zip(map(self._fleet.roster.unit_name, units), rows, strict=True))
+        states = yield from alert_times(past["seconds"], values, wait, watched.is_beyond)
+        lines = lines_of(states, rule.alert or "it", past["seconds"][-1], wait)
+        return lines, marks_of(states, rule.alert or rule.expression)
 
     # -- devices --
 
@@ -455,6 +550,10 @@ class Why(ApiResource):
     def _faults_on(self, unit: int) -> str:
         found = [f"{each.fault_id} {each.kind.name}" for each in self._fleet.faults.near(unit).now]
         return f"; faults: {', '.join(found)}" if found else ""
+
+
+def _queue_lines(described: Mapping[str, Any] | None) -> list[str]:
+    return [] if described is None else [queue_line(described), described["diagnosis"]]
 
 
 def _page_line(row: Mapping[str, Any]) -> str:

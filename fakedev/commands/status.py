@@ -23,7 +23,7 @@ _MAX_FAULTS: Final = 5
 #: The numbers of a frame as JSON has them.
 _JSON_KEYS: Final = {
     "usage": "usage-percent", "memory": "memory-mib", "clock": "clock-mhz", "power": "power-watts",
-    "temperature": "temperature-celsius",
+    "limit": "limit-watts", "temperature": "temperature-celsius",
 }  # fmt: skip
 #: More bytes than this until the end of an event are refused: that of 50,000 devices has 5 MiB.
 _MOST_BYTES: Final = 32 * 2**20
@@ -83,6 +83,7 @@ def device_values(outline: Mapping[str, Any], frame: Mapping[str, Any]) -> list[
             "device": device,
             "condition": outline["health"][frame["health"][place]],
             **{key: frame[name][place] for name, key in _JSON_KEYS.items() if frame.get(name, absent)[place] >= 0},
+            "held-by": frame["held"][place] if "held" in frame else [],
             "faults": frame["device-faults"][place] if "device-faults" in frame else [],
             "workloads": frame["work"][place][1:] if "work" in frame else [],
         }

@@ -34,7 +34,9 @@ from fakedev.schema.options import Option, command
 _BAR_CHARACTERS: Final = 20
 #: By what devices are sorted, one after the other with the key s: as they are, or by a number of the frame.
 SORTS: Final = ("name", "usage", "memory", "clock", "power", "temperature", "condition")
-_TITLES: Final = ("device", "used", "memory", "clock", "power/limit", "temp", "condition", "faults", "work")
+_TITLES: Final = (
+    "device", "used", "memory", "clock", "power/limit", "temp", "condition", "held by", "faults", "work",
+)  # fmt: skip
 #: The first of the titles, which have numbers.
 _NUMBERS: Final = 6
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
@@ -71,6 +73,7 @@ class View:
     :ivar sort: by which of SORTS; numbers from the highest one, unless it is reversed.
     :ivar text: only devices with this text in a name, condition, fault or workload; ``is_typing``: it is being typed.
     :ivar past: the last usages of devices, by their names; ``noted``: the tick of the newest.
+    :ivar has_parts: the parts of devices are shown below them.
     :ivar is_tree: devices are shown below their nodes, if these are ``opened``; ``cursor``: the row that Enter opens or
         closes, and ``is_turning``: Enter was pressed.
     """
@@ -83,6 +86,7 @@ class View:
     is_typing: bool = False
     past: dict[str, deque[int]] = field(default_factory=dict)
     noted: int = -1
+    has_parts: bool = False
     is_tree: bool = False
     opened: set[str] = field(default_factory=set)
     cursor: int = 0
@@ -104,6 +108,8 @@ class View:
             self.is_typing, self.text = True, ""
         elif key == b"\x1b":
             self.text = ""
+        elif key == b"p":
+            self.has_parts = not self.has_parts
         elif key == b"n":
             self.is_tree, self.cursor = not self.is_tree, 0
         elif key in (b"\r", b"\n", b" "):
@@ -159,6 +165,8 @@ def screen(
     columns, lines = size
     names = device_names(outline)
     view.note(names, frame["usage"], frame["tick"])
+    if view.has_parts and outline.get("parts"):
+        frame = _with_parts(frame)
     rows_of = _tree if view.is_tree else _rows
     every = rows_of(_chosen(names, outline, frame, view), names, outline, view)
     if view.is_turning:
@@ -220,10 +228,30 @@ class Row(NamedTuple):
     places: Sequence[int]
 
 
-def _rows(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], _: View) -> list[Row]:
-    """A row for each device."""
+def _with_parts(frame: Mapping[str, Any]) -> dict[str, Any]:
+    """A frame whose arrays have the values of parts after the values of devices."""
+    count = len(frame["part-usage"])
+    kept = (*_SUMS, *_MEANS, *_WORST, "health", "limit", "work")
+    found = {name: [*frame[name], *frame.get(f"part-{name}", [-1] * count)] for name in kept}
+    empty = {name: [*frame[name], *([[]] * count)] for name in ("held", "device-faults")}
+    return {**frame, **found, **empty}
+
+
+def _rows(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], view: View) -> list[Row]:
+    """A row for each device, and for its parts."""
     nodes = [node for node in outline["nodes"] for _ in range(outline["pools"][node[1]][2])]
-    return [Row(names[place], nodes[place][0], outline["pools"][nodes[place][1]], (place,)) for place in chosen]
+    parts: dict[str, list[int]] = {}
+    for number, (name, *_) in enumerate(outline.get("parts", ()) if view.has_parts else ()):
+        parts.setdefault(name.rpartition("/")[0], []).append(number)
+    rows = []
+    for place in chosen:
+        row = Row(names[place], nodes[place][0], outline["pools"][nodes[place][1]], (place,))
+        rows.append(row)
+        for number in parts.get(row.name, ()):
+            name, profile, memory = outline["parts"][number]
+            pool = (*row.pool[:3], None, memory or None)
+            rows.append(Row(f"  {name} {profile}".rstrip(), row.node, pool, (len(names) + number,)))
+    return rows
 
 
 def _tree(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any], view: View) -> list[Row]:
@@ -233,7 +261,7 @@ def _tree(chosen: Iterable[int], names: Sequence[str], outline: Mapping[str, Any
         nodes.setdefault(row.node, []).append(row)
     rows: list[Row] = []
     for node, devices in nodes.items():
-        places = [row.places[0] for row in devices]
+        places = [row.places[0] for row in devices if row.places[0] < len(names)]
         rows.append(Row(f"{'-' if node in view.opened else '+'} {node}", node, devices[0].pool, places))
         rows += [row._replace(name=f"  {row.name}") for row in devices] if node in view.opened else []
     return rows
@@ -251,6 +279,10 @@ def _joint(places: Sequence[int], frame: Mapping[str, Any]) -> dict[str, Any]:
     # One workload is on several devices: how many there are besides those with names, only one device says.
     found["work"] = [work[0][0] if len(places) == 1 and work else len(workloads), *workloads]
     faults = [frame["device-faults"][place] for place in places] if "device-faults" in frame else []
+    limits = [frame["limit"][place] for place in places] if "limit" in frame else []
+    found["limit"] = sum(limits) if limits and min(limits) >= 0 else None
+    held = [frame["held"][place] for place in places] if "held" in frame else []
+    found["held"] = list(dict.fromkeys(words for some in held for words in some))
     found["faults"] = list(dict.fromkeys(fault for some in faults for fault in some))
     return found
 
@@ -267,16 +299,19 @@ def _cells(row: Row, outline: Mapping[str, Any], joint: Mapping[str, Any]) -> li
     def value(key: str, unit: str, most: float | None = None, divisor: float = 1.0) -> str:
         if joint[key] < 0:
             return "-"
-        of = "" if most is None else f"/{most * len(row.places) / divisor:.0f}"
+        of = "" if most is None else f"/{most / divisor:.0f}"
         return f"{joint[key] / divisor:.0f}{of} {unit}"
 
-    memory = None if row.pool[4] is None else row.pool[4] / 2**20
+    count_of_devices = len(row.places)
+    memory = None if row.pool[4] is None else row.pool[4] / 2**20 * count_of_devices
+    usual = None if row.pool[3] is None else row.pool[3] * count_of_devices
+    limit = usual if joint["limit"] is None else joint["limit"]
     count, *names = joint["work"]
     work = ", ".join(names) + (f" and {count - len(names)} more" if count > len(names) else "")
     return [
         row.name, value("usage", "%"), value("memory", "GiB", memory, 1024.0), value("clock", "MHz"),
-        value("power", "W", row.pool[3]), value("temperature", "C"), outline["health"][joint["health"]],
-        ", ".join(joint["faults"]), work,
+        value("power", "W", limit), value("temperature", "C"), outline["health"][joint["health"]],
+        ", ".join(joint["held"]), ", ".join(joint["faults"]), work,
     ]  # fmt: skip
 
 
@@ -304,7 +339,7 @@ def _footer(view: View, shown: int, count: int) -> str:
     last = view.first + shown
     return (
         f"{view.first + 1 if count else 0}-{last} of {count}   q quit  arrows scroll  s sort  r reverse  / filter  "
-        f"t in trouble{trouble}  {tree}   {', '.join(state)}"
+        f"t in trouble{trouble}  p parts  {tree}   {', '.join(state)}"
     )
 
 
@@ -377,7 +412,8 @@ class Terminal:
 @command(
     "fakedev top",
     "Shows a running service live. Keys: q quits, arrows scroll, s sorts by another column, r reverses, / filters, "
-    "t shows only devices in trouble, n shows nodes, which Enter opens and closes.",
+    "t shows only devices in trouble, p shows instances and tiles below their devices, n shows nodes, which Enter "
+    "opens and closes.",
     *service_options(),
     Option("json", "", "print one look at it as JSON, also where there is no terminal"),
 )

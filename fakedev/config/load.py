@@ -159,7 +159,8 @@ def _built(
     frontend = own_frontend(queues.clients if queues else ())
     plans = tester_plans(values["tester"], files, report, frontend)
     reports = tester_reports(values["tester"], report)
-    metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
+    shown = [pool.identity.identity for pool in pools] + [each for endpoint in web for each in endpoint.identities]
+    metrics = {name: metric for identity in reversed(shown) for name, metric in identity.metric_names().items()}
     admission = rules = None
     if complete:
         roster = Roster(specs)
@@ -185,7 +186,6 @@ def _built(
         text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
         report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
-    shown = [pool.identity.identity for pool in pools] + [each for endpoint in web for each in endpoint.identities]
     for name, text in unknown_variables(files.environ, files.variables):
         report.note(Place(f"environment {name}"), text)
     return Configuration(

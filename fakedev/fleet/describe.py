@@ -205,16 +205,19 @@ def find_entries(
 ) -> list[JournalEntry]:  # fmt: skip
     """The latest entries, oldest first.
 
-    :param kinds: only these kinds; empty for all.
+    :param kinds: only these kinds, without those that begin with a minus; empty for all.
     :param devices: only what concerns one of these devices or a part of it; device words as in a workload.
     :param node: the node of device words that name none; without devices, only what concerns this node.
     :param since: only what happened in a simulated time that ends now, or since a wall time; empty for all.
     :raises Refused: when there is no such kind, device or node, or the time is none.
     """
-    for kind in kinds:
+    for kind in (each.removeprefix("-") for each in kinds):
         if kind not in JOURNAL_KINDS:
             hint = did_you_mean(kind, JOURNAL_KINDS, f": give some of {', '.join(JOURNAL_KINDS)}")
             raise Refused("unknown-name", f"nothing of the kind {kind[:100]!r} happens{hint}", "kind")
+    if any(kind.startswith("-") for kind in kinds):
+        chosen = [kind for kind in kinds if not kind.startswith("-")] or JOURNAL_KINDS
+        kinds = [kind for kind in chosen if f"-{kind}" not in kinds]
     on = None
     if devices or node:
         parts = fleet.roster.parts

@@ -68,7 +68,7 @@ FAULT_VERBS: Final = (
         "Show the latest events.",
         positionals=[Argument("count", Kind.WHOLE, "N", "number of lines, 1 to 1000; 20 when not given")],
         options=[
-            Argument("kind", Kind.LIST, "KIND,...", "only events of these kinds, as xid,lost,ended"),
+            Argument("kind", Kind.LIST, "KIND,...", "only events of these kinds, as xid,lost,ended; -KIND: all but it"),
             Argument("devices", Kind.LIST, "WORD,...", "only events of these devices, as in run"),
             Argument("since", Kind.TEXT, "TIME", "only events since then: 10m of simulated time, or a time of day"),
         ],

@@ -40,6 +40,8 @@ class App {
     this.live = new Live();
     this.clock = new Clock(this.live);
     document.querySelector(".now").prepend(this.clock.element);
+    /** When the rule that was pasted last fired, for the charts. */
+    this.firings = [];
     this.tabs = new Map();
     this.buttons = new Map();
     const [list, main] = [document.getElementById("tabs"), document.getElementById("main")];

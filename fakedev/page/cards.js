@@ -87,11 +87,12 @@ class DeviceCard {
     const condition = this.live.outline.health[frame.health[this.place]];
     put(this.health, HEALTH_SHORT[condition]);
     this.health.dataset.health = condition;
-    this.health.title = HEALTH_WORDS[condition];
+    this.health.title = [HEALTH_WORDS[condition], ...frame.held[this.place]].join(", ");
     const [usage, memory, power] = [at("usage"), at("memory"), at("power")];
     this.usage.show(usage / 100, known(usage, "%"));
     this.memory.show(memory / this.memoryTotal, known(gib(memory), "GiB", gib(this.memoryTotal)));
-    this.power.show(power / this.limit, known(power, "W", this.limit));
+    const limit = at("limit") ?? this.limit;
+    this.power.show(power / limit, known(power, "W", limit));
     const facts = [known(at("temperature"), "°C"), known(at("clock"), "MHz")];
     put(this.facts, facts.join(" · "));
     const [count, ...names] = frame.work[this.place];

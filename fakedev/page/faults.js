@@ -11,7 +11,8 @@ import { dayText } from "./walltime.js";
 const MOST_TROUBLED = 50;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
-const OF_ALL = ["clock", "reload", "reset", "nodes", "queue"];
+/** What boards and workloads do all the time. */
+const USUAL = [...OF_WORKLOADS, "throttled_power"].map((kind) => `-${kind}`);
 const CLEAR_ALL = ["DELETE", "/api/v1/faults"];
 const OF_DEVICES = ["throttled_thermal", "throttled_power", "throttled_hardware", "hung", "lost", "xid"];
 const NOT_VALUES = new Set([
@@ -150,7 +151,7 @@ export class FaultsTab {
     this.entries = select(
       "entries",
       [
-        [[...OF_FAULTS, ...OF_DEVICES, ...OF_ALL].join(), "All but workloads"],
+        [USUAL.join(), "All but work and the power limit"],
         [OF_FAULTS.join(), "Faults"],
         [OF_DEVICES.join(), "Devices"],
         [OF_WORKLOADS.join(), "Workloads"],

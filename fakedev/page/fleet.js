@@ -61,7 +61,7 @@ export class FleetTab {
       this.device.charts.recall();
       this.several.recall();
     }));
-    this.marks = new Marks(time);
+    this.marks = new Marks(app, time);
     this.device = new DevicePanel(app, time);
     this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100, time });
     this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW", time });
@@ -167,7 +167,7 @@ export class FleetTab {
     this.comparison.hidden = found.length < 2;
     this.several.of(found.length > 1 ? found : []);
     if (found.length > 1) this.list.choose(found);
-    if (found.length && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
+    if (found.length && matchMedia("(max-width: 1100px)").matches) this.aside.scrollIntoView({ block: "start" });
   }
 
   _draw() {

@@ -1,4 +1,4 @@
-// What happened, as marks of charts: faults, work, reloads, from the journal.
+// What happened, as marks of charts: faults, work, reloads, from the journal; and when a rule fired, from the tab Why.
 import { Polling } from "./polling.js";
 
 /** Kinds of entries, and the colours of their marks. */
@@ -11,6 +11,7 @@ const TINTS = {
   hung: "bad",
   throttled_thermal: "warn",
   throttled_hardware: "warn",
+  fires: "warn",
   clear: "good",
   over: "good",
   start: "series-3",
@@ -26,7 +27,8 @@ const WAIT = 3000;
 
 export class Marks {
   /** @param time the TimeSpan that gets the marks. */
-  constructor(time) {
+  constructor(app, time) {
+    this.app = app;
     this.time = time;
     this.next = 0;
     this.polling = new Polling("", (value) => value && this._show(value));
@@ -36,7 +38,7 @@ export class Marks {
   /** Only what concerns a device, and what concerns all; an empty name: everything. */
   of(device) {
     this.device = device;
-    this.polling.path = `/api/v1/journal?limit=${MOST}&kind=${Object.keys(TINTS).join(",")}${device ? `&devices=${encodeURIComponent(device)}` : ""}`;
+    this.polling.path = `/api/v1/journal?limit=${MOST}&kind=${Object.keys(TINTS).filter((kind) => kind !== "fires").join(",")}${device ? `&devices=${encodeURIComponent(device)}` : ""}`;
     this.next = 0;
   }
 
@@ -48,6 +50,10 @@ export class Marks {
   }
 
   _show({ journal }) {
-    this.time.marks = journal.map(({ seconds, kind, scope, text }) => ({ seconds, tint: TINTS[kind], text: `${scope}: ${text}` }));
+    const devices = this.device.split(",");
+    const ruled = this.app.firings.filter(({ device }) => !this.device || devices.includes(device));
+    this.time.marks = [...ruled.map((mark) => ({ scope: mark.device, ...mark })), ...journal].map(
+      ({ seconds, kind, scope, text }) => ({ seconds, tint: TINTS[kind], text: `${scope}: ${text}` }),
+    );
   }
 }

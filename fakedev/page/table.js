@@ -113,7 +113,8 @@ export class Table {
       "tr",
       {},
       ...this.columns.map((column) =>
-        make("td", { class: this.looks(column) }, column.element ? column.element(row) : ""),
+        // A phone shows the title in front of each value.
+        make("td", { class: this.looks(column), "data-title": column.title || null }, column.element ? column.element(row) : ""),
       ),
     );
     this.rows.set(key, line);

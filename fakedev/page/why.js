@@ -36,11 +36,12 @@ export class WhyTab {
     );
     this.faults = make("div", { class: "row" });
     this.change = make("div", { class: "stack" }, make("h3", {}, "Make it fire"), make("p", { class: "note" }, "Each fills the form of a fault: choose the devices, then inject it."), this.faults);
-    this.selectors.element.hidden = this.change.hidden = true;
+    this.charts = make("button", { type: "button", class: "small", onclick: () => this.app.go("fleet", this.app.firings.at(-1).device) }, "Show when it fired in the charts");
+    this.selectors.element.hidden = this.change.hidden = this.charts.hidden = true;
     this.element = make(
       "div",
       { class: "tab" },
-      card("Why is it so?", [], this.form, this.title, this.selectors.element, this.lines, this.change),
+      card("Why is it so?", [], this.form, this.title, this.selectors.element, this.lines, this.charts, this.change),
     );
   }
 
@@ -66,6 +67,8 @@ export class WhyTab {
     this.lines.replaceChildren(...found.lines.map((line) => make("li", {}, line)));
     this.selectors.element.hidden = !found.selectors;
     if (found.selectors) this.selectors.show(found.selectors);
+    this.app.firings = found.marks ?? [];
+    this.charts.hidden = !this.app.firings.length;
     const faults = found["faults-for"] ?? [];
     this.change.hidden = !faults.length;
     this.faults.replaceChildren(

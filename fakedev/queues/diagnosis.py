@@ -58,11 +58,11 @@ def queue_diagnosis(stats: Mapping[str, Any]) -> str:
         return "it is paused: nothing is handed out until it is resumed, or the time of the pause is over"
     if "draining" in stats["state"]:
         return f"it is draining: new requests are refused{silence}"
-    if not waiting:
+    if not waiting and not stats.get("overdue", 0):
         return "nothing waits" + ("" if running or idle else f", and no worker waits for jobs of it{silence}")
     if not idle and not stats["workers-busy"]:
         return f"no worker takes jobs of it: start a backend, or see why it does not take{silence}"
-    if idle:
+    if idle and waiting:
         return f"workers are idle while jobs wait: their take has another queue, or is on its way{silence}"
     if late := stats.get("overdue", 0):
         where = f" (the first of them on {stats['overdue-on']})" if stats["overdue-on"] else ""

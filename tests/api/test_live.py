@@ -124,14 +124,25 @@ def test_health_of_a_board_is_the_worst_of_its_instances() -> None:
 
 
 def test_outline_of_divided_devices() -> None:
-    """Into how many instances each device is divided; tiles are no instances."""
+    """Into how many instances each device is divided; tiles are no instances, but parts; limits that hold now."""
     pools = "{name: p, nodes: [a], device: a100, devices-per-node: 2, mig: [3g.20gb, 1g.5gb]"
     pools += ", devices: [{index: 0, mig: []}]}"
     of_tiles = "{name: q, nodes: [b], device: max-1550, devices-per-node: 1, identity: xpumanager}"
     text = SMALL[: SMALL.index("  pools:")] + f"  pools: [{pools}, {of_tiles}]" + SMALL[SMALL.index("\nweb:") :]
     with application(text) as app:
         peer = viewer(app)
-        assert events(peer)[0][1]["divided"] == [0, 2, 0]
+        app.ask("POST", "/api/v1/faults", {"kind": "power-cap", "watts": 200, "devices": ["a/0"]})
+        app.ask("POST", "/api/v1/workloads", {"name": "w", "devices": ["a/0"], "profile": "95:0:0"})
+        app.ask("POST", "/api/v1/workloads", {"name": "x", "devices": ["a/1/1"], "profile": "60:0:0"})
+        wait(app, [peer], 9)
+        (_, outline), *_, (_, last) = events(peer)
+        assert outline["divided"] == [0, 2, 0]
+        assert [row[:2] for row in outline["parts"]] == [
+            ["a/1/0", "3g.20gb"], ["a/1/1", "1g.5gb"], ["b/0/0", ""], ["b/0/1", ""],
+        ]  # fmt: skip
+        assert 1.9e10 < outline["parts"][0][2] < 2.2e10
+        assert last["part-usage"] == [0, 60, 0, 0] and last["part-work"] == [[0], [1, "x"], [0], [0]]
+        assert last["limit"] == [200, 400, 600] and last["held"] == [["power limit"], [], []]
         peer.leave()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -12,8 +13,12 @@ import pytest
 from tests.support.application import SMALL, MemoryApplication, application
 
 BASE = '{name: base, devices: a/0, profile: "60:0:0", pod: train}, {name: hot, devices: b/0, profile: "90:0:0"}'
+WEB = """web:
+  - 127.0.0.1:9400
+  - {listen: "127.0.0.1:9401", hold: 30s}
+  - {listen: "127.0.0.1:9402", identity: nvidia-gpu-exporter, serve: exporter}"""
 CONFIG = (
-    SMALL.replace('web: ["127.0.0.1:9400"]', 'web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", hold: 30s}]')
+    SMALL.replace('web: ["127.0.0.1:9400"]', WEB)
     .replace("workloads: {", f"workloads: {{base: [{BASE}], ")
     + "queues: {names: [sleep], listen-clients: [], listen-backends: []}\n"
 )
@@ -45,6 +50,7 @@ def why(app: MemoryApplication, word: str, metric: str = "") -> dict[str, Any]:
 
 
 LACK = "what changes it: fault absent metric=DCGM_FI_DEV_GPU_TEMP; fault lost; fault node-down"
+REST = "only the series of DCGM_FI_DEV_GPU_TEMP are judged, and not what "
 BOTH = 'no series matches all of these at once; without Hostname="b" 1 do; without pod="train" 2 do'
 UUID = "the UUID of a/1"
 
@@ -85,7 +91,7 @@ UUID = "the UUID of a/1"
         ("DCGM_FI_DEV_GPU_TEMP > 200", "", "query", "> 200 is true of none"),
         ("85 < DCGM_FI_DEV_GPU_TEMP", "", "query", "> 85 is true of 1 of them now"),
         ("(200 <= bool DCGM_FI_DEV_GPU_TEMP)", "", "query", ">= 200 is true of none"),
-        ("20 < DCGM_FI_DEV_GPU_TEMP < 85", "", "query", "the rest of the expression is not evaluated here"),
+        ("20 < DCGM_FI_DEV_GPU_TEMP < 85", "", "query", REST),
         ("absent(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
         ("count by (gpu) (DCGM_FI_DEV_GPU_TEMP) < 2", "", "query", f"{LACK}\n"),
         ("2 > count(DCGM_FI_DEV_GPU_TEMP)", "", "query", f"{LACK}\n"),
@@ -107,8 +113,8 @@ UUID = "the UUID of a/1"
         ("DCGM_FI_DEV_GPU_TEMP > 100", "", "query", "what changes it: fault overheat celsius=103"),
         ("DCGM_FI_DEV_GPU_TEMP < 5", "", "query", "sentinel metric=DCGM_FI_DEV_GPU_TEMP value=4"),
         ("DCGM_FI_DEV_GPU_TEMP > 1e400", "", "query", "> inf is true of none"),
-        ("avg(DCGM_FI_DEV_GPU_TEMP) > 20", "", "query", "the rest of the expression is not evaluated here"),
-        ("DCGM_FI_DEV_GPU_TEMP * 2 > 20", "", "query", "the rest of the expression is not evaluated here"),
+        ("avg(DCGM_FI_DEV_GPU_TEMP) > 20", "", "query", REST),
+        ("DCGM_FI_DEV_GPU_TEMP * 2 > 20", "", "query", REST),
         ("DCGM_FI_DEV_GPU_TEMP", "", "query", "fault f4 overheat on b/0; fault f5 slow-page on"),
         ("xpum_power_watts", "", "query", "shipped identities with it: xpumanager@1.3"),
         ("DCGM_FI_DEV_GPU_TMP", "", "query", "did you mean DCGM_FI_DEV_GPU_TEMP?"),
@@ -117,7 +123,18 @@ UUID = "the UUID of a/1"
         ("DCGM_FI_PROF_PIPE_FP16_ACTIV", "", "query", "did you mean DCGM_FI_PROF_PIPE_FP16_ACTIVE?"),
         ("DCGM_FI_DEV_AUTOBOOST", "", "query", "fakedev does not simulate what this field shows"),
         ("b/0", "DCGM_FI_DEV_FAN_SPEED", "device", "add the row 'DCGM_FI_DEV_FAN_SPEED, gauge, HELP'"),
-        ("fakedev_tick", "", "query", "it comes from /-/metrics"),
+        ("fakedev_tick", "", "query", "is on /-/metrics: The number of the tick that is shown.\n1 series: 100"),
+        ("fakedev_tikc", "", "query", "did you mean fakedev_tick?"),
+        ('hpa_queue_waiting{name="nope"}', "", "query", "name=\"nope\" matches nothing: name is 'sleep'"),
+        ("hpa_queue_waiting > 5", "", "query", "0 of name=sleep is 5 away\nsleep is open: 0 waiting"),
+        ("fakedev_workload_load_ratio", "", "query", "is on /workloads/metrics: "),
+        ("up == 0", "", "query", "may change it: fault f5 slow-page on b\nwhat changes it: fault node-down"),
+        ("node:temp:max", "", "query", "a name with a colon is of a recording rule"),
+        ('DCGM_FI_DEV_GPU_TEMP{exported_pod="train"} > 20', "", "query", "> 20 is true of 1 of them now"),
+        ('DCGM_FI_DEV_GPU_TEMP{exported_pod="x"}', "", "query", "pod=\"x\" matches nothing: pod is 'train', empty"),
+        ("nvidia_smi_temperature_gpu", "", "query", "is a family of nvidia-gpu-exporter@1:"),
+        ("a/0", "nvidia_smi_temperature_gpu", "device", "temperature_celsius "),
+        ("DCGM_FI_DEV_GPU_UTIL > 101", "", "query", "work changes it, too: fakedev run NAME devices=b/0"),
     ],
 )
 def test_a_word(app: MemoryApplication, word: str, metric: str, kind: str, line: str) -> None:
@@ -176,12 +193,16 @@ def test_faults_of_devices(app: MemoryApplication) -> None:
 
 
 def test_the_journal_since(app: MemoryApplication) -> None:
-    """A simulated time before now, or a wall time; each entry has its own."""
+    """A simulated time before now, or a wall time; each entry has its own. And all kinds but some."""
     entries = app.json("/api/v1/journal")["journal"]
     assert entries[-1]["at"] == "2027-01-15T08:00:00Z"
     late = app.json("/api/v1/journal?since=86s")["journal"]
     assert {each["tick"] for each in late} == {each["tick"] for each in entries if each["tick"] >= 14} != set()
     assert app.json("/api/v1/journal?since=2027-01-15T08:00:14Z")["journal"] == late
+    without = [each["kind"] for each in app.json("/api/v1/journal?kind=-lost,-throttled_hardware")["journal"]]
+    assert without == [each["kind"] for each in entries if each["kind"] not in ("lost", "throttled_hardware")]
+    kinds = app.json("/api/v1/journal?kind=lost,fault,-fault")["journal"]
+    assert {each["kind"] for each in kinds} == {"lost"} != {each["kind"] for each in entries}
     assert "is no duration" in app.get("/api/v1/journal?since=yesterday").body.decode()
 
 
@@ -189,9 +210,9 @@ def test_exporters(app: MemoryApplication) -> None:
     """Each address with its identity, how long it holds its values, and how old they are."""
     rows = app.json("/api/v1/exporters")["exporters"]
     assert [(each["address"], each["hold-seconds"], each["age-seconds"]) for each in rows] == [
-        ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0),
+        ("127.0.0.1:9400", 0.0, 0.0), ("127.0.0.1:9401", 30.0, 10.0), ("127.0.0.1:9402", 0.0, 0.0),
     ]  # fmt: skip
-    assert {each["identity"] for each in rows} == {"dcgm@4.8.2"}
+    assert [each["identity"] for each in rows] == ["dcgm@4.8.2", "dcgm@4.8.2", "nvidia-gpu-exporter@1"]
 
 
 def test_a_fault_that_waits() -> None:
@@ -353,3 +374,55 @@ def test_faults_of_many_nodes() -> None:
         app.tick(2)
         assert why(app, "/nodes/n-1/metrics")["lines"][0] == "no fault affects it"
         assert [line.split()[2] for line in why(app, "/nodes/n-8/metrics")["lines"][:2]] == ["error-page", "slow-page"]
+
+
+def test_the_past_of_a_rule() -> None:
+    """Pending, how long still; fired, and until when; pending without firing: by device, with marks of charts."""
+    rule = "{alert: Hot, expr: 'DCGM_FI_DEV_GPU_TEMP%s > 70', for: %s}"
+    with application(SMALL) as app:
+        app.tick(30)
+        overheat = app.ask("POST", "/api/v1/faults", {"kind": "overheat", "devices": ["b/0"], "celsius": 90})
+        app.tick(40)
+
+        def told(of: str, wait: str = "10s") -> tuple[str, list[list[Any]]]:
+            found = why(app, rule % (of, wait))
+            marks = [[each[key] for key in ("device", "kind", "text")] for each in found["marks"]]
+            return "\n".join(found["lines"]), marks
+
+        lines, marks = told("", "5m")
+        held = next(line for line in lines.splitlines() if line.startswith("Hot is pending on b/0: true for "))
+        numbers = list(map(int, re.findall(r"(\d+) s", held)))
+        assert numbers[1] == numbers[0] + numbers[2] == 300 and 10 < numbers[0] < 40 and not marks
+        lines, marks = told("")
+        assert "Hot by the values of the charts: fires on b/0 from " in lines and "still does" in lines
+        assert marks == [["b/0", "fires", "Hot fires"]]
+        assert told('{Hostname="a"}')[1] == []
+        app.ask("DELETE", f"/api/v1/faults/{json.loads(overheat.body)['id']}")
+        app.tick(200)
+        lines, marks = told("")
+        assert "s, until " not in lines and " until " in lines and marks[1] == ["b/0", "over", "Hot is over"]
+        lines, marks = told("", "5m")
+        assert "Hot was pending 1 times and did not fire: true for at most " in lines and not marks
+        assert app.get("/api/v1/why?of=" + quote(rule % ("", "999y999y"))).status == 400
+
+
+def test_a_divided_fleet() -> None:
+    """A metric that instances lack; the pod on an instance; and the past of a rule on whole devices alone."""
+    pools = "pools: [{name: m, nodes: [c], device: a100, devices-per-node: 1, mig: [3g.20gb, 1g.5gb]}, "
+    work = "{name: w, devices: c/0/0, profile: '60:0:0', pod: x}, {name: v, devices: b/0, profile: '90:0:0'}"
+    base = f"workloads: {{base: [{work}], "
+    with application(SMALL.replace("pools: [", pools).replace("workloads: {", base)) as app:
+        app.tick(100)
+        assert "the series of c/0/0 have pod=x" in why(app, "x")["lines"]
+        lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{exported_pod="x"}')["lines"]
+        assert lines[1].startswith('pod="x" matches nothing')
+        assert lines[2].startswith("divided devices (MIG) have no series of it")
+        assert lines[4] == "pod x: the series of c/0/0 have pod=x"
+        lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{pod="gone"}')["lines"]
+        assert lines[3].endswith("; fakedev run NAME devices=NODE/INDEX profile=90:5:0 pod=gone gives it series")
+        assert not any(line.startswith(("what changes it", "work changes it")) for line in lines)
+        for metric, number in (("DCGM_FI_DEV_GPU_UTIL", 80), ("DCGM_FI_DEV_GPU_TEMP", 50)):
+            found = why(app, f"{{alert: A, expr: {metric} > {number}, for: 10s}}")
+            assert [mark["device"] for mark in found["marks"]] == ["b/0"], metric
+        lines = why(app, "{alert: A, expr: DCGM_FI_DEV_ENC_UTIL > 80, for: 10s}")["lines"]
+        assert "when it fired is not known: the charts have no past of this metric" in lines

@@ -82,6 +82,34 @@ def test_nodes() -> None:
     assert shown(b"t", b"n")[0].startswith("a/0")
 
 
+def test_parts_and_limits() -> None:
+    """p shows instances below their devices, with their own memory; the limit in use, and what holds the clock."""
+    outline = {**OUTLINE, "nodes": [["a", 0]], "parts": [["a/1/0", "3g.20gb", 2e10], ["a/1/1", "", 4e10]]}
+    values = {name: each[:4] if isinstance(each, list) else each for name, each in BUSY.items()}
+    values |= {
+        "fleet": BUSY["fleet"], "limit": [700, 300, 700, 700], "held": [[], ["power limit", "heat"], [], []],
+        "part-usage": [70, -1], "part-memory": [1024, 0], "part-clock": [900, -1], "part-temperature": [50, -1],
+        "part-health": [4, 0], "part-work": [[1, "y"], [0]],
+    }  # fmt: skip
+    view = View()
+
+    def shown(*keys: bytes) -> list[list[str]]:
+        for key in keys:
+            assert view.pressed(key)
+        return [line.split() for line in plain(screen([], outline, values, (160, 40), view))[1:-1]]
+
+    rows = shown()
+    assert [row[0] for row in rows] == ["a/0", "a/1", "a/2", "a/3"]
+    assert rows[1][8:] == ["70/300", "W", "40", "C", "well", "power", "limit,", "heat"]
+    rows = shown(b"p")
+    assert [row[0] for row in rows] == ["a/0", "a/1", "a/1/0", "a/1/1", "a/2", "a/3"]
+    row = ["70", "%", "1/19", "GiB", "900", "MHz", "-", "50", "C", "error", "y"]
+    assert rows[2][1] == "3g.20gb" and rows[2][3:] == row
+    assert rows[3][2:] == ["-", "0/37", "GiB", "-", "-", "-", "well"]
+    rows = shown(b"n", b"\r")
+    assert rows[0][:2] == ["-", "a"] and "280/2400" in rows[0] and len(rows) == 7
+
+
 def test_a_key_is_shown_before_the_next_frame() -> None:
     """The stream is read in a thread: while it is silent, keys change the screen."""
     keyboard, other = pty.openpty()

@@ -30,6 +30,7 @@ IDLE = {"queue": "q", "state": "open", "waiting": 0, "running": 0, "workers-idle
             "2 of 2 running jobs take much longer than those that ended lately, 32 s: they, or their workers, hang "
             "(the first of them on node a, pod p)",
         ),
+        ({"running": 1, "workers-idle": 1, "overdue": 1, "overdue-seconds": 9.0, "overdue-on": ""}, "1 of 1 running"),
         ({"waiting": 1, "workers-busy": 1, "oldest-seconds": 89.4}, "the oldest request has waited 89 s"),
         (
             {"waiting": 9, "workers-busy": 1, "services-per-second": 1.0, "arrivals-per-second": 2.0},

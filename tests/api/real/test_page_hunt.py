@@ -10,7 +10,7 @@ import pytest_twisted
 
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.browser import Browser
-from tests.support.programs.page import Stand, no_complaint
+from tests.support.programs.page import Stand, no_complaint, press
 from tests.support.programs.processes import StartAsync
 
 pytestmark = pytest.mark.real
@@ -31,7 +31,7 @@ SEE_CHARTS = (
     "import('/page/chart.js').then(({Chart}) => { const old = Chart.prototype.draw; window.charts = new Map();"
     "Chart.prototype.draw = function () { old.call(this); if (this.plot) charts.set(this.title, this); }; })"
 )
-MAKE_IT_FIRE = "[...document.querySelectorAll('#panel-why button.small')]"
+MAKE_IT_FIRE = "[...document.querySelectorAll('#panel-why .row button.small')]"
 ACTIVE = "document.getElementById('active').innerText"
 
 
@@ -194,7 +194,7 @@ async def test_documents(start_async: StartAsync, tmp_path: Path, browser: Brows
 
 @pytest_twisted.ensureDeferred
 async def test_why(start_async: StartAsync, tmp_path: Path, browser: Browser) -> None:
-    """A pasted rule: its series, what is missing, and a fault that makes it fire; and the clock that is paused."""
+    """A pasted rule: what is missing, a fault that makes it fire, when it fired; and the clock that is paused."""
     rule = "- alert: Hot expr: DCGM_FI_DEV_GPU_TEMP > 90 for: 5m"
     stand = await opened(start_async, tmp_path, browser, "#why/DCGM_FI_DEV_GPU_TMP")
     panel = "document.getElementById('panel-why').innerText"
@@ -205,6 +205,13 @@ async def test_why(start_async: StartAsync, tmp_path: Path, browser: Browser) ->
     await browser.until(f"{MAKE_IT_FIRE}[0]?.innerText === 'overheat celsius=93'")
     await browser.value(f"{MAKE_IT_FIRE}[0].click()")
     await browser.until("document.querySelector('#panel-faults [name=value-celsius]')?.value === '93'")
+    # A rule that fired is marked in the charts.
+    rule = "{alert: Warm, expr: DCGM_FI_DEV_GPU_TEMP > 40}"
+    await browser.value(f"location.hash = '#why/' + encodeURIComponent({json.dumps(rule)})")
+    await browser.until(f"{panel}.includes('Show when it fired')")
+    await press(browser, "why", "Show when it fired in the charts")
+    await browser.until("location.hash.startsWith('#fleet/dgx-0/')")
+    await browser.until("charts.get('Usage')?.time.marks.some(({text, tint}) => text.endsWith('Warm fires') && tint)")
     await stand.service.fetch("/api/v1/clock", {"speed": 0}, method="PATCH")
     await browser.until(f"{ACTIVE}.includes('The clock is paused')")
     await no_complaint(browser)

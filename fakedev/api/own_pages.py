@@ -1,0 +1,38 @@
+"""The series of fakedev's own pages, for questions about them: of work queues, workloads, and fakedev itself."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from fakedev.api.metric_queries import OwnPage
+from fakedev.exporters.workload_page import workload_pages
+from fakedev.fleet.fleet import Fleet
+from fakedev.queues.figures import QueueFigures, queue_series
+from fakedev.web.metrics import OwnMetrics
+from fakedev.web.paths import OWN_METRICS, QUEUE_METRICS, WORKLOAD_METRICS
+
+
+def own_pages(
+    fleet: Fleet, queues: QueueFigures | None, own: OwnMetrics, metrics: tuple[str, ...]
+) -> Generator[None, None, list[OwnPage]]:
+    """What the pages have of some metrics now, in steps.
+
+    :param queues: None for none.
+    """
+    found = [OwnPage(path.template) for path in (QUEUE_METRICS, WORKLOAD_METRICS, OWN_METRICS)]
+    of_queues, of_workloads, of_itself = found
+    if queues is not None:
+        of_queues.read(metrics, queue_series(queues, openmetrics=False))
+    yield
+    source, page, _ = workload_pages(fleet)
+    while not page.compile():
+        yield
+    pieces = []
+    for piece in page.slices(source.state()):
+        pieces.append(piece)
+        yield
+    of_workloads.read(metrics, b"".join(pieces))
+    yield
+    response = yield from own.steps(None)
+    of_itself.read(metrics, b"".join(response.body.pieces))
+    return found
