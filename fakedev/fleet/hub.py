@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.logger import Logger, LogLevel
@@ -54,6 +55,7 @@ class WorkloadHub:
     """
 
     log = Logger()
+    waits_for_ticks = True
 
     def __init__(
         self, fleet: Fleet, fair_share: FairShare, master: str = "", note_connected: Callable[[str], None] = no_op
@@ -106,7 +108,10 @@ class WorkloadHub:
         return found
 
     def drop(self, workload_ids: Sequence[str]) -> None:
-        """End the workloads of a peer that left, without those that have ended already."""
+        """End the workloads of a peer that left, without those that have ended already; after a tick that is paused."""
+        self._fair_share.call_when_complete(partial(self._drop, workload_ids))
+
+    def _drop(self, workload_ids: Sequence[str]) -> None:
         for workload_id in workload_ids:
             self._listeners.pop(workload_id, None)
             self._pids.pop(workload_id, None)

@@ -14,6 +14,7 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import workload_faults
 from fakedev.fleet.spec.limits import Limits, check_limit
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
+from fakedev.fleet.steps import Steps, result_of, spans
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.owners import Attribution
 from fakedev.fleet.workloads.running import Workloads
@@ -150,7 +151,7 @@ class Intake:
         """
         running = self._workloads.running()
         ids = {each.workload_id for each in running}
-        self._workloads.change([], ids, self._workloads.rows_with(ids), 0, 0.0)
+        result_of(self._workloads.end(ids, self._workloads.rows_with(ids)))
         for workload in running:
             self._workloads.accept(workload)
         self._starting |= {each.workload_id: each for each in running}
@@ -199,6 +200,10 @@ class Intake:
         self.end(verdict.workload_id for verdict in verdicts)
 
     def apply_changes(self, tick: int, now_seconds: float) -> None:
+        """See :meth:`changes`: all of them at once."""
+        result_of(self.changes(tick, now_seconds))
+
+    def changes(self, tick: int, now_seconds: float) -> Steps[None]:
         """Start the waiting workloads and end those that were stopped.
 
         :param tick: the last tick that was done.
@@ -207,22 +212,32 @@ class Intake:
             return
         started, workloads = list(self._starting.values()), self._workloads
         ended = self._known(self._ending)
-        rows = workloads.rows_with(self._ending) if ended else None
-        if rows is not None:
-            self._attribution.remove(workloads.holds(rows), self._faults.stale())
-        if self._faults_of:
-            for workload_id in [each for each in self._ending if each in self._faults_of]:
+        if ended:
+            yield
+            rows = workloads.rows_with(self._ending)
+            yield
+            yield from self._attribution.remove(workloads.holds(rows), self._faults.stale())
+            for workload_id in [each for each in self._ending if each in self._faults_of] if self._faults_of else ():
                 self._clear_faults_of(workload_id)
-        self._budget.remove_later(ended)
-        workloads.change(started, self._ending, rows, tick, now_seconds)
+            self._budget.remove_later(ended)
+            yield from workloads.end(self._ending, rows)
         if started:
+            yield from workloads.start(started, tick, now_seconds)
             is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
-            self._attribution.add(workloads.holds(is_new), workloads.by_id)
+            yield from self._attribution.add(workloads.holds(is_new), workloads.by_id)
         self._starting, self._ending = {}, {}
 
     def take_verdicts(self) -> list[Verdict]:
+        """See :meth:`verdicts`: all of them at once."""
+        return result_of(self.verdicts())
+
+    def verdicts(self) -> Steps[list[Verdict]]:
         """The verdicts that are not reported yet; after this call they count as reported."""
-        verdicts = [each.verdict(0, reason) for workloads, reason in self._stopped for each in workloads]
+        verdicts: list[Verdict] = []
+        for workloads, reason in self._stopped:
+            for span in spans(len(workloads)):
+                verdicts += [each.verdict(0, reason) for each in workloads[span]]
+                yield
         verdicts += self._verdicts
         self._verdicts, self._stopped, self._stopped_count = [], [], 0
         self._release(self._never_ran)

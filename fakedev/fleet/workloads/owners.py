@@ -7,7 +7,7 @@ such as the jobs of a cluster without Kubernetes, add their labels to those of e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fakedev.fleet.entities.reindex import FleetReindex, Reindex
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Level, Positions
+from fakedev.fleet.steps import Steps, spans
 from fakedev.fleet.workloads.workload import Workload, is_owner
 
 #: The quantities that are labels too, as whole numbers.
@@ -108,29 +109,31 @@ class Attribution:
         #: How many owners without a pod a unit has; units without any are not in it.
         self._without_pod: dict[int, int] = {}
 
-    def add(self, holds: Holds, by_id: Mapping[str, Workload]) -> None:
+    def add(self, holds: Holds, by_id: Mapping[str, Workload]) -> Steps[None]:
         """Workloads with a pod or labels start: they own their devices, and the devices of their tiles.
 
         :param by_id: the workloads by their ids.
         """
-        ids, held = self._held(holds)
-        self._add_owners([by_id[each] for each in ids], held)
+        for ids, held in self._held(holds):
+            self._add_owners([by_id[each] for each in ids], held)
+            yield
 
-    def remove(self, holds: Holds, stale: Collection[int] = ()) -> None:
+    def remove(self, holds: Holds, stale: Collection[int] = ()) -> Steps[None]:
         """Workloads ended: their devices belong to the next owner.
 
         :param stale: devices that still show the ended workload, until :meth:`release`.
         """
-        ids, held = self._held(holds)
-        if stale:
-            remaining = []
-            for workload_id, device in zip(ids, held, strict=True):
-                if device in stale:
-                    self._lingering.setdefault(device, []).append(workload_id)
-                else:
-                    remaining.append((workload_id, device))
-            ids, held = [each for each, _ in remaining], [device for _, device in remaining]
-        self._remove_owners(ids, held)
+        for ids, held in self._held(holds):
+            if stale:
+                remaining = []
+                for workload_id, device in zip(ids, held, strict=True):
+                    if device in stale:
+                        self._lingering.setdefault(device, []).append(workload_id)
+                    else:
+                        remaining.append((workload_id, device))
+                ids, held = [each for each, _ in remaining], [device for _, device in remaining]
+            self._remove_owners(ids, held)
+            yield
 
     def release(self, stale: Collection[int]) -> None:
         """Remove ended workloads from all devices that are no longer stale."""
@@ -138,10 +141,11 @@ class Attribution:
             ids = self._lingering.pop(device)
             self._remove_owners(ids, [device] * len(ids))
 
-    def _held(self, holds: Holds) -> tuple[list[str], list[int]]:
-        """The id and the device of each pair, with those of a workload and the boards of its tiles."""
+    def _held(self, holds: Holds) -> Iterator[tuple[list[str], list[int]]]:
+        """The ids and the devices of some pairs after the other, with those of a workload and the boards of its tiles."""
         rows, devices = self._roster.parts.held_by(holds.rows, holds.devices)
-        return holds.ids[rows].tolist(), devices.tolist()
+        for span in spans(len(rows)):
+            yield holds.ids[rows[span]].tolist(), devices[span].tolist()
 
     def copy_to(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> None:
         """Copy the owners to an empty attribution of the same devices at new positions.

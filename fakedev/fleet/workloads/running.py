@@ -8,7 +8,7 @@ the workload, the run and the activity; so a profile passes at another speed in 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
 from fakedev.fleet.spec.value_functions import MAX_LENGTHS
 from fakedev.fleet.spec.workload_spec import FOREVER
+from fakedev.fleet.steps import Steps, spans
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.draws import Course, FurtherSpans, Spans, segment_keys
 from fakedev.fleet.workloads.owners import Holds
@@ -305,24 +306,45 @@ class Workloads:
             if not names:
                 del self._by_name[name]
 
-    def change(
-        self, started: list[Workload], ended: Collection[str], rows: Mask | None, tick: int, now_seconds: float
-    ) -> None:
-        """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on.
+    def end(self, ended: Collection[str], rows: Mask) -> Steps[None]:
+        """Remove ended workloads.
 
-        :param rows: those of the ended ones in the table, by rows_with(); None: none ended.
+        :param rows: theirs in the table, by rows_with().
         """
+        self._changed()
+        self.table = self.table.kept(~rows)
+        ids = list(ended)
+        for span in spans(len(ids)):
+            yield
+            self.forget(ids[span])
+
+    def start(self, started: Sequence[Workload], tick: int, now_seconds: float) -> Steps[None]:
+        """Add started workloads to the arrays, from ``now_seconds`` on.
+
+        :param tick: the last tick that was done.
+        """
+        self._changed()
+        tables = []
+        for span in spans(len(started)):
+            yield
+            for workload in started[span]:
+                workload.start_seconds = now_seconds
+            new = table_of(started[span], now_seconds, self._device_keys, self._capacity)
+            tables.append(
+                replace(new, pace=pace_of(self._seed, new.keys), noise=new.first_noise(self._seed, tick))
+            )
+        while len(tables) > 1:  # in pairs: one after the other, the first would be copied again and again
+            joined = []
+            for first, *second in (tables[place : place + 2] for place in range(0, len(tables), 2)):
+                yield
+                joined.append(first.joined(second[0]) if second else first)
+            tables = joined
+        yield
+        self.table = self.table.joined(tables[0])
+
+    def _changed(self) -> None:
         self.changes += 1
         self._held = self._contexts = None
-        if rows is not None:
-            self.table = self.table.kept(~rows)
-            self.forget(ended)
-        if started:
-            for workload in started:
-                workload.start_seconds = now_seconds
-            new = table_of(started, now_seconds, self._device_keys, self._capacity)
-            new = replace(new, pace=pace_of(self._seed, new.keys), noise=new.first_noise(self._seed, tick))
-            self.table = self.table.joined(new)
 
     def rows_with(self, ids: Collection[str]) -> Mask:
         """The rows of some workloads in the table, however many: shape (W,)."""
@@ -586,14 +608,16 @@ class Workloads:
         has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
         return Level(len(table), arrays, {**present, **has_end})
 
-    def over(self, end_seconds: float) -> list[Verdict]:
-        """Verdicts on the workloads with a known end at or before ``end_seconds``, or with finished work."""
+    def over(self, end_seconds: float) -> Steps[dict[str, Verdict]]:
+        """Verdicts by id on the workloads with a known end at or before ``end_seconds``, or with finished work."""
         table = self.table
         is_done = table.is_open & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
-        ends = [ENDS[end] for end in np.where(is_done, 0, table.ends)[over].tolist()]
-        workloads = map(self.by_id.__getitem__, table.ids[over].tolist())
-        return [
-            Verdict(each.workload_id, each.spec.name, code, text, each.devices, each.spec.pod)
-            for each, (code, text) in zip(workloads, ends, strict=True)
-        ]
+        ends = np.where(is_done, 0, table.ends)[over].tolist()
+        ids = table.ids[over].tolist()
+        verdicts = {}
+        for span in spans(len(over)):
+            yield
+            for workload_id, end in zip(ids[span], ends[span], strict=True):
+                verdicts[workload_id] = self.by_id[workload_id].verdict(*ENDS[end])
+        return verdicts
