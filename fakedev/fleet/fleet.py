@@ -9,8 +9,8 @@ Each step of a tick is a few array operations over the whole fleet:
 4. Workloads with an end, a crossed limit or a lost device get their verdict and end.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 
-A tick is made in steps, so that a long one can pause between two of them. Who uses a fleet then, for whatever, completes
-the tick first: nobody sees half a tick.
+A tick is made in steps, so that a long one can pause between two of them. Who uses the fleet then completes the tick
+first: nobody sees half a tick.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fakedev.fleet.entities.state import Level, State
 from fakedev.fleet.events import Event, Stamped
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.page_faults import ExporterFaults, NodePageFaults
-from fakedev.fleet.faults.per_tick import Report
+from fakedev.fleet.faults.per_tick import FaultTick, Report
 from fakedev.fleet.journal import FleetJournal, Tell, entry_of_start, no_op
 from fakedev.fleet.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
 from fakedev.fleet.links.advance import advanced
@@ -206,10 +206,34 @@ class Fleet:
 
         Between two steps nobody else may use the fleet, see :meth:`pause`.
         """
-        tick_seconds = self.spec.tick_seconds
-        start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
-        while self.settle(AT_ONCE):
+        start, end = self.state.seconds, (self.state.tick + 1) * self.spec.tick_seconds
+        while self.settle(AT_ONCE // 2):
             yield
+        yield from self._changes(start)
+        yield
+        past = self.state.levels
+        faults, levels = yield from self._next_levels(past, start, end)
+        yield
+        if self.tallies.count_work:
+            self.tallies.note_work(
+                self.workloads, levels[DEVICE], past[DEVICE], self.spec.tick_seconds, self.faults.frozen()
+            )
+            yield
+        over = yield from self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
+        yield from self.intake.end(list(over))
+        if over:
+            self._configured.note_ends(over, end)
+        yield from self.intake.changes(self.state.tick, end)
+        yield
+        yield from self._show(levels, past, faults, start, end)
+        verdicts = yield from self.intake.verdicts()
+        verdicts += over.values()
+        yield
+        yield from self._note(past[UNIT], verdicts)
+        return verdicts
+
+    def _changes(self, start: float) -> Steps[None]:
+        """Start and end what was accepted since the last tick, and what starts without events."""
         yield from self.intake.changes(self.state.tick, start)
         yield
         following, source, is_reset = self._door.take_reload()
@@ -222,12 +246,13 @@ class Fleet:
         if is_reset:
             self._begin_again(start)
             yield
-        past = self.state.levels
         if self.compiled.churn.nodes or self._configured.waits:
             self._start_without_events(start)
-            yield
+
+    def _next_levels(self, past: Levels, start: float, end: float) -> Steps[tuple[FaultTick | None, Levels]]:
+        """The effects of faults in the tick, and the levels at its end."""
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
-        demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
+        demand = yield from self.workloads.demand_steps(self.state.tick + 1, start, end, pace)
         yield
         faults = self.faults.advance(start, end)
         yield
@@ -242,19 +267,14 @@ class Fleet:
         if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
             self._relations.update_conditions(faults, links)
             yield
-        levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links, self.state.tick + 1)
-        yield
-        if self.tallies.count_work:
-            self.tallies.note_work(
-                self.workloads, levels[DEVICE], past[DEVICE], tick_seconds, self.faults.frozen()
-            )
-            yield
-        over = yield from self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
-        self.intake.end(over)
-        if over:
-            self._configured.note_ends(over, end)
-        yield from self.intake.changes(self.state.tick, end)
-        yield
+        return faults, next_levels(
+            self.compiled, past, demand, self.spec.tick_seconds, faults, links, self.state.tick + 1
+        )
+
+    def _show(
+        self, levels: Levels, past: Levels, faults: FaultTick | None, start: float, end: float
+    ) -> Steps[None]:
+        """Use the levels of the tick as the state."""
         self._labels.note(past[UNIT], levels[UNIT])
         conditions = self._relations.conditions
         shown = self.shown.levels
@@ -270,11 +290,6 @@ class Fleet:
         if self.faults.by_id or self.faults.changes or self._exporter_faults.is_active:
             yield
             self._show_exporter_faults(levels, past[UNIT], shown, start)
-        verdicts = yield from self.intake.verdicts()
-        verdicts += over.values()
-        yield
-        yield from self._note(past[UNIT], verdicts)
-        return verdicts
 
     def _show_exporter_faults(self, levels: Levels, past: Level, before: Levels, start_seconds: float) -> None:
         """Replace the shown state, if exporters show something else than the devices.

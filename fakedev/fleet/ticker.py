@@ -342,7 +342,7 @@ class Ticker(Service):
         return True
 
     def _do_steps(self, most_seconds: float) -> bool:
-        """Do steps of the tick for so long; return whether all are done. A failure is logged, and the clock continues."""
+        """Do steps of the tick for so long; return whether all are done. A failure is logged; the clock continues."""
         began = self._clock.seconds()
         try:
             # A tick in which thousands of workloads end makes large lists, which each collection would look through.

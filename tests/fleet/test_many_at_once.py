@@ -114,7 +114,7 @@ class TestPods:
             ids = tuple(start(fleet, pod=f"p{number}") for number in range(count))
             fleet.advance()
             workloads = fleet.workloads
-            found = workloads.holds(workloads.rows_with(ids[:-1]))
+            found = workloads.holds(result_of(workloads.rows_with(ids[:-1])))
             lookups = 0
 
             def note(_frame: object, what: str, called: object) -> None:

@@ -53,6 +53,7 @@ class Endings:
         table = self._workloads.table
         if len(table) and (len(table.limits) or self._limits.apply_to(table)):
             over |= self._limits_crossed(table, level, before, over)
+            yield
         return over
 
     def _on_struck_devices(
