@@ -19,8 +19,8 @@ from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.journal_files import MAX_ENTRIES_AT_ONCE, JournalFile
 from fakedev.fleet.record import head_line, read_record
 from fakedev.fleet.spec.limits import RecordHead
-from fakedev.fleet.workloads.workload import Verdict
 from fakedev.fleet.steps import result_of
+from fakedev.fleet.workloads.workload import Verdict
 from fakedev.lines.json_lines import Notification
 from fakedev.lines.outbox import MAX_BYTES
 from fakedev.runtime.turns import FairShare
