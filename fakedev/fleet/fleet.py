@@ -8,6 +8,9 @@ Each step of a tick is a few array operations over the whole fleet:
    (:mod:`fakedev.fleet.tallies`).
 4. Workloads with an end, a crossed limit or a lost device get their verdict and end.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
+
+A tick is made in steps, so that a long one can pause between two of them. Who uses the fleet then completes the tick
+first: nobody sees half a tick.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from fakedev.fleet.entities.state import Level, State
 from fakedev.fleet.events import Event, Stamped
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.page_faults import ExporterFaults, NodePageFaults
-from fakedev.fleet.faults.per_tick import Report
+from fakedev.fleet.faults.per_tick import FaultTick, Report
 from fakedev.fleet.journal import FleetJournal, Tell, entry_of_start, no_op
 from fakedev.fleet.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
 from fakedev.fleet.links.advance import advanced
@@ -44,6 +47,7 @@ from fakedev.fleet.past import Past, When
 from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead, key_of_limit
+from fakedev.fleet.steps import AT_ONCE, Steps, result_of
 from fakedev.fleet.tallies import Tallies
 from fakedev.fleet.workloads.configured import NO_STARTS, ConfiguredWork
 from fakedev.fleet.workloads.endings import Endings
@@ -129,8 +133,28 @@ class Fleet:
         """Who gets the events and the entries of the journal: ``record`` and ``tell``."""
         return self._door.record, self.journal.tell
 
+    def pause(self, complete: Callable[[], object]) -> None:
+        """Hide all attributes between two steps of a tick: the first use of the fleet completes the tick.
+
+        :param complete: calls :meth:`resume`, and does all other steps of the tick.
+        """
+        self.__dict__ = {"_paused": self.__dict__, "_complete": complete}
+
+    def resume(self) -> None:
+        """Show the attributes again: the next step of the tick follows."""
+        self.__dict__ = self.__dict__["_paused"]
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the fleet is between two steps of a tick."""
+        return "_paused" in self.__dict__
+
     def __getattr__(self, name: str) -> Floats:
         """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
+        if self.is_paused:
+            self.__dict__["_complete"]()
+            completed: Floats = getattr(self, name)
+            return completed
         state = self.__dict__.get("state")
         if state is not None and name in state.levels[DEVICE].arrays:
             array: Floats = state.levels[DEVICE].arrays[name]
@@ -175,25 +199,66 @@ class Fleet:
 
         :returns: a verdict for each workload that was stopped or ended.
         """
-        tick_seconds = self.spec.tick_seconds
-        start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
-        self.intake.apply_changes(self.state.tick, start)
+        return result_of(self.tick())
+
+    def tick(self) -> Steps[list[Verdict]]:
+        """The steps of one tick, of which each takes some milliseconds at most; returns as :meth:`advance`.
+
+        Between two steps nobody else may use the fleet, see :meth:`pause`.
+        """
+        start, end = self.state.seconds, (self.state.tick + 1) * self.spec.tick_seconds
+        while self.settle(AT_ONCE // 2):
+            yield
+        yield from self._changes(start)
+        yield
+        past = self.state.levels
+        faults, levels = yield from self._next_levels(past, start, end)
+        yield
+        if self.tallies.count_work:
+            self.tallies.note_work(
+                self.workloads, levels[DEVICE], past[DEVICE], self.spec.tick_seconds, self.faults.frozen()
+            )
+            yield
+        over = yield from self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
+        yield from self.intake.end(list(over))
+        if over:
+            self._configured.note_ends(over, end)
+        yield from self.intake.changes(self.state.tick, end)
+        yield
+        yield from self._show(levels, past, faults, start, end)
+        verdicts = yield from self.intake.verdicts()
+        verdicts += over.values()
+        yield
+        yield from self._note(past[UNIT], verdicts)
+        return verdicts
+
+    def _changes(self, start: float) -> Steps[None]:
+        """Start and end what was accepted since the last tick, and what starts without events."""
+        yield from self.intake.changes(self.state.tick, start)
+        yield
         following, source, is_reset = self._door.take_reload()
         if is_reset:
             self._configured.forget()
         if following is not None:
             self.source = source or self.source
             self._apply_reload(following, following.reindex_from(self.roster), start)
+            yield
         if is_reset:
             self._begin_again(start)
-        past = self.state.levels
+            yield
         if self.compiled.churn.nodes or self._configured.waits:
             self._start_without_events(start)
+
+    def _next_levels(self, past: Levels, start: float, end: float) -> Steps[tuple[FaultTick | None, Levels]]:
+        """The effects of faults in the tick, and the levels at its end."""
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
-        demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
+        demand = yield from self.workloads.demand_steps(self.state.tick + 1, start, end, pace)
+        yield
         faults = self.faults.advance(start, end)
+        yield
         links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
                          falling=self._relations.falling(past[DEVICE]))  # fmt: skip
+        yield
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
@@ -201,16 +266,15 @@ class Fleet:
                 self._labels.attribution.release(self.faults.stale())
         if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
             self._relations.update_conditions(faults, links)
-        levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links, self.state.tick + 1)
-        if self.tallies.count_work:
-            self.tallies.note_work(
-                self.workloads, levels[DEVICE], past[DEVICE], tick_seconds, self.faults.frozen()
-            )
-        over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
-        self.intake.end(over)
-        if over:
-            self._configured.note_ends(over, end)
-        self.intake.apply_changes(self.state.tick, end)
+            yield
+        return faults, next_levels(
+            self.compiled, past, demand, self.spec.tick_seconds, faults, links, self.state.tick + 1
+        )
+
+    def _show(
+        self, levels: Levels, past: Levels, faults: FaultTick | None, start: float, end: float
+    ) -> Steps[None]:
+        """Use the levels of the tick as the state."""
         self._labels.note(past[UNIT], levels[UNIT])
         conditions = self._relations.conditions
         shown = self.shown.levels
@@ -219,14 +283,13 @@ class Fleet:
             due = self.due_seconds(self.state.tick + 1)
             entities = self.tallies.note(self.reports, levels[DEVICE], past[DEVICE], faults, conditions, end, due)
             self._labels.change(entities)
+            yield
             self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
         else:
             self.state = self.shown = self._state_of(self.state.tick + 1, levels)
         if self.faults.by_id or self.faults.changes or self._exporter_faults.is_active:
+            yield
             self._show_exporter_faults(levels, past[UNIT], shown, start)
-        verdicts = self.intake.take_verdicts() + list(over.values())
-        self._note(past[UNIT], verdicts)
-        return verdicts
 
     def _show_exporter_faults(self, levels: Levels, past: Level, before: Levels, start_seconds: float) -> None:
         """Replace the shown state, if exporters show something else than the devices.
@@ -258,14 +321,17 @@ class Fleet:
         """When work of the configuration that has ended starts again, in simulated seconds; None: it does not."""
         return self._configured.restarts_at(workload_id)
 
-    def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
+    def _note(self, past: Level, verdicts: Sequence[Verdict]) -> Steps[None]:
         """Write the journal of the tick."""
         tick, seconds = self.state.tick, self.state.seconds
         self.journal.note_faults(tick, seconds, self.faults.changes)
+        yield
         self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
         lost_on = self._endings.lost_on
+        yield
         causes = self._endings.causes | self._causes_of_losses(lost_on, past) if lost_on else self._endings.causes
         self.journal.note_ends(tick, seconds, verdicts, causes)
+        yield
         if verdicts or self.faults.changes:
             when = When(tick, seconds, self.state.wall_seconds)
             self.past.note_ends(when, verdicts, causes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.logger import Logger, LogLevel
@@ -54,6 +55,7 @@ class WorkloadHub:
     """
 
     log = Logger()
+    waits_for_ticks = True
 
     def __init__(
         self, fleet: Fleet, fair_share: FairShare, master: str = "", note_connected: Callable[[str], None] = no_op
@@ -94,7 +96,7 @@ class WorkloadHub:
         """The process of a workload; None if it has none, or it is not known."""
         return self._pids.get(workload_id)
 
-    def stop(self, word: str, reason: str = "stopped") -> list[str]:
+    def stop(self, word: str, reason: str = "stopped") -> Sequence[str]:
         """Stop the workload of that id, or all of that name; return their ids.
 
         :raises Refused: when there is none.
@@ -106,10 +108,11 @@ class WorkloadHub:
         return found
 
     def drop(self, workload_ids: Sequence[str]) -> None:
-        """End the workloads of a peer that left, without those that have ended already."""
-        for workload_id in workload_ids:
-            self._listeners.pop(workload_id, None)
-            self._pids.pop(workload_id, None)
+        """End the workloads of a peer that left, without those that have ended already; after a tick that is paused."""
+        self._fair_share.call_when_complete(partial(self._drop, workload_ids))
+
+    def _drop(self, workload_ids: Sequence[str]) -> None:
+        self._forget(workload_ids)
         by_id = self.fleet.workloads.by_id
         found = tuple([workload_id for workload_id in workload_ids if workload_id in by_id])
         if found:
@@ -117,13 +120,18 @@ class WorkloadHub:
 
     def end(self, workload_ids: Sequence[str], reason: str) -> None:
         """Stop workloads, without those that have ended already; their listeners are not told."""
-        for workload_id in workload_ids:
-            self._listeners.pop(workload_id, None)
-            self._pids.pop(workload_id, None)
+        self._forget(workload_ids)
         by_id = self.fleet.workloads.by_id
         found = self.fleet.intake.not_ending([each for each in workload_ids if each in by_id])
         if found:
             self.fleet.apply(StopWorkload(found[0], reason) if len(found) == 1 else StopWorkloads(tuple(found), reason))
+
+    def _forget(self, workload_ids: Sequence[str]) -> None:
+        """Nobody waits for the ends of some workloads any more."""
+        for known in (self._listeners, self._pids):
+            if known:
+                for workload_id in workload_ids:
+                    known.pop(workload_id, None)
 
     def reset(self) -> int:
         """Let the fleet begin again with its configuration; the tick from which on it does.

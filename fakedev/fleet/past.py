@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from fakedev.fleet.entities.state import Positions
@@ -105,9 +106,9 @@ class Past:
         :param causes: ids of the faults that ended workloads, by the workload's id.
         """
         self.settle()
-        good = [each for each in verdicts if not each.code][-MAX_KEPT:]
-        failed = [each for each in verdicts if each.code][-MAX_KEPT:]
-        self._unnamed = [(when, each, causes.get(each.workload_id, "")) for each in (*failed[::-1], *good[::-1])]
+        good = list(islice((each for each in reversed(verdicts) if not each.code), MAX_KEPT))
+        failed = list(islice((each for each in reversed(verdicts) if each.code), MAX_KEPT))
+        self._unnamed = [(when, each, causes.get(each.workload_id, "")) for each in (*failed, *good)]
 
     def settle(self, most: int | None = None) -> bool:
         """Name the devices of the last ends, before these have other positions.

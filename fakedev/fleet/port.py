@@ -331,6 +331,7 @@ class WorkloadPortFactory(LineServerFactory):
     """
 
     protocol = WorkloadProtocol
+    waits_for_ticks = True
 
     def __init__(
         self,

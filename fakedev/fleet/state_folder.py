@@ -411,9 +411,11 @@ class StateFolder(Service):
             return
         self._write_tick()
         self._look_after_copy()
+        if self._outcome is not None or self._fleet.is_reloading:
+            return
         ticks, age_seconds = self._fleet.state.tick - self._first_tick, self._clock.seconds() - self.saved_at
         most = _MOST_DEVICE_TICKS // (_DEVICES_OF_A_TICK + self._fleet.roster.device_count)
-        if self._outcome is None and (ticks >= most or not 0 <= age_seconds < EVERY_SECONDS):
+        if ticks >= most or not 0 <= age_seconds < EVERY_SECONDS:
             self._begin_snapshot(sorted(connected))
 
     def stopService(self) -> None:

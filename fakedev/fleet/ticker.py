@@ -17,6 +17,7 @@ from fakedev.base.histograms import TICK_BUCKETS, Histogram
 from fakedev.fleet.events import ChangeClock
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import MAX_SPEED
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.runtime.clock import HalfOfTurns, no_op
 from fakedev.runtime.memory import collector_paused
@@ -26,6 +27,8 @@ _MAX_BEHIND_SECONDS: Final = 10.0
 #: Wall seconds after which a slice of an advance ends. With its last tick, it holds the reactor for less than 20 ms, if
 #: a tick takes less than 10 ms.
 _SLICE_SECONDS: Final = 0.01
+#: Wall seconds after which a tick pauses; it goes on in the next turn of the reactor.
+_STEP_SECONDS: Final = 0.005
 #: Wall seconds between two reports of an advance.
 _REPORT_SECONDS: Final = 1.0
 #: Ticks of one advance: more is certainly a typing error.
@@ -44,7 +47,7 @@ class Advance(NamedTuple):
 
 
 class Ticker(Service):
-    """Runs one tick of the fleet whenever one is due.
+    """Runs one tick of the fleet whenever one is due. A long one pauses now and then, so that others have their turns.
 
     :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
     :param on_verdicts: called with the verdicts of each tick that has some, or in which workloads ended without one.
@@ -52,6 +55,7 @@ class Ticker(Service):
     :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :param is_sending: whether connections have bytes to send.
     :param before_tick: called before each tick: it may change the fleet, and the speed.
+    :param on_pause: called with True when a tick pauses, and with False when it has ended.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar advances: advances that were begun.
@@ -70,6 +74,7 @@ class Ticker(Service):
         is_notifying: Callable[[], bool] = lambda: False,
         is_sending: Callable[[], bool] = lambda: False,
         before_tick: Callable[[], None] = no_op,
+        on_pause: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
@@ -77,7 +82,14 @@ class Ticker(Service):
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
         self._before_tick = before_tick
+        self._on_pause = on_pause
         self._is_ticking = False
+        #: Of the tick in progress: its other steps, and its result, None if it failed.
+        self._steps: Steps[list[Verdict]] | None = None
+        self._verdicts: list[Verdict] | None = None
+        self._tick_seconds = 0.0
+        #: Goes on with a tick that was due.
+        self._next_step: IDelayedCall | None = None
         self._is_notifying = is_notifying
         self._turns = HalfOfTurns(clock, is_sending)
         self.speed = speed
@@ -109,6 +121,7 @@ class Ticker(Service):
     def stopService(self) -> Deferred[LoopingCall] | None:
         """Stop the clock; an advance in progress ends where it is."""
         super().stopService()
+        self._end_due_tick()
         self.stop_advance()
         if self._loop.running:
             self._loop.stop()
@@ -120,7 +133,7 @@ class Ticker(Service):
             return "the clock is stopped"
         if self._last_failed:
             return f"tick {self._fleet.state.tick + 1} failed; the log says why"
-        if self.speed and self._advance is None:
+        if self.speed and self._advance is None and not self._fleet.is_paused:
             overdue = self._clock.seconds() - self._fleet.due_seconds(self._fleet.state.tick + 1)
             if overdue > _MAX_BEHIND_SECONDS:
                 return f"the next tick is {overdue:.0f} s overdue"
@@ -134,6 +147,7 @@ class Ticker(Service):
         :param report: called once a second of the wall clock while the advance is in progress.
         :returns: fires with the number of the tick that was reached; fails with Refused, also when a tick fails.
         """
+        self._end_due_tick()
         ticks = math.ceil(round(seconds / self._fleet.spec.tick_seconds, 9))
         if not 1 <= ticks <= MAX_TICKS:
             text = f"{seconds:g} seconds are {ticks:.7g} ticks: give a time that is 1 to {MAX_TICKS} ticks"
@@ -172,6 +186,7 @@ class Ticker(Service):
             return False
         if self._next_slice is not None:  # else a slice is running, and ends after its tick
             self._next_slice.cancel()
+            self._complete()
             self._advance_slice()
         return True
 
@@ -212,13 +227,17 @@ class Ticker(Service):
     def _advance_slice(self) -> None:
         began, failed_tick, self._next_slice = self._clock.seconds(), 0, None
         # The wall clock may be set back meanwhile.
-        while self._remaining and 0 <= self._clock.seconds() - began < _SLICE_SECONDS and not self._is_notifying():
-            before = self._fleet.state.tick
-            self._remaining -= 1
-            self._tick()
-            if self._fleet.state.tick == before:  # each of the other ticks would only fail again
-                self._remaining, failed_tick = 0, before + 1
-        if self._remaining or (self._is_notifying() and self.running):
+        while self._is_ticking or (
+            self._remaining and 0 <= self._clock.seconds() - began < _SLICE_SECONDS and not self._is_notifying()
+        ):
+            if not self._is_ticking:
+                self._remaining -= 1
+                self._begin_tick()
+            if not self._go_on():
+                break
+            if self._verdicts is None:  # each of the other ticks would only fail again
+                self._remaining, failed_tick = 0, self._fleet.state.tick + 1
+        if self._is_ticking or self._remaining or (self._is_notifying() and self.running):
             self._turns.slice_ended(began)
             self._next_slice = self._clock.callLater(0, self._advance_or_yield)
             if not 0 <= began - self._reported_at < _REPORT_SECONDS:
@@ -243,8 +262,8 @@ class Ticker(Service):
             self._loop.reset()
 
     def _loop_fired(self) -> None:
-        """Run a tick, unless missed ticks are being made up: those calls do one tick in each turn of the reactor."""
-        if not self._catching_up:
+        """Run a tick, unless one is in progress, or missed ones are being made up, one in each turn of the reactor."""
+        if not self._catching_up and not self._is_ticking:
             self._run_due_tick()
 
     def _run_due_tick(self) -> None:
@@ -266,13 +285,21 @@ class Ticker(Service):
             self._fleet.apply(ChangeClock(now - self._wall_per_tick, self._wall_per_tick, f"{dropped} ticks dropped"))
             behind = 0.0
         self.lag_seconds = behind
-        self._tick()
+        self._begin_tick()
+        self._run_due_steps(now)
+
+    def _run_due_steps(self, began: float) -> None:
+        """Go on with the due tick that began at this time."""
+        self._next_step = None
+        if not self._go_on():
+            self._next_step = self._clock.callLater(0, self._run_due_steps, began)
+            return
         # A tick that failed is tried again when the next is due: now it would only fail again.
-        if behind >= self._wall_per_tick and not self._last_failed:
+        if self.lag_seconds >= self._wall_per_tick and not self._last_failed:
             self._catching_up = True
-            self._turns.slice_ended(now)
+            self._turns.slice_ended(began)
             # Ticks that take longer than they simulate are never all made up: they leave others half of the time.
-            is_too_fast = self._clock.seconds() - now >= self._wall_per_tick
+            is_too_fast = self._clock.seconds() - began >= self._wall_per_tick
             self._clock.callLater(0, self._catch_up_or_yield if is_too_fast else self._run_due_tick)
 
     def _catch_up_or_yield(self) -> None:
@@ -281,23 +308,71 @@ class Ticker(Service):
         else:
             self._clock.callLater(0, self._catch_up_or_yield)
 
-    def _tick(self) -> None:
-        """Run one tick; an exception is logged and counted, and the clock continues."""
-        started = self._clock.seconds()
-        self._is_ticking = True
+    def _begin_tick(self) -> None:
+        began = self._clock.seconds()
+        self._is_ticking, self._verdicts = True, None
         try:
             self._before_tick()
+            self._steps = self._fleet.tick()
+        except Exception:
+            self._note_failure()
+        self._tick_seconds = self._clock.seconds() - began
+
+    def _go_on(self) -> bool:
+        """Do some steps of the tick in progress, and what follows from it; return whether it has ended."""
+        if self._fleet.is_paused:
+            self._fleet.resume()
+        if not self._do_steps(_STEP_SECONDS):
+            self._fleet.pause(self._complete)
+            self._on_pause(True)
+            return False
+        began = self._clock.seconds()
+        if self._verdicts is not None:
+            try:
+                self.ticks += 1
+                self._last_failed = False
+                self._on_tick()
+                if self._verdicts or not self._fleet.is_settled:
+                    self._on_verdicts(self._verdicts)
+            except Exception:
+                self._note_failure()
+        self._is_ticking = False
+        self.durations.observe(self._tick_seconds + self._clock.seconds() - began)
+        self._on_pause(False)
+        return True
+
+    def _do_steps(self, most_seconds: float) -> bool:
+        """Do steps of the tick for so long; return whether all are done. A failure is logged; the clock continues."""
+        began = self._clock.seconds()
+        try:
             # A tick in which thousands of workloads end makes large lists, which each collection would look through.
             with collector_paused():
-                verdicts = self._fleet.advance()
-            self.ticks += 1
-            self._last_failed = False
-            self._on_tick()
-            if verdicts or not self._fleet.is_settled:
-                self._on_verdicts(verdicts)
+                while self._steps:
+                    next(self._steps)
+                    if not 0 <= self._clock.seconds() - began < most_seconds:
+                        break
+        except StopIteration as done:
+            self._steps, self._verdicts = None, done.value
         except Exception:
-            self.failures += 1
-            self._last_failed = True
-            self.log.failure("tick {tick} failed", tick=self._fleet.state.tick + 1)
-        self._is_ticking = False
-        self.durations.observe(self._clock.seconds() - started)
+            self._steps = None
+            self._note_failure()
+        self._tick_seconds += self._clock.seconds() - began
+        return self._steps is None
+
+    def _note_failure(self) -> None:
+        self.failures += 1
+        self._last_failed = True
+        self.log.failure("tick {tick} failed", tick=self._fleet.state.tick + 1)
+
+    def _complete(self) -> None:
+        """Do all other steps of a tick that is paused: somebody uses the fleet, and nobody sees half a tick."""
+        if self._fleet.is_paused:
+            self._fleet.resume()
+            self._do_steps(math.inf)
+
+    def _end_due_tick(self) -> None:
+        """End a due tick that is paused now."""
+        if self._next_step is not None:
+            self._next_step.cancel()
+            self._complete()
+            self._run_due_steps(self._clock.seconds())

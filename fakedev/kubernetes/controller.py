@@ -343,6 +343,9 @@ class Controller:
 
     def _take_turn(self) -> None:
         self._turn = None
+        if self._fleet.is_paused:
+            self.changed()
+            return
         # What is long is done first, in turns of its own: what follows from it is done once.
         if self.inbox:
             self.inbox.take()

@@ -198,6 +198,7 @@ class NodePortFactory(LineServerFactory):
     """
 
     protocol = NodeProtocol
+    waits_for_ticks = True
 
     def __init__(self, nodes: ClusterNodes, clock: IReactorTime, **options: Any) -> None:
         super().__init__(clock, **options)

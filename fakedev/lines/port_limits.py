@@ -52,6 +52,9 @@ class PortLimits(Factory):
         send a further byte of the first one, to read what was sent, to read the last answer, to send their token.
     """
 
+    #: Whether the port serves nobody while a tick of the fleet is paused.
+    waits_for_ticks = False
+
     def __init__(
         self,
         clock: IReactorTime,

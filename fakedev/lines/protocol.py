@@ -313,6 +313,11 @@ class PortProtocol(DialectMixin, BoundedSender):
         if not self._in_slice:
             self._request_turn()
 
+    @property
+    def waits_for_ticks(self) -> bool:
+        """See ITurnTaker."""
+        return self.factory.waits_for_ticks
+
     def take_turn(self) -> bool:
         """Serve a slice of the input; return whether there is more to do now."""
         factory = self.factory

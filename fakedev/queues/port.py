@@ -41,6 +41,8 @@ class QueueHub:
     :ivar is_closed: whether no further requests are accepted until the program stops.
     """
 
+    waits_for_ticks = False
+
     def __init__(self, broker: Broker, clock: IReactorTime, fair_share: FairShare) -> None:
         self.broker = broker
         self.logs = LogWriters()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 #: Seconds that all connections together may take in one turn of the reactor.
 TURN_SECONDS: Final = 0.010
@@ -21,6 +21,8 @@ TURN_SECONDS: Final = 0.010
 
 class ITurnTaker(Interface):
     """Something with work that can be done in slices."""
+
+    waits_for_ticks = Attribute("Whether it gets no turn while a tick of the fleet is paused.")
 
     def take_turn() -> bool:
         """Do one slice, which takes some milliseconds at most; return whether there is more to do."""
@@ -38,7 +40,9 @@ class FairShare:
 
     A new request for a turn is served before takers that had a slice and are not done, or that say that they have much
     to do, so that a short message does not wait for long work. At least one of those is served in each turn of the
-    reactor.
+    reactor. While a tick of the fleet is paused, work on the fleet waits in the order of its arrival.
+
+    :ivar is_held: whether a tick is paused.
     """
 
     log = Logger()
@@ -53,6 +57,31 @@ class FairShare:
         self._observers: dict[ITurnObserver, None] = {}
         self._spent = 0.0
         self._call: IDelayedCall | None = None
+        self.is_held = False
+        #: What waits for the end of the tick.
+        self._held: OrderedDict[ITurnTaker, None] = OrderedDict()
+        self._held_calls: deque[Callable[[], object]] = deque()
+
+    def hold(self, is_held: bool) -> None:
+        """A tick of the fleet is paused, or complete: then all that has waited for it gets its turn."""
+        self.is_held = is_held
+        if is_held:
+            return
+        while self._held_calls and not self.is_held:
+            try:
+                self._held_calls.popleft()()
+            except Exception:
+                self.log.failure("a call that waited for a tick failed")
+        self._requested.update(self._held)
+        self._held.clear()
+        self._schedule()
+
+    def call_when_complete(self, call: Callable[[], object]) -> None:
+        """Call it now, or at the end of the tick that is paused."""
+        if self.is_held:
+            self._held_calls.append(call)
+        else:
+            call()
 
     def request_turn(self, taker: ITurnTaker, *, is_long: bool = False, is_late: bool = False) -> None:
         """Give a turn: now, or as soon as the takers before it had theirs.
@@ -60,7 +89,7 @@ class FairShare:
         :param is_long: the taker has work for several slices.
         :param is_late: not now, because the caller's own step took long.
         """
-        if taker in self._requested or taker in self._unfinished:
+        if taker in self._requested or taker in self._unfinished or taker in self._held:
             return
         waiting = self._unfinished if is_long else self._requested
         if self._current is None and not waiting and self._spent < self._turn_seconds and not is_late:
@@ -98,6 +127,9 @@ class FairShare:
             self._give_turn(taker)
 
     def _give_turn(self, taker: ITurnTaker) -> None:
+        if self.is_held and taker.waits_for_ticks:
+            self._held[taker] = None
+            return
         started = self._clock.seconds()
         self._current = taker
         try:

@@ -72,6 +72,7 @@ class FleetPart(Part):
         self.ticker = Ticker(
             self.fleet, configuration.speed, reactor, self.hub.notify_listeners, self._tick_ended,
             lambda: self.hub.is_notifying, lambda: bool(reactor.getWriters()), self._tick_begins,
+            fair_share.hold,
         )  # fmt: skip
         super().__init__("fleet", [self.ticker, self._journal, self.state])
 

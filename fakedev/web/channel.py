@@ -52,6 +52,7 @@ class Channel(http.HTTPChannel):
     """
 
     log = Logger()
+    waits_for_ticks = False  # its requests do, see Resource
     site: Any  # our Site, whose module imports this one
     transport: Any  # of TCP, of a UNIX socket, or TLS
     totalHeadersSize = HttpLimits.head  # heads were checked before

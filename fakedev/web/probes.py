@@ -25,6 +25,8 @@ class HealthPage(Resource):
     A file that cannot be written is no reason to restart the program: it is named, and the status stays 200.
     """
 
+    waits_for_ticks = False
+
     def __init__(self, health: Health, file_problems: FileProblems = dict) -> None:
         self._health = health
         self._file_problems = file_problems

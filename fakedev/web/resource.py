@@ -36,6 +36,7 @@ class Resource(resource.Resource):
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
     :ivar is_guarded: whether also reads need a Host of ours, or the token; changes always do.
     :ivar post_reads: whether POST changes nothing, so that it needs no more than GET.
+    :ivar waits_for_ticks: whether a request waits while a tick of the fleet is paused.
     :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.
     :ivar children: by name.
@@ -45,6 +46,7 @@ class Resource(resource.Resource):
     errors_as_json: bool = False
     is_guarded: bool = False
     post_reads: bool = False
+    waits_for_ticks: bool = True
     is_item: bool = False
     statistics: PageStatistics | None = None
     children: Any = MappingProxyType({})  # each resource makes its own with its first child
@@ -70,6 +72,10 @@ class Resource(resource.Resource):
 
     def render(self, request: Request) -> int:
         """Answer ``request``, also when the resource fails."""
+        turns = request.site.fair_share
+        if self.waits_for_ticks and turns.is_held:
+            turns.call_when_complete(lambda: request.channel and self.render(request))
+            return NOT_DONE_YET
         try:
             answer = self.early_refusal(request) or self._answer(request)
         except Exception:

@@ -23,6 +23,8 @@ _SLICE_SECONDS: Final = 0.004
 class SlicedAnswers:
     """Makes answers one after the other, so that only one of them takes memory at a time."""
 
+    waits_for_ticks = True
+
     def __init__(self, clock: IReactorTime, fair_share: FairShare) -> None:
         self._clock = clock
         self._fair_share = fair_share

@@ -13,6 +13,7 @@ from fakedev.fleet.events import ChangeClock, StartWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.record import Replay, read_record
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import STANDING, LineClient, MemoryApplication, application
@@ -102,13 +103,13 @@ class TestProgress:
         assert heard(peer)[0].startswith("advancing ")
 
     def test_a_slice_during_which_the_wall_clock_is_set_back_ends(self, app: MemoryApplication) -> None:
-        advance = app.fleet.advance
+        tick = app.fleet.tick
 
-        def set_back() -> list[Verdict]:
+        def set_back() -> Steps[list[Verdict]]:
             app.reactor.rightNow -= 3600
-            return advance()
+            return tick()
 
-        app.fleet.advance = set_back  # type: ignore[method-assign]
+        app.fleet.tick = set_back  # type: ignore[method-assign]
         app.connect().send(b"advance 1000s\n")
         assert tick_of(app) == 1
 
@@ -272,14 +273,14 @@ class TestMeanwhile:
         assert (app.fleet.state.levels["unit"].arrays["lost"] == 1).all()
 
     def test_a_tick_that_fails(self, app: MemoryApplication, logged_errors: LoggedErrors) -> None:
-        advance = app.fleet.advance
+        tick = app.fleet.tick
 
-        def failing() -> list[Verdict]:
+        def failing() -> Steps[list[Verdict]]:
             if tick_of(app) == 4:
                 raise RuntimeError("an internal error")
-            return advance()
+            return tick()
 
-        app.fleet.advance = failing  # type: ignore[method-assign]
+        app.fleet.tick = failing  # type: ignore[method-assign]
         peer = app.connect()
         peer.send(b"advance 1h\n")
         turn(app)
@@ -288,7 +289,7 @@ class TestMeanwhile:
         answer = app.ask("POST", "/api/v1/clock", {"advance": "1h"})
         assert (answer.status, json.loads(answer.body)["error"]["message"]) == (500, text)
         assert len(logged_errors.take(RuntimeError)) == 2
-        app.fleet.advance = advance  # type: ignore[method-assign]
+        app.fleet.tick = tick  # type: ignore[method-assign]
         assert app.connect().say("advance 1s") == ["ok tick 5 seconds 5"]
 
     @pytest.mark.slow

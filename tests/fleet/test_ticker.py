@@ -13,6 +13,7 @@ from fakedev.fleet.events import ChangeClock, Stamped, StartWorkload, StopWorklo
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import MAX_TICKS, Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import BEGIN, SMALL, AppReactor
@@ -32,11 +33,11 @@ class WatchedFleet(Fleet):
         self.fails = False
         super().__init__(small_spec(tick_seconds), events.append, tick_seconds / speed if speed else 0.0)
 
-    def advance(self) -> list[Verdict]:
+    def tick(self) -> Steps[list[Verdict]]:
         self.clock.rightNow += self.cost_seconds
         if self.fails:
             raise RuntimeError("an internal error")
-        return super().advance()
+        return super().tick()
 
 
 class TestTicker:

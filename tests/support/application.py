@@ -21,6 +21,7 @@ from fakedev.config.start import record_head
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.port import WorkloadPortFactory
 from fakedev.fleet.spec.limits import RecordHead
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.lines.server import LineServerFactory
 from fakedev.queues.backend_port import QueueBackendFactory
@@ -347,13 +348,13 @@ class MemoryApplication:
 
     def slow_down(self, seconds: float = 0.004) -> None:
         """Let each tick take so long."""
-        advance = self.fleet.advance
+        tick = self.fleet.tick
 
-        def slow() -> list[Verdict]:
+        def slow() -> Steps[list[Verdict]]:
             self.reactor.rightNow += seconds
-            return advance()
+            return tick()
 
-        self.fleet.advance = slow  # type: ignore[method-assign]
+        self.fleet.tick = slow  # type: ignore[method-assign]
 
     def stop(self) -> None:
         """Stop the service; it must end within the time that connections may take."""

@@ -50,18 +50,18 @@ class TestHealth:
         self.app.tick(2)
         page = self.app.get("/metrics").body
         fleet = self.app.factories(type(self.app.connect().protocol.factory))[0].hub.fleet
-        advance = fleet.advance
+        tick = fleet.tick
 
         def failing() -> None:
             raise RuntimeError("an internal error")
 
-        fleet.advance = failing
+        fleet.tick = failing
         self.app.tick()
         assert self.unhealthy() == "tick 3 failed; the log says why"
         assert self.app.get("/metrics").body == page
         samples = self.app.get("/-/metrics").body
         assert b"fakedev_tick_failures_total 1.0" in samples
-        fleet.advance = advance
+        fleet.tick = tick
         self.app.tick()
         assert self.app.get("/health").status == 200
         assert len(logged_errors.take(RuntimeError)) == 1

@@ -12,6 +12,7 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import FaultTick
+from fakedev.fleet.steps import AT_ONCE, Steps
 from fakedev.fleet.workloads.demand import Capacity
 from fakedev.fleet.workloads.running import BROUGHT, Workloads, WorkShares
 from fakedev.fleet.workloads.table import MEMORY, Table
@@ -37,7 +38,7 @@ class Endings:
 
     def of_tick(
         self, level: Level, before: Level, faults: FaultTick | None, end_seconds: float
-    ) -> dict[str, Verdict]:
+    ) -> Steps[dict[str, Verdict]]:
         """A verdict for each workload that ends, by its id.
 
         :param level: the level of the units (devices and parts) at the end of the tick.
@@ -45,16 +46,19 @@ class Endings:
         :param faults: the effects of faults in the tick; None: there are none.
         :param end_seconds: simulated time at the end of the tick.
         """
-        over = {verdict.workload_id: verdict for verdict in self._workloads.over(end_seconds)}
-        over |= self._on_struck_devices(level, faults, over)
+        over = yield from self._workloads.over(end_seconds)
+        yield
+        over |= yield from self._on_struck_devices(level, faults, over)
+        yield
         table = self._workloads.table
         if len(table) and (len(table.limits) or self._limits.apply_to(table)):
             over |= self._limits_crossed(table, level, before, over)
+            yield
         return over
 
     def _on_struck_devices(
         self, level: Level, faults: FaultTick | None, gone: Collection[str]
-    ) -> dict[str, Verdict]:
+    ) -> Steps[dict[str, Verdict]]:
         """Verdicts on the workloads that faults end, then on those with a lost device."""
         parts, verdicts = self._roster.parts, dict[str, Verdict]()
         self.causes, self.lost_on = {}, {}
@@ -67,7 +71,9 @@ class Endings:
             struck.append((level.arrays["lost"] > 0, "Device {} lost, terminated", ""))
         for which, text, fault_id in struck:
             reasons: dict[int, str] = {}
-            for workload, device in self._workloads.on_devices(which):
+            for place, (workload, device) in enumerate(self._workloads.on_devices(which)):
+                if place % AT_ONCE == AT_ONCE - 1:
+                    yield
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
                     if device not in reasons:
                         reasons[device] = text.replace("{}", self._roster.unit_name(device))

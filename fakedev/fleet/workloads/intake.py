@@ -14,6 +14,7 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.rules import workload_faults
 from fakedev.fleet.spec.limits import Limits, check_limit
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
+from fakedev.fleet.steps import Steps, result_of, spans
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.fleet.workloads.owners import Attribution
 from fakedev.fleet.workloads.running import Workloads
@@ -34,7 +35,7 @@ class Intake:
         self._faults = faults
         self._starting: dict[str, Workload] = {}
         #: In the order in which they were stopped or ended.
-        self._ending: dict[str, None] = {}
+        self._ending: dict[str, Workload] = {}
         self._verdicts: list[Verdict] = []
         #: Workloads that ended before they ran, whose verdicts are not reported yet.
         self._never_ran: list[Workload] = []
@@ -137,7 +138,7 @@ class Intake:
         self._stopped.append((workloads, reason))
         self._stopped_count += len(workloads)
         self._never_ran += self._not_started(workloads)
-        self._remove(workload_ids)
+        self._remove(workload_ids, workloads)
 
     def stop_all(self, reason: str) -> None:
         """End all workloads before the next tick, but those that end anyway, with a verdict for each."""
@@ -150,7 +151,7 @@ class Intake:
         """
         running = self._workloads.running()
         ids = {each.workload_id for each in running}
-        self._workloads.change([], ids, self._workloads.rows_with(ids), 0, 0.0)
+        result_of(self._workloads.end(list(ids), result_of(self._workloads.rows_with(ids))))
         for workload in running:
             self._workloads.accept(workload)
         self._starting |= {each.workload_id: each for each in running}
@@ -161,8 +162,9 @@ class Intake:
 
         :raises Refused: if one does not exist; then none is ended.
         """
-        self._release(self._not_started(self._known(workload_ids)))
-        self._remove(workload_ids)
+        workloads = self._known(workload_ids)
+        self._release(self._not_started(workloads))
+        self._remove(workload_ids, workloads)
 
     def _not_started(self, workloads: Iterable[Workload]) -> list[Workload]:
         return [each for each in workloads if each.workload_id in self._starting] if self._starting else []
@@ -179,26 +181,33 @@ class Intake:
         except KeyError as unknown:
             raise Refused("unknown-name", f"no workload {unknown.args[0]!r}", "id") from None
 
-    def _remove(self, workload_ids: Sequence[str]) -> None:
+    def _remove(self, workload_ids: Sequence[str], workloads: Sequence[Workload]) -> None:
         if self._starting:
             never_ran = [each for each in workload_ids if self._starting.pop(each, None) is not None]
             # No tick has seen them, so that they can be removed now.
             for workload_id in never_ran:
                 self._clear_faults_of(workload_id)
             self._workloads.forget(never_ran)
-            workload_ids = list(dict.fromkeys(workload_ids).keys() - never_ran) if never_ran else workload_ids
-        self.end(workload_ids)
+            workloads = [each for each in workloads if each.workload_id in self._workloads.by_id]
+            workload_ids = [each.workload_id for each in workloads]
+        self._ending.update(zip(workload_ids, workloads, strict=True))
 
-    def end(self, workload_ids: Iterable[str]) -> None:
+    def end(self, workload_ids: Sequence[str]) -> Steps[None]:
         """End running workloads whose verdicts are reported already."""
-        self._ending.update(dict.fromkeys(workload_ids))
+        for span in spans(len(workload_ids)):
+            self._ending.update(zip(workload_ids[span], self._known(workload_ids[span]), strict=True))
+            yield
 
     def end_with_verdicts(self, verdicts: list[Verdict]) -> None:
         """End running workloads; their verdicts are reported with those of the next tick."""
         self._verdicts += verdicts
-        self.end(verdict.workload_id for verdict in verdicts)
+        result_of(self.end([verdict.workload_id for verdict in verdicts]))
 
     def apply_changes(self, tick: int, now_seconds: float) -> None:
+        """See :meth:`changes`: all of them at once."""
+        result_of(self.changes(tick, now_seconds))
+
+    def changes(self, tick: int, now_seconds: float) -> Steps[None]:
         """Start the waiting workloads and end those that were stopped.
 
         :param tick: the last tick that was done.
@@ -206,23 +215,31 @@ class Intake:
         if not self._starting and not self._ending:
             return
         started, workloads = list(self._starting.values()), self._workloads
-        ended = self._known(self._ending)
-        rows = workloads.rows_with(self._ending) if ended else None
-        if rows is not None:
-            self._attribution.remove(workloads.holds(rows), self._faults.stale())
-        if self._faults_of:
-            for workload_id in [each for each in self._ending if each in self._faults_of]:
+        if self._ending:
+            rows = yield from workloads.rows_with(self._ending)
+            yield from self._attribution.remove(workloads.holds(rows), self._faults.stale())
+            yield
+            for workload_id in [each for each in self._ending if each in self._faults_of] if self._faults_of else ():
                 self._clear_faults_of(workload_id)
-        self._budget.remove_later(ended)
-        workloads.change(started, self._ending, rows, tick, now_seconds)
+            self._budget.remove_later(list(self._ending.values()))
+            yield from workloads.end(list(self._ending), rows)
         if started:
+            yield from workloads.start(started, tick, now_seconds)
             is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
-            self._attribution.add(workloads.holds(is_new), workloads.by_id)
+            yield from self._attribution.add(workloads.holds(is_new), workloads.by_id)
         self._starting, self._ending = {}, {}
 
     def take_verdicts(self) -> list[Verdict]:
+        """See :meth:`verdicts`: all of them at once."""
+        return result_of(self.verdicts())
+
+    def verdicts(self) -> Steps[list[Verdict]]:
         """The verdicts that are not reported yet; after this call they count as reported."""
-        verdicts = [each.verdict(0, reason) for workloads, reason in self._stopped for each in workloads]
+        verdicts: list[Verdict] = []
+        for workloads, reason in self._stopped:
+            for span in spans(len(workloads)):
+                verdicts += [each.verdict(0, reason) for each in workloads[span]]
+                yield
         verdicts += self._verdicts
         self._verdicts, self._stopped, self._stopped_count = [], [], 0
         self._release(self._never_ran)
@@ -234,9 +251,9 @@ class Intake:
         """The number of workloads that start before the next tick."""
         return len(self._starting)
 
-    def not_ending(self, workload_ids: Iterable[str]) -> list[str]:
+    def not_ending(self, workload_ids: Sequence[str]) -> Sequence[str]:
         """Those of some workloads that do not end before the next tick."""
-        return [each for each in workload_ids if each not in self._ending]
+        return workload_ids if not self._ending else [each for each in workload_ids if each not in self._ending]
 
     def is_ending(self, workload_id: str) -> bool:
         """Whether a workload ends before the next tick."""

@@ -7,7 +7,7 @@ such as the jobs of a cluster without Kubernetes, add their labels to those of e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fakedev.fleet.entities.reindex import FleetReindex, Reindex
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Level, Positions
+from fakedev.fleet.steps import Steps, spans
 from fakedev.fleet.workloads.workload import Workload, is_owner
 
 #: The quantities that are labels too, as whole numbers.
@@ -108,40 +109,42 @@ class Attribution:
         #: How many owners without a pod a unit has; units without any are not in it.
         self._without_pod: dict[int, int] = {}
 
-    def add(self, holds: Holds, by_id: Mapping[str, Workload]) -> None:
+    def add(self, holds: Holds, by_id: Mapping[str, Workload]) -> Steps[None]:
         """Workloads with a pod or labels start: they own their devices, and the devices of their tiles.
 
         :param by_id: the workloads by their ids.
         """
-        ids, held = self._held(holds)
-        self._add_owners([by_id[each] for each in ids], held)
+        for ids, held in self._held(holds):
+            self._add_owners([by_id[each] for each in ids], held)
+            yield
 
-    def remove(self, holds: Holds, stale: Collection[int] = ()) -> None:
+    def remove(self, holds: Holds, stale: Collection[int] = ()) -> Steps[None]:
         """Workloads ended: their devices belong to the next owner.
 
         :param stale: devices that still show the ended workload, until :meth:`release`.
         """
-        ids, held = self._held(holds)
-        if stale:
-            remaining = []
+        # By device: a dict is slow to find its first element after many of the elements before it were deleted.
+        gone: dict[int, list[str]] = {}
+        for ids, held in self._held(holds):
             for workload_id, device in zip(ids, held, strict=True):
-                if device in stale:
-                    self._lingering.setdefault(device, []).append(workload_id)
-                else:
-                    remaining.append((workload_id, device))
-            ids, held = [each for each, _ in remaining], [device for _, device in remaining]
-        self._remove_owners(ids, held)
+                (self._lingering if device in stale else gone).setdefault(device, []).append(workload_id)
+            yield
+        devices = list(gone)
+        for span in spans(len(devices)):
+            self._remove_owners({device: gone[device] for device in devices[span]})
+            yield
 
     def release(self, stale: Collection[int]) -> None:
         """Remove ended workloads from all devices that are no longer stale."""
-        for device in [each for each in self._lingering if each not in stale]:
-            ids = self._lingering.pop(device)
-            self._remove_owners(ids, [device] * len(ids))
+        over = [each for each in self._lingering if each not in stale]
+        if over:
+            self._remove_owners({device: self._lingering.pop(device) for device in over})
 
-    def _held(self, holds: Holds) -> tuple[list[str], list[int]]:
-        """The id and the device of each pair, with those of a workload and the boards of its tiles."""
+    def _held(self, holds: Holds) -> Iterator[tuple[list[str], list[int]]]:
+        """The ids and the devices of the pairs, and of workloads and the boards of their tiles: some at a time."""
         rows, devices = self._roster.parts.held_by(holds.rows, holds.devices)
-        return holds.ids[rows].tolist(), devices.tolist()
+        for span in spans(len(rows)):
+            yield holds.ids[rows[span]].tolist(), devices[span].tolist()
 
     def copy_to(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> None:
         """Copy the owners to an empty attribution of the same devices at new positions.
@@ -164,7 +167,7 @@ class Attribution:
                 workload_id, count = workload.workload_id, len(moves.old_of)
                 left = np.sort(_without(had, now, count)).tolist()
                 left = [device for device in left if workload_id not in other._lingering.get(device, ())]
-                other._remove_owners([workload_id] * len(left), left)
+                other._remove_owners({device: [workload_id] for device in left})
                 added = _without(now, had, count).tolist()
                 other._add_owners([workload] * len(added), added)
 
@@ -207,24 +210,11 @@ class Attribution:
         if not containers:
             del self._shares[device]
 
-    def _remove_owners(self, ids: Sequence[str], devices: Sequence[int]) -> None:
-        if not self._without_pod and all(len(self._holders[device] or ()) == 1 for device in devices):
-            # Each of them was the only owner: so it is where thousands of workloads end in one tick.
-            for device in devices:
-                self._holders[device] = None
-                self._shares.pop(device, None)
-            self._changed(devices, [True] * len(devices))
-            return
-        groups: Iterable[tuple[int, Sequence[str]]] = zip(devices, zip(ids, strict=True), strict=True)
-        if len(set(devices)) < len(devices):
-            # By device: a dict is slow to find its first element after many of the elements before it were deleted.
-            gone: dict[int, list[str]] = {}
-            for workload_id, device in zip(ids, devices, strict=True):
-                gone.setdefault(device, []).append(workload_id)
-            devices, groups = list(gone), gone.items()
+    def _remove_owners(self, gone: Mapping[int, Sequence[str]]) -> None:
+        """Remove owners, by device."""
         firsts = []
         every, without_pod = self._holders, self._without_pod
-        for device, group in groups:
+        for device, group in gone.items():
             holders = every[device] or {}
             if len(group) == len(holders):
                 every[device] = None
@@ -241,7 +231,7 @@ class Attribution:
             every[device] = dict(holders) if len(group) > 1 and holders else holders or None
             if device in self._shares:
                 self._unshare(device)
-        self._changed(devices, firsts)
+        self._changed(list(gone), firsts)
 
     def _changed(self, devices: Sequence[int], firsts: Sequence[bool]) -> None:
         """Change the versions of the nodes of some devices.

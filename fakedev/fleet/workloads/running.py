@@ -8,7 +8,7 @@ the workload, the run and the activity; so a profile passes at another speed in 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
 from fakedev.fleet.spec.value_functions import MAX_LENGTHS
 from fakedev.fleet.spec.workload_spec import FOREVER
+from fakedev.fleet.steps import AT_ONCE, Steps, result_of, spans
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.draws import Course, FurtherSpans, Spans, segment_keys
 from fakedev.fleet.workloads.owners import Holds
@@ -169,6 +170,21 @@ _ALL: Final = slice(None)
 BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
 
 
+#: Pairs of workloads and devices that start in one step.
+_PAIRS_AT_ONCE: Final = 20_000
+
+
+def _groups(workloads: Sequence[Workload]) -> Iterator[Sequence[Workload]]:
+    """Workloads that start in one step."""
+    first = pairs = 0
+    for place, workload in enumerate(workloads):
+        if pairs and (pairs + len(workload.devices) > _PAIRS_AT_ONCE or place - first == AT_ONCE):
+            yield workloads[first:place]
+            first, pairs = place, 0
+        pairs += len(workload.devices)
+    yield workloads[first:]
+
+
 class Oversubscription(NamedTuple):
     """The demand on each of D devices in a tick as a multiple of the device, at least 1: arrays of shape (D,).
 
@@ -305,28 +321,52 @@ class Workloads:
             if not names:
                 del self._by_name[name]
 
-    def change(
-        self, started: list[Workload], ended: Collection[str], rows: Mask | None, tick: int, now_seconds: float
-    ) -> None:
-        """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on.
+    def end(self, ended: Sequence[str], rows: Mask) -> Steps[None]:
+        """Remove ended workloads.
 
-        :param rows: those of the ended ones in the table, by rows_with(); None: none ended.
+        :param rows: theirs in the table, by rows_with().
         """
+        self._changed()
+        self.table = self.table.kept(~rows)
+        for span in spans(len(ended)):
+            yield
+            self.forget(ended[span])
+
+    def start(self, started: Sequence[Workload], tick: int, now_seconds: float) -> Steps[None]:
+        """Add started workloads to the arrays, from ``now_seconds`` on.
+
+        :param tick: the last tick that was done.
+        """
+        self._changed()
+        tables = []
+        for group in _groups(started):
+            yield
+            for workload in group:
+                workload.start_seconds = now_seconds
+            new = table_of(group, now_seconds, self._device_keys, self._capacity)
+            tables.append(
+                replace(new, pace=pace_of(self._seed, new.keys), noise=new.first_noise(self._seed, tick))
+            )
+        while len(tables) > 1:  # in pairs: one after the other, the first would be copied again and again
+            joined = []
+            for first, *second in (tables[place : place + 2] for place in range(0, len(tables), 2)):
+                yield
+                joined.append(first.joined(second[0]) if second else first)
+            tables = joined
+        yield
+        self.table = self.table.joined(tables[0])
+
+    def _changed(self) -> None:
         self.changes += 1
         self._held = self._contexts = None
-        if rows is not None:
-            self.table = self.table.kept(~rows)
-            self.forget(ended)
-        if started:
-            for workload in started:
-                workload.start_seconds = now_seconds
-            new = table_of(started, now_seconds, self._device_keys, self._capacity)
-            new = replace(new, pace=pace_of(self._seed, new.keys), noise=new.first_noise(self._seed, tick))
-            self.table = self.table.joined(new)
 
-    def rows_with(self, ids: Collection[str]) -> Mask:
+    def rows_with(self, ids: Collection[str]) -> Steps[Mask]:
         """The rows of some workloads in the table, however many: shape (W,)."""
-        return np.array([workload_id in ids for workload_id in self.table.ids.tolist()], dtype=np.bool_)
+        rows = np.zeros(len(self.table), dtype=np.bool_)
+        for span in spans(len(rows)):
+            rows[span] = [workload_id in ids for workload_id in self.table.ids[span].tolist()]
+            yield
+        return rows
 
     def holds(self, rows: Mask) -> Holds:
         """The devices that get labels from some workloads.
@@ -403,6 +443,12 @@ class Workloads:
     def demand(
         self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
     ) -> Demand:
+        """See :meth:`demand_steps`: all of them at once."""
+        return result_of(self.demand_steps(tick, start_seconds, end_seconds, pace))
+
+    def demand_steps(
+        self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
+    ) -> Steps[Demand]:
         """The workloads' demand on each device over one tick; the noise of every pair takes one step.
 
         Loads of several workloads add up; if the sum is over 1, each gets its share of 1.
@@ -415,12 +461,15 @@ class Workloads:
         wall_seconds = self._epoch_seconds + start_seconds
         rates = np.where(table.is_work, self._rates(pace), 1.0) if table.is_work.any() else np.ones(len(table))
         course = course_of(table, self._seed, start_seconds, end_seconds, wall_seconds, rates)
+        yield
         table.done = course.done
         load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
         share = table.each(load)
+        yield
         if len(table.noisy_keys):
-            table.noise = table.next_noise(self._seed, tick, seconds)
+            yield
+            table.noise = yield from table.next_noise(self._seed, tick, seconds)
             share = share + table.each(fluctuation) * table.noise
         if (table.ease > 1.0).any():
             most = np.where(table.ease > 1.0, 100.0, np.inf)
@@ -429,18 +478,22 @@ class Workloads:
         table.before, table.share = table.share, share
         table.is_fresh = table.start >= start_seconds
         self._crowds_before = self._crowds
+        yield
         held = self._hold() if self._held is None else self._held
         asked = {}
         for metric, uses in table.uses.items():
             counted = seconds if tick else 0.0
             amount = uses.ask(metric, course, table.speed, table.ease, table.noise, counted)
             asked[metric] = table.sums.by_use(metric, amount, self._count)
+            yield
         if len(table.intense):
             table.intense.ask(INTENSE, course, table.speed, table.ease, table.noise, seconds)
+        yield
         loads, activity, crowd = self._by_kind(share)
         self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
         if self._contexts is None:
             self._contexts = np.bincount(table.device, minlength=self._count) > 0
+        yield
         return Demand(loads, self._held_share(loads, held), asked, activity, self._contexts)
 
     @property
@@ -586,14 +639,16 @@ class Workloads:
         has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
         return Level(len(table), arrays, {**present, **has_end})
 
-    def over(self, end_seconds: float) -> list[Verdict]:
-        """Verdicts on the workloads with a known end at or before ``end_seconds``, or with finished work."""
+    def over(self, end_seconds: float) -> Steps[dict[str, Verdict]]:
+        """Verdicts by id on the workloads with a known end at or before ``end_seconds``, or with finished work."""
         table = self.table
         is_done = table.is_open & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
-        ends = [ENDS[end] for end in np.where(is_done, 0, table.ends)[over].tolist()]
-        workloads = map(self.by_id.__getitem__, table.ids[over].tolist())
-        return [
-            Verdict(each.workload_id, each.spec.name, code, text, each.devices, each.spec.pod)
-            for each, (code, text) in zip(workloads, ends, strict=True)
-        ]
+        ends = np.where(is_done, 0, table.ends)[over].tolist()
+        ids = table.ids[over].tolist()
+        verdicts = {}
+        for span in spans(len(over)):
+            yield
+            for workload_id, end in zip(ids[span], ends[span], strict=True):
+                verdicts[workload_id] = self.by_id[workload_id].verdict(*ENDS[end])
+        return verdicts

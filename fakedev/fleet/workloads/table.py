@@ -19,6 +19,7 @@ from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
 from fakedev.fleet.spec.quantities import AS_TRAFFIC, ENGINES, OF_PROCESSES
 from fakedev.fleet.spec.workload_spec import Activities, Intensity, MetricUse, WorkloadSpec
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, MetricUses
 from fakedev.fleet.workloads.fluctuation import first_noise, next_noise
 from fakedev.fleet.workloads.profile import Profiles
@@ -30,6 +31,8 @@ Value = TypeVar("Value", bound=np.generic)
 _ANY_ORDER: Final = 2
 #: Devices of a workload, on average, from which on workloads are added one by one.
 _WIDE: Final = 1_000
+#: Pairs whose noise is drawn in one step.
+_NOISY_AT_ONCE: Final = 30_000
 
 
 class DeviceSums:
@@ -415,10 +418,14 @@ class Table(Rows):
         noise[self.noisy] = first_noise(seed, self.noisy_keys, tick)
         return noise
 
-    def next_noise(self, seed: int, tick: int, seconds: float) -> Floats:
+    def next_noise(self, seed: int, tick: int, seconds: float) -> Steps[Floats]:
         """The noise of the pairs some seconds later, shape (P,)."""
-        noise = self.noise.copy()
-        noise[self.noisy] = next_noise(noise[self.noisy], seed, self.noisy_keys, tick, seconds)
+        noise, keys = self.noise.copy(), self.noisy_keys
+        for first in range(0, len(keys), _NOISY_AT_ONCE):
+            span = slice(first, first + _NOISY_AT_ONCE)
+            pairs = span if isinstance(self.noisy, slice) else self.noisy[span]
+            noise[pairs] = next_noise(noise[pairs], seed, keys[span], tick, seconds)
+            yield
         return noise
 
     def _pair_keys(self, pairs: Positions | slice) -> Keys:
