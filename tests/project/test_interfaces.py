@@ -21,7 +21,7 @@ def users_of_interfaces() -> list[ModuleType]:
     """The modules that declare or implement interfaces."""
     return [
         import_module(module.name)
-        for module in modules()
+        for module in modules(word="zope.interface")
         if any(found.name.startswith("zope.interface.") for found in module.imports)
     ]
 

@@ -46,7 +46,7 @@ class Classes:
         self._bases: dict[str, list[str]] = {}
         for module in sources:
             known = _imported(module)
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, ast.ClassDef):
                     bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
                     self._bases[f"{module.name}.{node.name}"] = [_resolved(base, known, module.name) for base in bases]
@@ -71,7 +71,7 @@ def private_uses(module: Module, classes: Classes) -> Iterator[tuple[str, int]]:
         first, *rest = found.name.split(".")
         if first == "twisted" and any(_is_private(part) for part in rest):
             yield found.name, found.line
-    nodes = list(ast.walk(module.tree))
+    nodes = module.nodes
     own = {name for node in nodes if isinstance(node, ast.ClassDef) for name in _private_names_in(node)}
     for node in nodes:
         if isinstance(node, ast.ClassDef):
@@ -118,7 +118,7 @@ def _is_of_self(node: ast.Attribute) -> bool:
 
 def _imported(module: Module) -> dict[str, str]:
     known = {}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             known |= {name.asname or name.name: name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
