@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -61,8 +62,14 @@ class Classes:
                 found = getattr(import_module(module), attribute)
                 for ancestor in inspect.getmro(found) if isinstance(found, type) else ():
                     if ancestor.__module__.startswith("twisted."):
-                        names |= _private_names_in(ast.parse(textwrap.dedent(inspect.getsource(ancestor))).body[0])
+                        names |= _private_names_of(ancestor)
         return names
+
+
+@cache
+def _private_names_of(kind: type) -> set[str]:
+    """The private names in the source of a class of Twisted, which many of ours inherit."""
+    return _private_names_in(ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0])
 
 
 def private_uses(module: Module, classes: Classes) -> Iterator[tuple[str, int]]:
