@@ -51,7 +51,7 @@ run: $(VENV)/installed
 stack: $(VENV)/installed
 	@exec etc/stack/run.sh $(ARGS)
 
-# Property tests try a tenth of their examples here, a quarter in make test.
+# Property tests try a tenth of their examples here, an eighth in make test.
 check: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not real and not slow and not long"
 check: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)

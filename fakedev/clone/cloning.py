@@ -37,6 +37,7 @@ from fakedev.clone.recognition import device_of_model, recognized_device, shown_
 from fakedev.clone.scraped import PageGroup, anonymous_groups, thinned
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
+from fakedev.config.sample_page import fleet_after
 from fakedev.exporters.conform import Conformity
 from fakedev.exporters.identity import FamilySpec, Identity
 from fakedev.exporters.page import LabelCache, Page
@@ -92,10 +93,7 @@ def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
     """
     files = Files(environ={}, made={str(path): text, **made})
     configuration = load(str(path), files, [_EPOCH])
-    fleet = Fleet(configuration.fleet)
-    for _ in range(STEADY_SECONDS):
-        fleet.advance()
-    return Rendered(fleet, configuration)
+    return Rendered(fleet_after(STEADY_SECONDS, configuration.fleet), configuration)
 
 
 #: How often the identity is brought nearer to the page; each time its pages are rendered.

@@ -331,6 +331,7 @@ def test_history_of_an_hour() -> None:
     assert history.of_device(0, 3600.0)["quantities"]["usage_ratio"][:3] == [400 % 7, 410 % 7, 420 % 7]
 
 
+@pytest.mark.slow
 def test_history_of_a_day() -> None:
     """Before the hour a point for each minute: lowest, mean and highest of its ticks, also of the minute under way."""
     history = History(state(0, usage_ratio=[0, 1]))

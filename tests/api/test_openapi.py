@@ -29,6 +29,7 @@ def described(app: MemoryApplication) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_it_is_openapi(described: dict[str, Any]) -> None:
     validator = pytest.importorskip("openapi_spec_validator")
     validator.validate(described)

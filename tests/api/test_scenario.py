@@ -129,6 +129,7 @@ def test_frames(app: MemoryApplication) -> None:
     peer.leave()
 
 
+@pytest.mark.slow
 def test_many(tmp_path: Path) -> None:
     """At most a thousand before now and a thousand to come, with what still goes on; the list has all of them."""
     timeline = """

@@ -50,6 +50,7 @@ LACKS: dict[str, tuple[list[Phase], set[Coefficient]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LACKS)
 def test_a_run_that_lacks_something(what: str) -> None:
     """Its coefficients stay the catalog's; those that it tells are fitted."""
@@ -67,6 +68,7 @@ def test_a_run_that_lacks_something(what: str) -> None:
         assert not kept
 
 
+@pytest.mark.slow
 def test_without_a_column_and_work_at_it_the_limit_is_the_catalogs() -> None:
     board = catalog_type("h100")
     phases = without(lambda phase: phase.kind == "tensor")

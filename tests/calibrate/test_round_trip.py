@@ -23,6 +23,7 @@ def calibrated(board: DeviceType, start: DeviceType, **how: int | bool) -> Calib
     return calibrate(start, run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_board_gets_its_own_coefficients_back(name: str) -> None:
     """Though the fit begins with a type that is off by 15 to 20 % in each of them."""
@@ -35,6 +36,7 @@ def test_a_board_gets_its_own_coefficients_back(name: str) -> None:
             assert finding.value == pytest.approx(own, rel=NEAR), finding.coefficient.title
 
 
+@pytest.mark.slow
 def test_what_is_simulated_is_near_what_was_measured() -> None:
     """The fitted type, in the same run: within the noise of the power and the steps of the thermometer."""
     found = calibrated(catalog_type("h100"), catalog_type("h100"))
@@ -44,6 +46,7 @@ def test_what_is_simulated_is_near_what_was_measured() -> None:
     assert differences["core_frequency_mhz"] < 15
 
 
+@pytest.mark.slow
 def test_without_a_column_the_limit_is_where_work_is_held() -> None:
     """The matrix product is at the power limit: its power is the limit."""
     board = catalog_type("a100")
@@ -52,6 +55,7 @@ def test_without_a_column_the_limit_is_where_work_is_held() -> None:
     assert MATRIX_CLOCK.of(found.board) == pytest.approx(1290, rel=NEAR)
 
 
+@pytest.mark.slow
 def test_another_seed_of_the_noise_gives_the_same_within_the_errors() -> None:
     """The standard errors are honest: two runs differ by a few of them."""
     board = catalog_type("h100")

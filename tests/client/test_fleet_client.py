@@ -69,6 +69,7 @@ def test_clock(app: MemoryApplication, fleet: Fleet) -> None:
     assert fleet.clock().tick == 67
 
 
+@pytest.mark.slow
 def test_reset(fleet: Fleet) -> None:
     """No workloads and no faults are left; the clock goes on."""
     fleet.run("train", devices="a/0", profile="95:0:0")

@@ -35,6 +35,7 @@ def read(path: Path) -> DeviceType:
     return loaded.type
 
 
+@pytest.mark.slow
 def test_a_run_becomes_a_device_type(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the catalog's facts and connections, and the coefficients of the run; everything twice to the same bytes."""
     given = ["calibrate", "--device", "l4", "--from", str(run), "--name", "mine", "--picture"]
@@ -53,6 +54,7 @@ def test_a_run_becomes_a_device_type(run: Path, tmp_path: Path, capsys: pytest.C
     assert NOISE.of(board) == pytest.approx(0.01, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_type_of_ones_own_with_short_names(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file may write quantities as people do, and sources as one text."""
     own = tmp_path / "own.yaml"

@@ -51,12 +51,14 @@ def test_a_page_of_the_catalog_needs_no_identity_of_its_own(page: Path) -> None:
     assert (work.devices, work.pod, work.namespace) == (("node-1/1",), "train-0", "ml")
 
 
+@pytest.mark.slow
 def test_the_same_page_gives_the_same_bytes(page: Path) -> None:
     """Also without names."""
     assert cloned(page) == cloned(page)
     assert cloned(page, "--anonymize") == cloned(page, "--anonymize")
 
 
+@pytest.mark.slow
 def test_no_name_remains(page: Path) -> None:
     """Of pods, nor UUIDs; the page still conforms."""
     named = load_uuids(cloned(page))
@@ -69,6 +71,7 @@ def load_uuids(text: str) -> set[str]:
     return {word.strip(",") for line in text.splitlines() if "uuid:" in line for word in [line.split("uuid: ")[1][:36]]}
 
 
+@pytest.mark.slow
 def test_more_than_the_identity_has(page: Path) -> None:
     """Labels of all lines, families that are simulated, and such as keep their numbers; what cannot be is a comment."""
     text = page.read_text().replace('Hostname="', 'cluster="prod",Hostname="').replace(
@@ -88,6 +91,7 @@ def test_more_than_the_identity_has(page: Path) -> None:
     assert "{name: DCGM_FI_DEV_POWER_MGMT_LIMIT, type: gauge, help: Limit., format: go-fixed6, quantity: " in identity
 
 
+@pytest.mark.slow
 def test_hundreds_of_labels_and_families_in_another_order(page: Path) -> None:
     """The identity that is written can be read, and the pages conform; more input takes as much more time."""
     labels = "".join(f'label_{number}="x",' for number in range(150))
@@ -114,6 +118,7 @@ def test_a_page_of_few_families(page: Path) -> None:
     assert "60:5:0" in output.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["525.60.13", "580.95.05", "590.48.01", "of 2026"])
 def test_the_driver_of_the_page(page: Path, driver: str) -> None:
     """It is a key of the pool, where it is a version, and the clone has the series of the page: they depend on it."""
@@ -129,6 +134,7 @@ def series(page: CapturedPage) -> set[tuple[object, ...]]:
     return {(name, each.labels) for name, family in page.families.items() for each in family.samples}
 
 
+@pytest.mark.slow
 def test_a_board_of_a_known_model(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It behaves as that model does, has its own name, and a note says so."""
     page.write_text(page.read_text().replace("NVIDIA L40S", "NVIDIA H100 NVL"))
@@ -137,6 +143,7 @@ def test_a_board_of_a_known_model(page: Path, capsys: pytest.CaptureFixture[str]
     assert "note: the board 'NVIDIA H100 NVL' is in no device type: compared with" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_board_of_an_unknown_model(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is no other board, unless the user says which."""
     page.write_text(page.read_text().replace("NVIDIA L40S", "NVIDIA Z9\u202e"))
@@ -145,6 +152,7 @@ def test_a_board_of_an_unknown_model(page: Path, capsys: pytest.CaptureFixture[s
     assert "device: l4-24gb" in cloned(page, "--device", "l4")
 
 
+@pytest.mark.slow
 def test_instances_that_a_board_cannot_have(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The error has the profile and the node; the board can be named."""
     page.write_text(sample_page("dcgm@4.8.3", "h100", ["1g.10gb"] * 2)[1].replace("1g.10gb", "1g.11gb"))
@@ -153,6 +161,7 @@ def test_instances_that_a_board_cannot_have(page: Path, capsys: pytest.CaptureFi
     assert "device 0 of node-1 has instances of 1g.11gb, and h100-sxm5-80gb can have 1g.10gb, " in said
 
 
+@pytest.mark.slow
 def test_labels_without_a_value_stay(page: Path) -> None:
     """Exporters of AMD have many of them."""
     page.write_text(page.read_text().replace("{gpu=", '{empty="",gpu='))
@@ -178,6 +187,7 @@ def test_nodes_of_different_exporters(page: Path) -> None:
     assert configuration.web[0].per_node is not None
 
 
+@pytest.mark.slow
 def test_a_file_of_the_user_is_not_overwritten(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The identity's file has a name of its own; the configuration's is the one that was given."""
     page.write_text(page.read_text() + "up_for 7\n")

@@ -117,6 +117,7 @@ def test_a_board_that_is_unknown(capture: Path, capsys: pytest.CaptureFixture[st
     assert not [line for line in lines_of(capture, capsys, "--device", "l40s") if "no device type" in line]
 
 
+@pytest.mark.slow
 def test_boards_that_are_idle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A capture of idle boards is compared with such a page, one of a busy board with the usual one."""
     for is_idle, said in ((True, " (idle)"), (False, "")):
@@ -134,6 +135,7 @@ def test_rows_only(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "  texts (HELP): 3" in lines_of(capture, capsys, "--identity", "dcgm@4.8.3")
 
 
+@pytest.mark.slow
 def test_boards_that_are_to_be_divided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """MIG is on and there is no instance: no use of the whole board, with profiling fields or without."""
     page = read_page(sample_page("dcgm@4.8.2", "a100")[1])
@@ -154,6 +156,7 @@ def without(page: str, names: set[str]) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
+@pytest.mark.slow
 def test_a_version_that_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The nearest of all is named, with the next ones, and what differs by kind."""
     path = tmp_path / "page"

@@ -121,6 +121,7 @@ def test_what_cannot_be(small: str, tmp_path: Path, capfd: pytest.CaptureFixture
         assert ended.value.code == 2
 
 
+@pytest.mark.slow
 def test_a_record_of_a_killed_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Cut anywhere in its last line, it is the record without that line, and a note says so."""
     record = tmp_path / "run.jsonl"
@@ -139,6 +140,7 @@ def test_a_record_of_a_killed_program(tmp_path: Path, capfd: pytest.CaptureFixtu
     rendered(capfd, "--events", str(record))
 
 
+@pytest.mark.slow
 def test_a_record_of_another_version(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It is replayed, and a note says that the bytes may differ."""
     record = tmp_path / "run.jsonl"
@@ -232,6 +234,7 @@ def recorded(text: str, record: Path) -> dict[int, bytes]:
         return work(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [SMALL, STANDING, COLLECTD], ids=["dcgm", "standing", "collectd"])
 def test_a_record_replays_to_the_same_bytes(text: str, tmp_path: Path) -> None:
     """Every page that was fetched is rendered again only from the record, with its timestamps."""
@@ -256,6 +259,7 @@ def test_a_record_needs_its_files_no_more(tmp_path: Path, capfd: pytest.CaptureF
     assert "Q100 80GB HBM9" in rendered(capfd, "--events", str(record), "--for", "1s")
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_a_reader_that_stops(start_async: StartAsync, small: str) -> None:
     """A closed pipe ends it with 0 and no error message."""

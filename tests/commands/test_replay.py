@@ -55,6 +55,7 @@ def test_a_packed_log_of_json_and_a_table_whose_header_is_another_file(
     assert f"{header}:1: is not UTF-8" in said(capfd, *options, code=2, kind="pai")
 
 
+@pytest.mark.slow
 def test_a_report_has_every_comparison_and_is_the_same_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It ends with 0 when all bounds are met; two replays write the same bytes."""
     pages = [tmp_path / "a.html", tmp_path / "b.html"]

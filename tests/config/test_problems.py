@@ -15,6 +15,7 @@ from tests.support.configurations import loaded, pool, problems
 SAFE = "web: []\nworkloads: {listen: []}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

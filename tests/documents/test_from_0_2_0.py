@@ -77,6 +77,7 @@ def without_values(page: str) -> list[str]:
     return [line if line.startswith("#") else line.rpartition(" ")[0] for line in page.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_record(tmp_path: Path) -> None:
     """It runs again: the page at its end has the same series; values may differ, as the simulation has changed."""
     record = tmp_path / "record.jsonl"

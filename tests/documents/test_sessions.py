@@ -24,6 +24,7 @@ PAGES = ("simulation.md", "topology.md", "faults.md", "protocol-workload.txt")
 SESSIONS = [session for page in PAGES for session in sessions(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("configuration", "session"), SESSIONS, ids=[each.split()[5] for _, each in SESSIONS])
 def test_a_session(configuration: str, session: str) -> None:
     """Each line that a person typed is answered with the lines that follow it."""

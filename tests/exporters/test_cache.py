@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pytest
 from twisted.internet.defer import Deferred
 
 from fakedev.config.configuration import Configuration
@@ -210,6 +211,7 @@ class TestLargePage:
         assert isinstance(response, Deferred)
         return response
 
+    @pytest.mark.slow
     def test_over_many_turns(self) -> None:
         """A large page leaves the reactor free between its pieces, and is right in the end."""
         waiter = self.waiting()
@@ -226,6 +228,7 @@ class TestLargePage:
         self.fair_share(waiters[-1])
         assert len({id(success_result_of(waiter)) for waiter in waiters}) == 1 and len(self.part.ticks) == 1
 
+    @pytest.mark.slow
     def test_one_state_though_ticks_pass(self) -> None:
         """A tick between any two pieces: still all lines are of one tick, the one that is stated."""
         waiter = self.waiting()
@@ -238,6 +241,7 @@ class TestLargePage:
             alone.advance()
         assert bytes(response.body) == made_alone(alone, self.configuration)
 
+    @pytest.mark.slow
     def test_labels_that_change_meanwhile(self) -> None:
         """A workload that begins while pieces are made changes none of them."""
         waiter = self.waiting()
@@ -265,6 +269,7 @@ class TestLargePage:
         assert self.part.ticks == [0]
         assert self.page.response() is responses[0]
 
+    @pytest.mark.slow
     def test_a_fault_is_reported_to_all_waiting_requests(self) -> None:
         """And the next request starts again."""
         self.part.fails = True
@@ -309,6 +314,7 @@ class TestFollowing:
                 return
             self.reactor.turn()
 
+    @pytest.mark.slow
     def test_who_waits_is_given_the_page_of_the_new_fleet(self) -> None:
         for fair_share in (0, 3, 20):
             came = self.waiting(self.pages.fleet_page())

@@ -128,6 +128,7 @@ class TestSlices:
         assert page.compile()
         assert len(source.asked) == 400
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("layout", Layout)
     def test_lines_are_made_for_the_groups_that_changed(self, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
         """At first in several calls, later only those near a group with another label; the page is as a new one."""

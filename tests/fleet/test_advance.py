@@ -61,6 +61,7 @@ def tick_of(app: MemoryApplication) -> int:
 
 
 class TestProgress:
+    @pytest.mark.slow
     def test_in_words(self, app: MemoryApplication) -> None:
         """All other requests of the peer wait for the answer; other peers get nothing; a short advance has none."""
         peer, other = app.connect(), app.connect()

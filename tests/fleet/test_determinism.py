@@ -44,6 +44,7 @@ def happen(fleet: Fleet, some: Sequence[Scene], tick: int) -> None:
 
 
 class TestPools:
+    @pytest.mark.slow
     @_SETTINGS
     @given(
         data=st.data(), some=st.tuples(scenes("p", TICKS), scenes("q", TICKS)), other=scenes("x", TICKS),
@@ -63,6 +64,7 @@ class TestPools:
             happen(among, more, tick)
             assert shown_of(among, names_of(some)) == shown_of(alone, names_of(some)), f"tick {tick + 1}"
 
+    @pytest.mark.slow
     @_SETTINGS
     @given(some=st.permutations([0, 1, 2]).flatmap(
         lambda order: st.tuples(scenes("p", TICKS), scenes("q", TICKS), scenes("x", TICKS)).map(
@@ -76,6 +78,7 @@ class TestPools:
             happen(other, some[1], tick)
             assert shown_of(one, names_of(some[0])) == shown_of(other, names_of(some[0])), f"tick {tick + 1}"
 
+    @pytest.mark.slow
     @_SETTINGS
     @given(
         some=st.tuples(scenes("p", TICKS), scenes("q", TICKS)), other=scenes("x", TICKS), place=st.integers(0, 2),
@@ -95,6 +98,7 @@ class TestPools:
 
 
 class TestElsewhere:
+    @pytest.mark.slow
     @_SETTINGS
     @given(data=st.data(), some=st.tuples(scenes("p", TICKS), scenes("q", TICKS)), place=st.integers(0, 1))
     def test_more_work_on_another_pool(self, data: st.DataObject, some: tuple[Scene, ...], place: int) -> None:
@@ -114,6 +118,7 @@ def _of_cluster() -> PoolSpec:
 
 
 class TestNodes:
+    @pytest.mark.slow
     @_SETTINGS
     @given(
         some=st.tuples(scenes("p", TICKS), scenes("q", TICKS)), is_first=st.booleans(),
@@ -136,6 +141,7 @@ class TestNodes:
 
 
 class TestShards:
+    @pytest.mark.slow
     @_SETTINGS
     @given(data=st.data(), some=st.tuples(scenes("p", 0), scenes("q", 0)), count=st.integers(2, 5))
     def test_any_cut(self, data: st.DataObject, some: tuple[Scene, ...], count: int) -> None:
@@ -217,6 +223,7 @@ def specification(*pools: str) -> FleetSpec:
     return loaded(f"fleet: {{pools: [{', '.join(pools)}]}}\nweb: []\nworkloads: {{listen: []}}\n").fleet
 
 
+@pytest.mark.slow
 def test_a_pool_before_it() -> None:
     alone, behind, before = (Fleet(specification(*pools)) for pools in ((OWN,), (OTHER, OWN), (OWN, OTHER)))
     struck = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.application import LineClient
 from tests.support.workload_ports import OF_NODE_B, OPEN, ORIGINAL, WorkloadPortCase, bare
 
@@ -38,6 +40,7 @@ class TestBare(WorkloadPortCase):
         self.app.tick()
         assert (peer.heard(), peer.closed) == (b"0", True)
 
+    @pytest.mark.slow
     def test_missing_is_0(self) -> None:
         """Repeat 0 is for ever, seconds 0 until stopped, names in any letter case, unknown ones ignored."""
         peer = self.send(b'{"NAME":"x","profile":[{"LOAD":50}],"devices":["a/0"],"Colour":"red"}')

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.application import application
 from tests.support.workload_ports import PORTS, WorkloadPortCase
 
@@ -111,6 +113,7 @@ class TestJson(WorkloadPortCase):
             lines = app.connect().say("devices")
             assert (lines[0], len(lines), lines[-1]) == ("ok 1001 lines", 1002, "... and 200 more")
 
+    @pytest.mark.slow
     def test_advance(self) -> None:
         """The answer has the clock; a second advance meanwhile is busy, other requests overtake."""
         answer = self.peer.ask(op="advance", duration="15m", id=3)

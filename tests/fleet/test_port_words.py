@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from fakedev.fleet.spec.limits import Limits
 from tests.support.workload_ports import CLOCK_ONLY, OF_NODE_B, WORKLOADS_ONLY, WorkloadPortCase, bare
 
@@ -270,6 +272,7 @@ class TestWords(WorkloadPortCase):
         assert self.error("devices c/0", "unknown-name").startswith("no node 'c'")
         assert self.error("devices card0", "bad-argument").startswith("device 'card0' is on 2 nodes")
 
+    @pytest.mark.slow
     def test_advance(self) -> None:
         """Answered when the clock has reached the time; workloads that end on the way are notified before."""
         self.peer.say("run x devices=a/0 profile=10:0:60")

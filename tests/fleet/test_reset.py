@@ -41,6 +41,7 @@ def lived(spec: FleetSpec, some: list[Scene], after: tuple[Event, ...], *, is_qu
     return fleet
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_nothing_of_the_past_is_left(data: st.DataObject) -> None:

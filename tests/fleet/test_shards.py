@@ -65,6 +65,7 @@ _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 class TestWhole:
+    @pytest.mark.slow
     @settings(max_examples=examples(15), deadline=None, phases=_PHASES)
     @given(data=st.data(), count=st.integers(2, 4))
     def test_any_events(self, data: st.DataObject, count: int) -> None:
@@ -256,6 +257,7 @@ class TestFleets:
             assert len(fleet.faults.by_id) == (kind != "counter-reset")
         assert_same(whole, shards)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "fields",
         [

@@ -31,6 +31,7 @@ def again(fleet: Fleet) -> Fleet:
     return fleet_from_bytes(fleet_to_bytes(fleet))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_it_goes_on(data: st.DataObject) -> None:

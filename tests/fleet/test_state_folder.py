@@ -94,6 +94,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         assert work not in kept.fleet.workloads.by_id
 
 
+@pytest.mark.slow
 def test_snapshots(tmp_path: Path, log_events: list[LogEvent]) -> None:
     """One a minute, or after many ticks of an advance; the older files go when it is complete."""
     kept = Kept(tmp_path)

@@ -160,6 +160,7 @@ class TestTicker:
         assert self.fleet.state.wall_seconds == pytest.approx(self.clock.seconds(), abs=1)
         assert self.ticker.trouble() is None
 
+    @pytest.mark.slow
     def test_speed_0_stands(self) -> None:
         self.begin(speed=0)
         self.clock.advance(1000)
@@ -223,6 +224,7 @@ class TestTicker:
         assert ticks_of_turns(0.0041) == [0, 0, 3] * 3
         assert ticks_of_turns(0.1) == [3] * 9
 
+    @pytest.mark.slow
     def test_the_clock_goes_on_after_an_advance(self) -> None:
         self.clock.advance(0.75)
         self.fleet.cost_seconds = 0.001
@@ -276,6 +278,7 @@ class TestTicker:
                 self.ticker.set_speed(speed)
         assert self.ticker.speed == 1
 
+    @pytest.mark.slow
     def test_another_speed_during_an_advance(self) -> None:
         self.fleet.cost_seconds = 0.001
         done = self.ticker.advance(1000)

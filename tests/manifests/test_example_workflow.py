@@ -40,6 +40,7 @@ def test_its_form() -> None:
     assert "url" in action["outputs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "files"), [("github-workflows", WORKFLOWS), ("github-actions", [ROOT / "action.yml"])],
 )  # fmt: skip

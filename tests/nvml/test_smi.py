@@ -61,6 +61,7 @@ def _check_same(app: MemoryApplication, smi: Command) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_values_of_the_page(app: MemoryApplication, smi: Command) -> None:
     """Every number of the exporter that runs the command is what the command prints in the same tick; with faults."""
     for line in ("power-cap devices=dgx-0/0 watts=300", "fan devices=dgx-0/0", "ecc-double devices=dgx-0/1"):

@@ -116,7 +116,7 @@ def faults_of_purity(known: dict[str, Module], outside: set[str]) -> Iterator[st
             yield f"{touched}: the module is pure: add it to OUTSIDE of its room, or do without"
         for found in imported:
             yield f"{module.path}:{found.line}: {found.name} is in OUTSIDE, and this module is pure"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Global):
                 yield f"{module.path}:{node.lineno}: a pure module must have no global state"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+import pytest
 from zope.interface import implementedBy
 from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyClass, verifyObject
@@ -21,7 +22,7 @@ def users_of_interfaces() -> list[ModuleType]:
     """The modules that declare or implement interfaces."""
     return [
         import_module(module.name)
-        for module in modules()
+        for module in modules(word="zope.interface")
         if any(found.name.startswith("zope.interface.") for found in module.imports)
     ]
 
@@ -37,6 +38,7 @@ def test_folders() -> None:
         assert verifyObject(IFolder, folder)
 
 
+@pytest.mark.slow
 def test_implementers() -> None:
     """Their classes have all methods of their interfaces with the same parameters."""
     declared: set[InterfaceClass] = set()

@@ -191,6 +191,7 @@ def test_steps_grow_with_the_length_of_the_text(path: Path) -> None:
                 assert _steps(expression, text[:bound], _MAX_STEPS) <= _MAX_STEPS, text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "pattern"),
     [

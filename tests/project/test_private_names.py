@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Classes:
         self._bases: dict[str, list[str]] = {}
         for module in sources:
             known = _imported(module)
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, ast.ClassDef):
                     bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
                     self._bases[f"{module.name}.{node.name}"] = [_resolved(base, known, module.name) for base in bases]
@@ -61,8 +62,14 @@ class Classes:
                 found = getattr(import_module(module), attribute)
                 for ancestor in inspect.getmro(found) if isinstance(found, type) else ():
                     if ancestor.__module__.startswith("twisted."):
-                        names |= _private_names_in(ast.parse(textwrap.dedent(inspect.getsource(ancestor))).body[0])
+                        names |= _private_names_of(ancestor)
         return names
+
+
+@cache
+def _private_names_of(kind: type) -> set[str]:
+    """The private names in the source of a class of Twisted, which many of ours inherit."""
+    return _private_names_in(ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0])
 
 
 def private_uses(module: Module, classes: Classes) -> Iterator[tuple[str, int]]:
@@ -71,7 +78,7 @@ def private_uses(module: Module, classes: Classes) -> Iterator[tuple[str, int]]:
         first, *rest = found.name.split(".")
         if first == "twisted" and any(_is_private(part) for part in rest):
             yield found.name, found.line
-    nodes = list(ast.walk(module.tree))
+    nodes = module.nodes
     own = {name for node in nodes if isinstance(node, ast.ClassDef) for name in _private_names_in(node)}
     for node in nodes:
         if isinstance(node, ast.ClassDef):
@@ -118,7 +125,7 @@ def _is_of_self(node: ast.Attribute) -> bool:
 
 def _imported(module: Module) -> dict[str, str]:
     known = {}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             known |= {name.asname or name.name: name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):

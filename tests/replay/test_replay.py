@@ -42,6 +42,7 @@ def missed(comparisons: list[Comparison]) -> list[str]:
     return [each.what for each in comparisons if each.is_met is False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tick_seconds", [1.0, 7.0, 60.0])
 def test_devices_show_the_jobs_and_the_usage_of_the_trace(tick_seconds: float) -> None:
     """All comparisons hold, for ticks that divide the intervals of the trace and for others."""
@@ -51,6 +52,7 @@ def test_devices_show_the_jobs_and_the_usage_of_the_trace(tick_seconds: float) -
     assert {each.what for each in found} >= {"jobs", "GPU hours", "end of each job", "mean usage of each job"}
 
 
+@pytest.mark.slow
 def test_the_same_replay_twice_shows_the_same() -> None:
     plan = plan_of(trace(), "spread", Usage(60, 20))
     first, second = replayed(plan, 1.0), replayed(plan, 1.0)
@@ -58,6 +60,7 @@ def test_the_same_replay_twice_shows_the_same() -> None:
     assert first.usage["a"].tobytes() == second.usage["a"].tobytes()
 
 
+@pytest.mark.slow
 def test_a_replay_that_does_not_show_the_trace_misses_its_bounds() -> None:
     """A job less, a late end, and other values are found by the comparisons that are for them."""
     plan = plan_of(trace(), "best-fit", Usage(60))
@@ -74,6 +77,7 @@ def test_a_replay_that_does_not_show_the_trace_misses_its_bounds() -> None:
     assert missed(compare(plan, higher, _SPAN)) == ["mean usage of each job", "usage (5, 25, 50, 75, 95 %)"]
 
 
+@pytest.mark.slow
 def test_a_trace_without_room_tells_late_starts() -> None:
     """With one node in place of two a job waits: its start is not the trace's, and the report says so."""
     plan = plan_of(with_nodes(trace(), 1), "best-fit", Usage(60))
@@ -150,6 +154,7 @@ def test_models_without_a_device_type_are_all_told_with_what_to_write() -> None:
         devices_of(found, {"X": "h100"}, None)
 
 
+@pytest.mark.slow
 def test_a_job_with_more_memory_than_its_devices_have_is_named_and_ends() -> None:
     """With what it asks for, before the replay; the replay says when and why it ended. The others go on."""
     files = {**_FILES, SERIES: _FILES[SERIES].replace("120,a,0,4GiB", "120,a,0,100GiB")}

@@ -38,6 +38,7 @@ def test_what_is_remembered_is_delivered_once() -> None:
     assert received == [signal.SIGHUP, signal.SIGTERM]
 
 
+@pytest.mark.slow
 def test_an_application_that_listens_stops_in_order() -> None:
     """Between listening and the reactor's start nothing is ended at once: sockets and record would stay."""
     early = EarlySignals((signal.SIGTERM, signal.SIGINT))

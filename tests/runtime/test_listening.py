@@ -77,6 +77,7 @@ class TestMemory:
         service = ListeningService(parse_listen("0"), factory(), self.reactor)
         success_result_of(service.stopService())
 
+    @pytest.mark.slow
     def test_clear_errors(self) -> None:
         refused = OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -108,6 +109,7 @@ class TestMemory:
             service.startService()
         assert str(raised.value).startswith(f"cannot listen on {description}: {reason}")
 
+    @pytest.mark.slow
     def test_a_failure_ends_the_program_with_code_1_and_one_line(
         self, log_events: list[LogEvent], logged_errors: LoggedErrors
     ) -> None:
@@ -198,6 +200,7 @@ async def connected_to(service: ListeningService) -> Remembering:
     return client
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_port_0_becomes_a_real_port_without_delay(listen: Listen) -> None:
     """The real port is known; small answers leave at once."""
@@ -213,6 +216,7 @@ async def test_port_0_becomes_a_real_port_without_delay(listen: Listen) -> None:
     await within(client.ended)
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 @pytest.mark.parametrize("form", ["*:0", ":0"])
 async def test_every_address_is_ipv4_and_ipv6(listen: Listen, form: str) -> None:
@@ -232,6 +236,7 @@ async def test_every_address_is_ipv4_and_ipv6(listen: Listen, form: str) -> None
     assert served == ["127.0.0.1", "::1"]
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_every_address_without_ipv6(listen: Listen, monkeypatch: pytest.MonkeyPatch) -> None:
     real_bind = socket.socket.bind
@@ -245,6 +250,7 @@ async def test_every_address_without_ipv6(listen: Listen, monkeypatch: pytest.Mo
     assert listen("*:0", factory()).where.host == "0.0.0.0"
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_a_busy_port_is_an_error(listen: Listen) -> None:
     first = listen("0", factory())
@@ -253,6 +259,7 @@ async def test_a_busy_port_is_an_error(listen: Listen) -> None:
         second.privilegedStartService()
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_what_is_written_arrives_before_the_end(listen: Listen, short_folder: Path) -> None:
     """Stopping drops connections only after their answers are sent."""
@@ -267,6 +274,7 @@ async def test_what_is_written_arrives_before_the_end(listen: Listen, short_fold
     assert not os.path.lexists(f"{short_folder}/s")
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_a_peer_that_does_not_read_is_cut_off(listen: Listen) -> None:
     """It holds up the stop of the service for the closing time, no longer."""
@@ -282,6 +290,7 @@ async def test_a_peer_that_does_not_read_is_cut_off(listen: Listen) -> None:
     await within(client.ended)
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_a_second_program_on_the_same_socket_is_an_error(listen: Listen, short_folder: Path) -> None:
     listen(f"{short_folder}/s", factory())
@@ -290,6 +299,7 @@ async def test_a_second_program_on_the_same_socket_is_an_error(listen: Listen, s
         second.startService()
 
 
+@pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_nothing_is_left_behind_when_a_later_address_fails(
     short_folder: Path, logged_errors: LoggedErrors

@@ -54,6 +54,7 @@ class Unprintable(Exception):
 class TestLine:
     """Events as lines."""
 
+    @pytest.mark.slow
     def test_text(self) -> None:
         assert text_line(event(peer="p")) == "2023-11-14T22:13:20.250Z info  p left\n"
 

@@ -64,6 +64,7 @@ class TestSettled:
         yield settled
         settled.end()
 
+    @pytest.mark.slow
     def test_what_stays_is_set_aside(self, settled: CollectorSettings) -> None:
         """What has outlived a full collection is not looked at again; what is new is."""
         old: list[object] = [[]]
@@ -73,6 +74,7 @@ class TestSettled:
         assert not is_looked_at(old)
         assert is_looked_at(new)
 
+    @pytest.mark.slow
     def test_all_is_looked_at_in_the_end(self, settled: CollectorSettings, clock: Clock) -> None:
         """When there is twice as much as at the start; so unused cycles do not pile up. Then all is set aside again."""
         found = frozen_cycle()
@@ -85,17 +87,19 @@ class TestSettled:
         clock.pump([COLLECT_SECONDS] * 4)
         assert later() is not None
 
+    @pytest.mark.slow
     def test_what_was_freed_does_not_count(self, settled: CollectorSettings, clock: Clock) -> None:
         """However many objects were set aside and then freed, as those of connections, all are not looked at again."""
         found = frozen_cycle()
         at_once = sys.getallocatedblocks() // 5
-        for _ in range(20):
+        for _ in range(12):
             connections = [[] for _ in range(at_once)]
             clock.advance(COLLECT_SECONDS)
             del connections
         clock.advance(COLLECT_SECONDS)
         assert found() is not None
 
+    @pytest.mark.slow
     def test_as_many_freed_as_made(self, settled: CollectorSettings, clock: Clock) -> None:
         """Python collects only when there are more objects than before; then it would look at thousands at once."""
         connections = [[] for _ in range(20_000)]
@@ -108,6 +112,7 @@ class TestSettled:
                 clock.advance(COLLECT_SECONDS)
         assert max(looked_at) < 3000
 
+    @pytest.mark.slow
     def test_the_end(self) -> None:
         before, often = list(gc.callbacks), gc.get_threshold()
         settled = CollectorSettings(Clock())

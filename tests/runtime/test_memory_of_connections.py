@@ -19,6 +19,7 @@ _PORTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("port", "said"),
     [

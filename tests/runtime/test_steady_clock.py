@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from twisted.internet.task import Clock
 
@@ -54,6 +55,7 @@ def test_seconds_pass() -> None:
     assert seen == sorted(seen) and seen[0] > 0
 
 
+@pytest.mark.slow
 def test_the_reactor_of_a_program() -> None:
     """It has the clock and provides what programs use; a reactor that was chosen before keeps its own."""
     program = (

@@ -127,6 +127,7 @@ def test_html() -> None:
         assert f'<rect class="{kind}" x="' in text.partition('<div class="timeline"')[2]
 
 
+@pytest.mark.slow
 def test_html_of_many() -> None:
     """Thousands of short intervals are as many bars as can be told apart."""
     causes = tuple(Cause(f"f{n}", "fan", "", ("n-0/0",), 7.0 * n, 7.0 * n + 3, {}) for n in range(80_000))

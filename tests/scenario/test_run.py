@@ -34,6 +34,7 @@ def pages_of(run: Run) -> dict[int, bytes | None]:
     return {round(each.seconds): scrape.page for each in found for scrape in each.scrapes}
 
 
+@pytest.mark.slow
 def test_scrapes(tmp_path: Path) -> None:
     """Each node is a target, scraped so often; while it is down, scrapes fail; the end is exclusive."""
     run = started(loaded(tmp_path, STORM))
@@ -44,6 +45,7 @@ def test_scrapes(tmp_path: Path) -> None:
     assert run.share_done == 1.0
 
 
+@pytest.mark.slow
 def test_truth(tmp_path: Path) -> None:
     """Causes have their entries, devices and times to the second; effects their causes."""
     truth = finished(loaded(tmp_path, STORM)).truth
@@ -72,6 +74,7 @@ def test_truth(tmp_path: Path) -> None:
     assert json.loads(json.dumps(lines)) == lines
 
 
+@pytest.mark.slow
 def test_effects_match_the_boards(tmp_path: Path) -> None:
     """At each tick the truth names as lost, hung and throttled just those boards that show it in the next one."""
     run = started(loaded(tmp_path, STORM))
@@ -92,6 +95,7 @@ def test_effects_match_the_boards(tmp_path: Path) -> None:
         assert found or name == "throttled_thermal"
 
 
+@pytest.mark.slow
 def test_faults_that_return_are_incidents_of_their_own(tmp_path: Path) -> None:
     """Of a link that flaps each time counts; so does each error that happens at once."""
     run = finished(
@@ -142,6 +146,7 @@ def test_live_virtual_and_recorded_pages_are_the_same(tmp_path: Path) -> None:
         assert fleet.temperature_celsius.tolist() == at_the_end.temperature_celsius.tolist()
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_told(tmp_path: Path) -> None:
     """What is not possible at its time does not end the run: here the board is lost, and its workload refused."""
     told: list[Played] = []
@@ -162,6 +167,7 @@ def test_what_is_refused_is_told(tmp_path: Path) -> None:
     assert [(each.name, each.devices) for each in ended] == [("late", ("dgx-0/0",))]
 
 
+@pytest.mark.slow
 def test_work_that_crosses_a_limit(tmp_path: Path) -> None:
     """Memory that grows until the board has no more ends its workload: no fault did that, and rules can expect it."""
     leak = 'profile: "50:0", repeat: 0, use: {memory: "ramp(40GiB,90GiB):0:10m"}'
@@ -184,6 +190,7 @@ def test_work_that_crosses_a_limit(tmp_path: Path) -> None:
     assert not read_word("ended", ()).takes_effect(ended[1])
 
 
+@pytest.mark.slow
 def test_a_reload_in_virtual_time(tmp_path: Path) -> None:
     """A configuration of its own from then on: a node more is a target more."""
     wider = """  fleet:
@@ -199,6 +206,7 @@ def test_a_reload_in_virtual_time(tmp_path: Path) -> None:
     assert [each.devices[0] for each in run.truth.causes] == ["dgx-1/0"]
 
 
+@pytest.mark.slow
 def test_its_record_as_a_record(tmp_path: Path) -> None:
     """The head of the record and its events are those of a service, which other programs read."""
     events: list[bytes] = []
@@ -211,6 +219,7 @@ def test_its_record_as_a_record(tmp_path: Path) -> None:
     assert (found, len(stamped)) == (head, len(events))
 
 
+@pytest.mark.slow
 def test_the_end_of_one_run(tmp_path: Path) -> None:
     """It ends what its own entry has started: not what others have that have no name either."""
     run = finished(loaded(tmp_path, """
@@ -221,6 +230,7 @@ def test_the_end_of_one_run(tmp_path: Path) -> None:
     assert sorted(each.spec.name for each in run.fleet.workloads.by_id.values()) == ["a", "c"]
 
 
+@pytest.mark.slow
 def test_what_follows_from_a_fan_is_its_effect(tmp_path: Path) -> None:
     """Also the loss of the board by heat, its error code and the end of the work on it: one incident, not four."""
     hot = """

@@ -187,6 +187,7 @@ def test_against_a_plain_reading(pages: Sequence[Sequence[tuple[str, str, int, s
         before = tracked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", TITLES)
 @pytest.mark.parametrize("is_openmetrics", [False, True])
 def test_identities(title: str, is_openmetrics: bool) -> None:

@@ -75,6 +75,7 @@ def test_boards(identity: str, board: str) -> None:
     assert board_of(str(ROOT / identity) if "/" in identity else identity) == board
 
 
+@pytest.mark.slow
 def test_a_board_by_what_is_shown(tmp_path: Path) -> None:
     """An identity that names no board is tried on four."""
     path = tmp_path / "own.yaml"
@@ -101,6 +102,7 @@ def test_series() -> None:
     assert "a busy board" in found
 
 
+@pytest.mark.slow
 def test_boards_that_rules_select() -> None:
     """Each fault is tried alone on the first board, and on the first one of each selector."""
     selectors = [selectors_of(each)[0] for each in ('a{gpu!="0"}', 'a{device=~"nvidia[45]",gpu!="4"}', 'a{job="x"}')]
@@ -114,6 +116,7 @@ def test_boards_that_rules_select() -> None:
     assert [each.trial.board for each in found if not each.trial.kind] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_metrics_that_rules_compare() -> None:
     """Faults of series are tried on one metric, too, on boards with little and with much work."""
     metrics = {"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}

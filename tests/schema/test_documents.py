@@ -93,6 +93,7 @@ def test_json_is_accepted_only_if_the_standard_library_does(text: str) -> None:
         assert ours or expected in (float("inf"), float("-inf")) or any(c in text for c in '\\"eE')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from re import _constants as sre  # type: ignore[attr-defined]  # the parse tree has no public interface
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
@@ -32,6 +33,12 @@ _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 Tree = Sequence[tuple[Any, Any]]
 
 
+@cache
+def _parsed(pattern: re.Pattern[Any]) -> Tree:
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    return list(_parser.parse(text, pattern.flags & ~re.UNICODE & ~re.DEBUG))
+
+
 class StepCounter:
     """Matches one expression, and counts.
 
@@ -39,8 +46,7 @@ class StepCounter:
     """
 
     def __init__(self, pattern: re.Pattern[Any], most: int) -> None:
-        text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
-        self.tree: Tree = list(_parser.parse(text, pattern.flags & ~re.UNICODE & ~re.DEBUG))
+        self.tree = _parsed(pattern)
         self._all_signs = bool(pattern.flags & re.DOTALL)
         self._lines = bool(pattern.flags & re.MULTILINE)
         self._ignore_case = bool(pattern.flags & re.IGNORECASE)

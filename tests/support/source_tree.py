@@ -31,6 +31,11 @@ class Module:
         self.name = ".".join(parts[:-1] if self.is_package else parts)
         self.tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree: several tests look at each of them."""
+        return list(ast.walk(self.tree))
+
     @property
     def room(self) -> str:
         """The part of the house: ``sim``, ``net``, ..., ``app``; empty for the package itself."""
@@ -45,13 +50,13 @@ class Module:
     def dotted_names(self) -> list[Import]:
         """Every ``a.b.c`` in the code, with the names that imports gave replaced by what they mean."""
         known = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 known |= {name.asname: name.name for name in node.names if name.asname}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 known |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
         found = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             # A name that is given a value here is not what the world calls so.
             read = isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
             if read and (dotted := _dotted(node)):
@@ -60,7 +65,7 @@ class Module:
         return found
 
     def _find_imports(self) -> Iterator[Import]:
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from (Import(name.name, node.lineno) for name in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -80,9 +85,10 @@ class Module:
         return ".".join([*parts, node.module] if node.module else parts)
 
 
-def modules(root: Path = ROOT) -> list[Module]:
-    """All modules of fakedev."""
-    return [Module(path, root) for path in sorted((root / "fakedev").rglob("*.py"))]
+def modules(root: Path = ROOT, word: str = "") -> list[Module]:
+    """All modules of fakedev, or those with a word in their text."""
+    paths = sorted((root / "fakedev").rglob("*.py"))
+    return [Module(path, root) for path in paths if word in path.read_text(encoding="utf-8")]
 
 
 def room_of(name: str) -> str:

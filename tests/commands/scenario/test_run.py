@@ -35,6 +35,7 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_table_of_the_faults(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Without further options: what happened, from when to when, to which devices."""
     text = said(capfd, "run", written(tmp_path, STORM))
@@ -56,6 +57,7 @@ def test_check(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err.startswith(f"{path}:11: clear: no entry 'x' that it could be")
 
 
+@pytest.mark.slow
 def test_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Truth, journal, record and history: of the same run."""
     path = written(tmp_path, STORM)
@@ -77,6 +79,7 @@ def test_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert text.endswith("# EOF\n")
 
 
+@pytest.mark.slow
 def test_the_pages_of_its_record(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """fakedev render takes its record; a scenario made of it has the same events in the same ticks."""
     path, record, again = written(tmp_path, STORM), tmp_path / "run.jsonl", tmp_path / "again.yaml"
@@ -103,6 +106,7 @@ def test_work_of_a_record(profile: str, tmp_path: Path, capfd: pytest.CaptureFix
     assert lines(second)[1:] == lines(record)[1:]
 
 
+@pytest.mark.slow
 def test_a_record_with_a_reload(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The configuration of a reload needs a file, beside that of the scenario."""
     path, record = written(tmp_path, "  - {at: 1m, reload: {set: [fleet.pools.0.inlet=40]}}\n"), tmp_path / "run.jsonl"

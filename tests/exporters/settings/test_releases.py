@@ -167,6 +167,7 @@ def test_links_that_the_driver_shows(version: str, device: str, driver: str, exp
     assert [sample.number for sample in found] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "old", "new"), [("t4", [], ["0", "0"]), ("p100", [], ["0", "0"]), ("l40s", ["0", "0"], ["0", "0"])]
 )
@@ -218,6 +219,7 @@ def test_what_a_board_does_not_have(version: str, family: str) -> None:
     assert int(rows(version, "DCGM_FI_DEV_MEMORY_TEMP")[1].number) > 30
 
 
+@pytest.mark.slow
 def test_what_changed_when() -> None:
     """Labels, texts and families of releases, as the facts have them."""
     pages = {version: read_page(sample_page(f"dcgm@{version}", "h100")[1])

@@ -179,6 +179,7 @@ class TestHardware:
         assert fleet.energy_joules[0] == energy
         assert fleet.lost[0] == 1
 
+    @pytest.mark.slow
     def test_the_fan(self) -> None:
         fleet = board(FULL, fan_seconds=10)
         assert shown(fleet, "fan_speed_ratio") == [0.3]
@@ -208,6 +209,7 @@ class TestHardware:
 
 
 class TestBoardsOfOneType:
+    @pytest.mark.slow
     def test_spread(self) -> None:
         wide = replace(FULL, dynamics=replace(DYNAMICS, spread=0.1, power_limit_watts=1000))
         fleet = make_fleet(pool_of(device_type=wide, devices_per_node=200))

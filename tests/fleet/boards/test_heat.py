@@ -29,6 +29,7 @@ def test_a_failed_fan_warms_an_a100_by_what_was_measured() -> None:
     assert (fleet.temperature_celsius[0] - before) / 10 == pytest.approx(1.3, abs=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tick_seconds", [1.0, 10.0, 60.0])
 @pytest.mark.parametrize(
     "name", ["h100", "a100", "l40s", "t4", "v100", "max-1550", "mi300x", "gaudi-3", "dg1", "round"]
@@ -60,6 +61,7 @@ def test_a_reset_restarts_the_seconds_of_throttling() -> None:
     assert fleet.throttled_power_seconds.tolist()[:2] == [1, 25]
 
 
+@pytest.mark.slow
 def test_a_lost_board_cools_down() -> None:
     """It is off: after a short loss it is nearly as warm as before, after a long one as its air; so is its memory."""
     fleet = make_fleet(pool_of(device_type=mean_type("h100")))
@@ -85,6 +87,7 @@ WARM_MEMORY = replace(
 
 
 class TestMemory:
+    @pytest.mark.slow
     @pytest.mark.parametrize("resistance", [1.0, 4.0, 7.0])
     def test_it_is_as_far_over_an_idle_core_as_with_the_fan(self, resistance: float) -> None:
         """Worse cooling warms the heat sink: it multiplies nothing that the memory has over it."""
@@ -94,6 +97,7 @@ class TestMemory:
         assert fleet.temperature_celsius[0] == pytest.approx(30 + 10 * resistance)
         assert fleet.memory_temperature_celsius[0] == pytest.approx(fleet.temperature_celsius[0] + 5, abs=0.01)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("tick_seconds", [1.0, 10.0, 60.0])
     def test_it_is_held_at_its_limit(self, tick_seconds: float) -> None:
         """As the core is, whatever the length of the ticks; types without a thermal throttle have no such limit."""
@@ -115,6 +119,7 @@ class TestLimits:
         inject(fleet, kind="fan", devices="dgx-0/0", resistance=resistance)
         return fleet
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["compute", "memory", "tensor"])
     @pytest.mark.parametrize("resistance", [4.0, 7.0])
     def test_a_hardware_slowdown_does_not_raise_the_clock(self, kind: str, resistance: float) -> None:
@@ -129,6 +134,7 @@ class TestLimits:
                 assert fleet.core_frequency_mean_mhz[0] <= before + 1e-6
         assert slowed or resistance < 7
 
+    @pytest.mark.slow
     def test_between_slowdown_and_where_it_is_held(self) -> None:
         fleet = self.stopped(4.0, hardware_slowdown_celsius=100.0)
         full, found = float(fleet.power_watts[0]), []
@@ -141,6 +147,7 @@ class TestLimits:
         assert all(after <= before + 0.5 for before, after in pairwise(warm))
         assert fleet.throttled_thermal[0] == 1
 
+    @pytest.mark.slow
     def test_both_limits_at_once(self) -> None:
         fleet = under("compute", power_limit_watts=250, slowdown_celsius=60, resume_celsius=57,
                       hardware_slowdown_celsius=80.0)  # fmt: skip
@@ -167,6 +174,7 @@ def test_the_documented_stopped_fan_holds_boards_between_their_limits(kind: str)
         assert (fleet.temperature_celsius > dynamics.slowdown_celsius - 3).all(), found.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["h100", "a100", "l40s", "t4"])
 def test_the_faulty_profile_is_hot(name: str) -> None:
     """Within half an hour some of eight boards are as hot as heat may make them, as the original's are."""

@@ -106,6 +106,7 @@ def conditions(draw: st.DrawFn, count: int) -> Conditions:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(data=st.data(), types=st.lists(device_types(), min_size=1, max_size=3), seconds=LENGTHS)
 def test_whatever_is_asked_and_done(data: st.DataObject, types: list[DeviceType], seconds: float) -> None:

@@ -312,6 +312,7 @@ def test_what_must_be_there(field: str) -> None:
     assert caught.value.field == field
 
 
+@pytest.mark.slow
 @given(workload_specs())
 def test_fields_and_back(spec: WorkloadSpec) -> None:
     assert workload_from_fields(fields_of_workload(spec)) == spec

@@ -32,37 +32,44 @@ def pods(fleet: Fleet, node: str = "dgx-0") -> list[str]:
     return [pod for (pod,) in labels_of(fleet, node, ["pod"])]
 
 
+#: A quarter jobs of any length, and three quarters of services that last ten minutes.
+KINDS = (kind("job", (60.0, 6000.0), counts=(1, 2, 4), is_job=True), kind("serve", (600.0, 600.0), weight=3.0))
+
+
+def drawn(
+    per_second: float, seed: int = 1, ticks: int = 3600, kinds: tuple[ChurnKind, ...] = KINDS
+) -> list[Arrival]:
+    """All that comes to 50 nodes."""
+    roster = Roster([pool_of(nodes=50, devices_per_node=32, churn=ChurnSpec(per_second, kinds))])
+    churn = Churn(seed, 1.0, roster)
+    return [arrival for tick in range(1, ticks + 1) for arrival in churn.arrivals(tick, lambda device: True)]
+
+
+@pytest.fixture(scope="module")
+def arrivals() -> list[Arrival]:
+    """An hour of arrivals, the same for all tests."""
+    return drawn(0.05)
+
+
 class TestArrival:
-    def setup_method(self) -> None:
-        self.kinds = (
-            kind("job", (60.0, 6000.0), counts=(1, 2, 4), is_job=True),
-            kind("serve", (600.0, 600.0), weight=3.0),
-        )
-        self.arrivals = self.drawn(0.05)
-
-    def drawn(self, per_second: float, seed: int = 1, ticks: int = 3600) -> list[Arrival]:
-        roster = Roster([pool_of(nodes=50, devices_per_node=32, churn=ChurnSpec(per_second, self.kinds))])
-        churn = Churn(seed, 1.0, roster)
-        return [arrival for tick in range(1, ticks + 1) for arrival in churn.arrivals(tick, lambda device: True)]
-
     def assert_about(self, found: float, expected: float, deviation: float) -> None:
         """Within four standard deviations: a fair draw fails once in 16,000 times, and this one is always the same."""
         assert abs(found - expected) < 4 * deviation, f"{found} is not about {expected} +/- {deviation}"
 
     @pytest.mark.slow
-    def test_rate(self) -> None:
+    def test_rate(self, arrivals: list[Arrival]) -> None:
         expected = 0.05 * 3600 * 50
-        self.assert_about(len(self.arrivals), expected, math.sqrt(expected))
-        by_node = Counter(each.workload.devices[0].partition("/")[0] for each in self.arrivals)
+        self.assert_about(len(arrivals), expected, math.sqrt(expected))
+        by_node = Counter(each.workload.devices[0].partition("/")[0] for each in arrivals)
         spread = sum((count - expected / 50) ** 2 for count in by_node.values()) / 50
         self.assert_about(spread, expected / 50, expected / 50 * math.sqrt(2 / 50))
         expected = 0.9 * 600 * 50
-        self.assert_about(len(self.drawn(0.9, ticks=600)), expected, math.sqrt(expected))
+        self.assert_about(len(drawn(0.9, ticks=600)), expected, math.sqrt(expected))
 
     @pytest.mark.slow
-    def test_kinds(self) -> None:
-        jobs = [each.workload for each in self.arrivals if each.workload.name == "job"]
-        count = len(self.arrivals)
+    def test_kinds(self, arrivals: list[Arrival]) -> None:
+        jobs = [each.workload for each in arrivals if each.workload.name == "job"]
+        count = len(arrivals)
         self.assert_about(len(jobs), count / 4, math.sqrt(count * 3 / 16))
         for devices, times in Counter(len(each.devices) for each in jobs).items():
             assert devices in (1, 2, 4)
@@ -70,16 +77,16 @@ class TestArrival:
         lasts = [each.ttl_seconds for each in jobs]
         assert 60 <= min(lasts) < 66 and 5450 < max(lasts) <= 6000, (min(lasts), max(lasts))
         self.assert_about(sum(each < 600 for each in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
-        assert {each.workload.ttl_seconds for each in self.arrivals} - set(lasts) == {600.0}
+        assert {each.workload.ttl_seconds for each in arrivals} - set(lasts) == {600.0}
 
     @pytest.mark.slow
-    def test_another_list(self) -> None:
-        before = {each.workload_id: each.workload for each in self.arrivals}
-        job, serve = self.kinds
-        self.kinds = (serve, replace(job, counts=(4, 1, 2)))
-        assert {each.workload_id: each.workload for each in self.drawn(0.05)} == before
-        self.kinds = (kind("never", weight=0.0), kind("new"), job, serve)
-        after = {each.workload_id: each.workload for each in self.drawn(0.05)}
+    def test_another_list(self, arrivals: list[Arrival]) -> None:
+        before = {each.workload_id: each.workload for each in arrivals}
+        job, serve = KINDS
+        again = drawn(0.05, ticks=600, kinds=(serve, replace(job, counts=(4, 1, 2))))
+        assert again and all(before[each.workload_id] == each.workload for each in again)
+        kinds = (kind("never", weight=0.0), kind("new"), job, serve)
+        after = {each.workload_id: each.workload for each in drawn(0.05, kinds=kinds)}
         others = {each: workload for each, workload in after.items() if workload.name != "new"}
         for each, found in others.items():
             # Of two that come to a node together the second has the devices that the first leaves.
@@ -87,28 +94,29 @@ class TestArrival:
             assert len(found.devices) == len(before[each].devices)
         self.assert_about(len(after) - len(others), len(after) / 5, math.sqrt(len(after) * 4 / 25))
 
-    def test_names(self) -> None:
+    def test_names(self, arrivals: list[Arrival]) -> None:
         """Pods are named as Kubernetes names them: those of a deployment share a hash, those of jobs have their own."""
         names: dict[str, set[str]] = {"job": set(), "serve": set()}
-        for each in self.arrivals:
+        for each in arrivals:
             names[each.workload.name].add(each.workload.pod)
         for each in names["serve"]:
             assert re.search("^serve-[b-z2-9]{10}-[b-z2-9]{5}$", each)
         for each in names["job"]:
             assert re.search("^job-[0-9]{5}-[b-z2-9]{5}$", each)
         assert len({each.rpartition("-")[0] for each in names["serve"]}) == 1
-        assert len(names["serve"] | names["job"]) > len(self.arrivals) * 0.999
+        assert len(names["serve"] | names["job"]) > len(arrivals) * 0.999
 
     @pytest.mark.slow
-    def test_a_function_of_seed_names_and_tick(self) -> None:
-        assert self.drawn(0.05) == self.arrivals
-        assert self.drawn(0.05, seed=2) != self.arrivals
-        more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, self.kinds))
-        roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, self.kinds))])
+    def test_a_function_of_seed_names_and_tick(self, arrivals: list[Arrival]) -> None:
+        early = [each for each in arrivals if int(each.workload_id.split("-")[3]) <= 600]
+        assert drawn(0.05, ticks=600) == early
+        assert drawn(0.05, seed=2, ticks=600) != early
+        more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, KINDS))
+        roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, KINDS))])
         churn = Churn(1, 1.0, roster)
         found = [each for tick in range(1, 601) for each in churn.arrivals(tick, lambda device: True)]
-        ours = [each for each in found if each in self.arrivals]
-        assert ours == [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600]
+        names = {each.workload_id for each in early}
+        assert [each for each in found if each.workload_id in names] == early
 
 
 class TestFleet:

@@ -118,6 +118,7 @@ class TestRestart:
         assert fleet.usage_ratio.all()
         assert fleet.restarts_at("base-base") is None
 
+    @pytest.mark.slow
     def test_the_waits_double(self) -> None:
         """Up to five minutes, while it ends at once; ten minutes of work later they begin anew."""
         fleet = self.fleet("always")

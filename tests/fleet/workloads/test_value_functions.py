@@ -181,6 +181,7 @@ def test_the_epoch_decides_the_hour() -> None:
     assert from_noon[0] > from_midnight[0] + 20
 
 
+@pytest.mark.slow
 def test_replicas_of_a_service_share_their_demand() -> None:
     """They start at different times and are on different nodes; another service has other waves, but the same day."""
     fleet = make_fleet(pool_of(nodes=3, devices_per_node=1), tick_seconds=60.0)

@@ -107,6 +107,7 @@ def test_deadlines_stay_time():
     assert told == [Verdict("w1", "job", 1, "Limit run-time reached, terminated")]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 100), st.integers(1, 40)), min_size=1, max_size=5),
     st.integers(1, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from tests.support.kube.api_server import node, pod
@@ -35,6 +36,7 @@ def test_a_node_that_never_was_ours_is_left_alone(tmp_path: Path) -> None:
     assert cluster.node("b")["metadata"]["labels"]["x"] == "y"
 
 
+@pytest.mark.slow
 def test_two_that_do_not_know_of_each_other(tmp_path: Path) -> None:
     """Leases in different namespaces: they do not patch a node without end, and say so until one stops."""
     cluster = followed(tmp_path, "a", ticks=3)

@@ -66,6 +66,7 @@ def run(tmp_path: Path) -> Run:
     return found
 
 
+@pytest.mark.slow
 def test_it_replays_to_the_same_pages(run: Run, tmp_path: Path) -> None:
     """Byte for byte, at each tick, without cluster and kubeconfig."""
     (tmp_path / "kubeconfig").unlink()

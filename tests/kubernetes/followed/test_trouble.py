@@ -237,6 +237,7 @@ class TestAnswers:
         assert len(cluster.api.items("events")) == 1000
         assert cluster.ready == ""
 
+    @pytest.mark.slow
     def test_nothing_is_asked_while_nothing_changes(self, cluster: FollowedCluster) -> None:
         """In ten minutes only the lease is renewed, and the server ends each watch once or twice."""
         before = cluster.api.requests.copy()
