@@ -44,7 +44,7 @@ class TokenGate:
     def check(self, token: str, host: str) -> str:
         """The text of the answer to a token that admits a peer.
 
-        :param host: of the peer; empty on a UNIX socket.
+        :param host: of the peer; on a UNIX socket its process.
         :raises ProtocolError: fatal: ``denied``; ``busy`` when the host has sent too many wrong tokens.
         """
         if self.is_open:
