@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from fakedev.base.console import tell_notes
+from fakedev.base.console import tell_notes, write_bytes, write_text
 from fakedev.base.errors import FieldError
 from fakedev.config.load import load
 from fakedev.config.options import configuration_options
@@ -57,9 +57,9 @@ def plan(options: Namespace) -> None:
     pods = _objects(options.pods, "Pod") if options.pods else []
     planned = planned_work(settings, configuration.fleet, nodes, pods)
     if options.json:
-        sys.stdout.buffer.write(orjson.dumps(planned, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        write_bytes(sys.stdout, orjson.dumps(planned, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in plan_lines(planned))
+        write_text(sys.stdout, "".join(f"{line}\n" for line in plan_lines(planned)))
 
 
 def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:

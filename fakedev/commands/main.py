@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from fakedev import __version__
+from fakedev.base.console import write_text
 from fakedev.schema.options import Failed, Subcommand, command, imported, run_subcommand, unknown_subcommand
 from fakedev.schema.places import ConfigurationError
 
@@ -103,20 +104,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--version"]:
-        print(f"fakedev {__version__}")
+        write_text(sys.stdout, f"fakedev {__version__}\n")
         return 0
     if given[:1] in ([], ["--help"], ["-h"], ["help"]):
-        print(_help())
+        write_text(sys.stdout, f"{_help()}\n")
         return 0 if given else 2
     name, *rest = given
     target = next((group[name][0] for group in SUBCOMMANDS.values() if name in group), "")
     try:
         return _function(name, target)(rest)
     except ConfigurationError as error:
-        print(error, file=sys.stderr)
+        write_text(sys.stderr, f"{error}\n")
         return 2
     except Failed as error:
-        print(f"fakedev {name}: {error}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev {name}: {error}\n")
         return error.code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -108,7 +108,7 @@ def upgrade(options: Namespace) -> int:
             name = f"{Path(file).parent.name}-{name}" if name in written else name
             written[name] = {"groups": rewritten_groups(rules.trees, names)}
     except PromtoolError as error:
-        print(f"fakedev upgrade: {error}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev upgrade: {error}\n")
         return 2 if error.is_of_rules else 1
     for file in _files(options.dashboards):
         findings += _of_queries(file, names)

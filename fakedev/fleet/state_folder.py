@@ -29,12 +29,13 @@ import fakedev
 from fakedev.base.atomic_files import own_folder, replace_whole, sync
 from fakedev.base.errors import CannotWrite, Refused, plain_reason
 from fakedev.base.framed_lines import framed, unframed
+from fakedev.base.given_files import read_given
 from fakedev.fleet.events import Stamped
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import event_line
 from fakedev.fleet.snapshot import fleet_to_bytes
 from fakedev.fleet.spec.limits import RecordHead
-from fakedev.runtime.disk import PRIVATE, LineFile, open_own, read_regular_file, replace_file
+from fakedev.runtime.disk import PRIVATE, LineFile, open_own, replace_file
 from fakedev.runtime.processes import Outcome, run_in_copy
 
 _FORMAT: Final = 4
@@ -240,7 +241,7 @@ def _content(path: str) -> bytes:
     :raises OSError: also for a pipe, which would be waited for.
     """
     try:
-        return read_regular_file(path)
+        return read_given(path)
     except FileNotFoundError:
         return b""
 
@@ -366,7 +367,7 @@ class StateFolder(Service):
         """
         path = self.path_of(name)
         try:
-            text = unframed(read_regular_file(path))
+            text = unframed(read_given(path))
         except FileNotFoundError:
             return None
         except OSError as reason:

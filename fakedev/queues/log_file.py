@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 
 from fakedev.base.atomic_files import own_folder, replace_whole
 from fakedev.base.errors import CannotWrite, plain_reason
+from fakedev.base.given_files import open_given
 from fakedev.base.histograms import Histogram
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.outbox import Hold
@@ -26,7 +27,7 @@ from fakedev.queues.broker import Broker
 from fakedev.queues.job import Job
 from fakedev.queues.log import Batch, DamagedLog, Replayed, RequestLog, replay
 from fakedev.runtime.clock import PatientCall
-from fakedev.runtime.disk import PRIVATE, LineFile, open_own, open_regular_file
+from fakedev.runtime.disk import PRIVATE, LineFile, open_own
 from fakedev.runtime.memory import collector_paused
 
 LOG_NAME = "requests.log"
@@ -62,7 +63,7 @@ class LogFile:
         :raises CannotWrite: if it cannot be read, is damaged, or belongs to another queue.
         """
         try:
-            with open_regular_file(self.path) as file:
+            with open_given(self.path) as file:
                 length = os.fstat(file.fileno()).st_size
                 replayed = replay(file)
         except FileNotFoundError:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
@@ -188,24 +188,6 @@ class LineFile:
                 "the {what} {path} ended with an incomplete line, which is removed", what=self._what, path=self._path
             )
         return end
-
-
-def open_regular_file(path: str) -> BinaryIO:
-    """Open a file for reading.
-
-    :raises OSError: also for a pipe, a socket or a device: to read one could wait for ever.
-    """
-    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 - returned
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.ENXIO, "")
-    return file
-
-
-def read_regular_file(path: str) -> bytes:
-    """The content of a file, as :func:`open_regular_file` opens it."""
-    with open_regular_file(path) as file:
-        return file.read()
 
 
 def replace_file(path: str, text: str, mode: int = PRIVATE) -> None:
