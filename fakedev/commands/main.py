@@ -75,6 +75,7 @@ SUBCOMMANDS: Final = {
         "prometheus": ("fakedev.commands.prometheus:prometheus", "print a configuration of Prometheus that scrapes it"),
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
+        "check": ("fakedev.commands.check:check", "say what is whole of the files that a service has left"),
         "clone": (
             "fakedev.commands.clone:clone", "write the configuration of a fleet like that of scraped pages",
         ),

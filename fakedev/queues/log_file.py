@@ -71,7 +71,7 @@ class LogFile:
         except OSError as reason:
             raise CannotWrite(self.path, reason) from None
         except DamagedLog as damage:
-            raise CannotWrite(self.path, _text_of(damage, self.path)) from None
+            raise CannotWrite(self.path, damage_text(damage, self.path)) from None
         if replayed.queue not in ("", queue):
             text = f"this is the log of the queue '{replayed.queue}', not of '{queue}': give another folder"
             raise CannotWrite(self.path, text)
@@ -111,7 +111,7 @@ class LogFile:
         os.close(self._lock)
 
 
-def _text_of(damage: DamagedLog, path: str) -> str:
+def damage_text(damage: DamagedLog, path: str) -> str:
     """A damage with its remedy."""
     if damage.offset:
         remedy = f"restore the file, or lose what follows: truncate -s {damage.offset} {path}"

@@ -72,7 +72,7 @@ class AccessGuard:
 
     def _is_ours(self, name: str) -> bool:
         name = name.rstrip(".")
-        if name in ("", "localhost") or name.endswith(".localhost") or name in self._names:
+        if name == "localhost" or name.endswith(".localhost") or name in self._names:
             return True
         try:
             ip_address(name)
