@@ -34,7 +34,8 @@ ReadHeader = Callable[[bytes], bytes | None]
 class AccessGuard:
     """Decides on the requests to one address.
 
-    :param names: allowed names in the Host header, beside loopback names and IP addresses.
+    :param names: allowed names in the Host header, beside loopback names and IP addresses. A request without a Host may
+        read metrics only.
     :param token: when set, every change must carry ``Authorization: Bearer TOKEN``.
     :param has_passwords: requests with a password get here only when it is right: they need no token.
     """
