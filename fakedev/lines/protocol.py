@@ -120,12 +120,16 @@ class PortProtocol(DialectMixin, BoundedSender):
 
     def do_auth(self, request: Request) -> Reply:
         """Admit the peer, if its token is right."""
-        text = self._gate.check(str(request.arguments["token"]), self.origin)
+        text = self.check_token(str(request.arguments["token"]))
         if not self.is_admitted:
             self.is_admitted = True
             self.MAX_LENGTH = MAX_BYTES
             self.factory.without_token.stop(self)
         return Reply(text)
+
+    def check_token(self, token: str) -> str:
+        """See :meth:`TokenGate.check`."""
+        return self._gate.check(token, self.origin)
 
     def do_quit(self, request: Request) -> None:
         self.reply(request, Reply())
