@@ -114,8 +114,8 @@ def clean(options: Namespace) -> int:
 
 @command(
     "fakedev kube token",
-    "Prints the token with which the node port admits fakedev-node of one node, and of no other. It changes with the token "
-    "of the port.",
+    "Prints the token with which the node port admits fakedev-node of one node, and of no other. It changes with the "
+    "token of the port.",
     Operand("node", "NODE", "the node", parse=node_name),
     Option("token-file", "FILE", "the token of the node port (token-files: of its address)", is_required=True),
 )
