@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self, TextIO
 
+from fakedev.base.errors import printable
+
 _LONGEST_TEXT: Final = 2000
 _SECONDS_ON_TERMINAL: Final = 1.0
 _SECONDS_ELSEWHERE: Final = 10.0
@@ -35,13 +37,34 @@ def tell_notes(notes: Iterable[str]) -> None:
         write_text(sys.stderr, f"note: {note}\n")
 
 
-def write_text(stream: TextIO | None, text: str) -> None:
-    """Write and flush; a closed stream, or one whose reader has gone, is no error.
+def printable_lines(text: str) -> str:
+    """A text with escapes for all that does not print, but for the ends of lines and tabs."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
+def write_text(stream: TextIO | None, text: str, *, is_document: bool = False) -> None:
+    """Write and flush. What does not print is escaped: the text may quote a peer or a file, and terminals obey.
 
     :param stream: None when the program was started with the descriptor closed.
+    :param is_document: the text is for programs: it stays as it is where no terminal shows it.
     """
-    if stream is None:
-        return
+    if stream is not None:
+        _write(stream, text if is_document and not stream.isatty() else printable_lines(text))
+
+
+def write_bytes(stream: TextIO, document: bytes) -> None:
+    """Write and flush a document, in UTF-8 whatever the locale is; escaped on a terminal, as :func:`write_text`."""
+    if stream.isatty():
+        write_text(stream, document.decode())
+    else:
+        stream.buffer.write(document)
+        stream.buffer.flush()
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush; a closed stream, or one whose reader has gone, is no error."""
     try:
         stream.write(text)
         stream.flush()
@@ -67,8 +90,7 @@ def log(text: str) -> None:
 
     The text may come from a peer, so control characters are escaped and long texts are cut.
     """
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:_LONGEST_TEXT])
-    write_text(sys.stderr, f"{time.strftime('%Y/%m/%d %H:%M:%S')} {shown}\n")
+    write_text(sys.stderr, f"{time.strftime('%Y/%m/%d %H:%M:%S')} {printable(text[:_LONGEST_TEXT])}\n")
 
 
 class ProgressLine:
@@ -85,8 +107,8 @@ class ProgressLine:
 
     def tell(self, text: str) -> None:
         """Show a text instead of the previous one."""
-        if self._is_terminal:
-            write_text(self._stream, f"\r{text}\x1b[K")  # clear the rest of a longer previous text
+        if self._stream is not None and self._is_terminal:
+            _write(self._stream, f"\r{printable(text)}\x1b[K")  # clear the rest of a longer previous text
             self._is_open = True
         else:
             write_text(self._stream, f"{text}\n")
@@ -138,6 +160,6 @@ class Progress:
 
     def clear(self) -> None:
         """Remove the line from the terminal."""
-        if self._is_shown:
-            write_text(self._stream, "\r\x1b[K")
+        if self._stream is not None and self._is_shown:
+            _write(self._stream, "\r\x1b[K")
             self._is_shown = False

@@ -8,9 +8,9 @@ outside (command line, output).
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
 OUTSIDE = (
-    "alert_rules", "calibrate", "catalogs", "clone", "completion", "conform", "control", "diff", "dropins/backend",
-    "dropins/client", "dropins/container", "dropins/dcgm_exporter", "dropins/exporter", "dropins/frontend",
-    "fault_showing", "kube", "main", "nvml", "prometheus", "queues", "reach", "render", "replay", "scale_test",
-    "scenario/blocks", "scenario/from_record", "scenario/run", "scenario/score", "services", "status", "top",
-    "upgrade", "why", "workload/exchange", "workload/main", "workload/options",
+    "alert_rules", "calibrate", "catalogs", "check", "clone", "completion", "conform", "control", "diff",
+    "dropins/backend", "dropins/client", "dropins/container", "dropins/dcgm_exporter", "dropins/exporter",
+    "dropins/frontend", "fault_showing", "kube", "main", "nvml", "prometheus", "queues", "reach", "render",
+    "replay", "scale_test", "scenario/blocks", "scenario/from_record", "scenario/run", "scenario/score", "services",
+    "status", "top", "upgrade", "why", "workload/exchange", "workload/main", "workload/options",
 )

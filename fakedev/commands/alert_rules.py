@@ -68,7 +68,7 @@ def faults_for(file: str, identity: str, device: str, labels: Mapping[str, str],
         with Progress("fakedev faults", sys.stderr) as progress:
             answers = answer(rules, identity, device or board_of(identity), labels, progress.show)
     except PromtoolError as error:
-        print(f"fakedev faults: {error}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev faults: {error}\n")
         return 2 if error.is_of_rules else 1
     if as_json:
         write_json([_as_json(each) for each in answers])

@@ -95,7 +95,7 @@ def calibrate(options: Namespace) -> None:
     _check(text)
     write_text(sys.stderr, table(rows(calibration)) + "".join(f"{line}\n" for line in difference_lines(calibration)))
     tell_notes(notes)
-    write_text(sys.stdout, text)
+    write_text(sys.stdout, text, is_document=True)
 
 
 def _base(name: str, files: Files, catalog: Catalog, report: Report) -> tuple[DeviceType, str]:

@@ -115,7 +115,7 @@ def schema(options: Namespace) -> None:
     """Print the JSON Schema of a configuration, or of a scenario."""
     name = "scenario" if options.scenario else "fakedev"
     text = resources.files("fakedev.config").joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
-    write_text(sys.stdout, text)
+    write_text(sys.stdout, text, is_document=True)
 
 
 def _print(rows: Iterable[Row], options: Namespace) -> None:

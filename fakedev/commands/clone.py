@@ -58,10 +58,10 @@ def clone(options: Namespace) -> None:
         result = Cloning(wanted, progress.show).run(groups)
     _write(result, options.output)
     for note in result.notes:
-        print(f"fakedev clone: note: {note}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev clone: note: {note}\n")
     for title, score in result.scores:
         text = f"{title}: {score.percent:.1f} % ({score.met} of {score.aspects} aspects)"
-        print(f"fakedev clone: {text}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev clone: {text}\n")
     check_score(min(score.percent for _, score in result.scores), options)
 
 
@@ -91,9 +91,9 @@ def _write(result: Clone, output: str | None) -> None:
     for path, text in result.identities.items():
         _check_own(path)
         write_file(path, text)
-        print(f"fakedev clone: wrote the identity {path}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev clone: wrote the identity {path}\n")
     if output is None:
-        write_text(sys.stdout, result.text)
+        write_text(sys.stdout, result.text, is_document=True)
     else:
         write_file(output, result.text)
 

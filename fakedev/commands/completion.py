@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from fakedev.base.console import write_text
-from fakedev.base.errors import printable
 from fakedev.schema.options import Failed, Operand, Parser, command
 from fakedev.web import paths
 from fakedev.web.paths import WebPath
@@ -82,7 +81,7 @@ def completion(arguments: Sequence[str]) -> int:
         from fakedev.commands.main import main  # noqa: PLC0415 - it imports this module
 
         words = [*words_after(arguments[1:], main), *values_after(arguments[1:])]
-        write_text(sys.stdout, "".join(f"{printable(word)}\n" for word in words))
+        write_text(sys.stdout, "".join(f"{word}\n" for word in words))
         return 0
     return _script(arguments)
 
@@ -93,7 +92,7 @@ def completion(arguments: Sequence[str]) -> int:
     Operand("shell", "SHELL", ", ".join(SCRIPTS), choices=tuple(SCRIPTS)),
 )
 def _script(options: Namespace) -> None:
-    write_text(sys.stdout, SCRIPTS[options.shell].lstrip("\n"))
+    write_text(sys.stdout, SCRIPTS[options.shell].lstrip("\n"), is_document=True)
 
 
 def words_after(words: Sequence[str], main: Callable[[Sequence[str]], int]) -> list[str]:

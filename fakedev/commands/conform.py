@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 
 from fakedev.base.console import Progress, write_text
 from fakedev.base.errors import plain_reason
+from fakedev.base.given_files import open_given
 from fakedev.clone.identity_scores import judged, scored
 from fakedev.exporters.conform import compared
 from fakedev.exporters.samples import CapturedPage, read_page
@@ -78,7 +79,7 @@ def captured_page(path: str, done: Callable[[float], None] | None = None) -> Cap
     :raises ValueError: for a page that cannot be read, naming it.
     """
     try:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
+        with nullcontext(sys.stdin.buffer) if path == "-" else open_given(path) as stream:
             content = _limited(stream)
         page = read_page(content, done or (lambda share: None))
     except OSError as error:

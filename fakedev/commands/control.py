@@ -21,7 +21,6 @@ from operator import itemgetter
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from fakedev.base.console import Progress, restored_after_interrupt, write_text
-from fakedev.base.errors import printable
 from fakedev.client.calls import Clock
 from fakedev.client.fleet_client import Fleet
 from fakedev.client.http import FleetError, RequestRefused, connected
@@ -317,7 +316,7 @@ def send(command: str, words: Sequence[str], options: Namespace) -> None:
             return
         for text in lines:
             progress.clear()
-            write_text(sys.stdout, f"{printable(text)}\n")
+            write_text(sys.stdout, f"{text}\n")
 
 
 def _value(answer: Answer, request: Request, service: Reached, show: Callable[[float], None]) -> Any:

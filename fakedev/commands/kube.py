@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from fakedev.base.console import tell_notes
+from fakedev.base.console import tell_notes, write_bytes, write_text
 from fakedev.base.errors import FieldError
+from fakedev.base.names import node_name
 from fakedev.config.load import load
 from fakedev.config.options import configuration_options
 from fakedev.fleet.spec.offers import KubernetesSettings
@@ -19,12 +20,13 @@ from fakedev.kubernetes.cluster import plan as planned_work
 from fakedev.kubernetes.cluster import plan_lines
 from fakedev.kubernetes.pods import checked
 from fakedev.kubernetes.settings import kubeconfig_paths
-from fakedev.schema.files import Files, Unreadable, read_file
-from fakedev.schema.options import Option, WrongUsage, command, run_subcommand
+from fakedev.schema.files import Files, Unreadable, read_file, read_token
+from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, run_subcommand
 from fakedev.schema.places import ConfigurationError, Problem
 
 _COMMANDS: Final = {
     "plan": ("fakedev.commands.kube:plan", "print what would be patched and allocated, from files, without a cluster"),
+    "token": ("fakedev.commands.kube:token", "print the token with which fakedev-node has only one node"),
     "clean": ("fakedev.commands.kube:clean", "remove from the nodes of a cluster all that fakedev wrote to them"),
 }
 
@@ -57,9 +59,9 @@ def plan(options: Namespace) -> None:
     pods = _objects(options.pods, "Pod") if options.pods else []
     planned = planned_work(settings, configuration.fleet, nodes, pods)
     if options.json:
-        sys.stdout.buffer.write(orjson.dumps(planned, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        write_bytes(sys.stdout, orjson.dumps(planned, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in plan_lines(planned))
+        write_text(sys.stdout, "".join(f"{line}\n" for line in plan_lines(planned)))
 
 
 def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
@@ -107,4 +109,24 @@ def clean(options: Namespace) -> int:
 
     kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
     settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=options.namespace)
-    return clean_cluster(settings, print, is_dry=options.dry_run)
+    return clean_cluster(settings, lambda text: write_text(sys.stdout, f"{text}\n"), is_dry=options.dry_run)
+
+
+@command(
+    "fakedev kube token",
+    "Prints the token with which the node port admits fakedev-node of one node, and of no other. It changes with the "
+    "token of the port.",
+    Operand("node", "NODE", "the node", parse=node_name),
+    Option("token-file", "FILE", "the token of the node port (token-files: of its address)", is_required=True),
+)
+def token(options: Namespace) -> None:
+    """Print the token.
+
+    :raises Failed: when the file has none.
+    """
+    from fakedev.lines.tokens import token_of  # noqa: PLC0415 - plan needs no reactor
+
+    try:
+        write_text(sys.stdout, f"{token_of(options.node, read_token(options.token_file))}\n")
+    except ValueError as error:
+        raise Failed(str(error), 2) from None

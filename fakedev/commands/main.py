@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from fakedev import __version__
+from fakedev.base.console import write_text
 from fakedev.schema.options import Failed, Subcommand, command, imported, run_subcommand, unknown_subcommand
 from fakedev.schema.places import ConfigurationError
 
@@ -74,6 +75,7 @@ SUBCOMMANDS: Final = {
         "prometheus": ("fakedev.commands.prometheus:prometheus", "print a configuration of Prometheus that scrapes it"),
         "schema": ("fakedev.commands.catalogs:schema", "print the JSON Schema of a configuration, for editors"),
         "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
+        "check": ("fakedev.commands.check:check", "say what is whole of the files that a service has left"),
         "clone": (
             "fakedev.commands.clone:clone", "write the configuration of a fleet like that of scraped pages",
         ),
@@ -103,20 +105,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--version"]:
-        print(f"fakedev {__version__}")
+        write_text(sys.stdout, f"fakedev {__version__}\n")
         return 0
     if given[:1] in ([], ["--help"], ["-h"], ["help"]):
-        print(_help())
+        write_text(sys.stdout, f"{_help()}\n")
         return 0 if given else 2
     name, *rest = given
     target = next((group[name][0] for group in SUBCOMMANDS.values() if name in group), "")
     try:
         return _function(name, target)(rest)
     except ConfigurationError as error:
-        print(error, file=sys.stderr)
+        write_text(sys.stderr, f"{error}\n")
         return 2
     except Failed as error:
-        print(f"fakedev {name}: {error}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev {name}: {error}\n")
         return error.code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

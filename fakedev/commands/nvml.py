@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fakedev.base import environment
+from fakedev.base.console import write_text
 from fakedev.nvml.library import CannotBuild, built_command, built_library, compile_library
 from fakedev.nvml.nvml_mock import LOOK_SECONDS, OverrideWriter
 from fakedev.nvml.shell_environment import Unreadable, default_file, export_lines, node_remark, nodes_of
@@ -49,11 +50,11 @@ def _source(what: str) -> tuple[Option, ...]:
 def build(options: Namespace) -> None:
     """Compile the library and write the command."""
     if options.output is None:
-        print(built_library())
-        print(built_command())
+        write_text(sys.stdout, f"{built_library()}\n")
+        write_text(sys.stdout, f"{built_command()}\n")
     else:
         compile_library(Path(options.output).absolute())
-        print(options.output)
+        write_text(sys.stdout, f"{options.output}\n")
 
 
 @command(
@@ -76,7 +77,7 @@ def environment_lines(options: Namespace) -> int:
     except CannotBuild as reason:
         library, problem = None, f"nvidia-smi works, other programs do not see the boards: {reason}"
     for line in export_lines(library, path, node, os.environ, command.parent):
-        print(line)
+        write_text(sys.stdout, f"{line}\n")
     for text in filter(None, (problem, remark)):
         _say(text)
     return 1 if problem else 0
@@ -108,4 +109,4 @@ def follow(options: Namespace) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"{_PROGRAM}: {text}", file=sys.stderr, flush=True)
+    write_text(sys.stderr, f"{_PROGRAM}: {text}\n")

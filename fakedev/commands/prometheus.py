@@ -157,7 +157,7 @@ def discover(options: Namespace) -> None:
     targets = targets_of(Roster(fleet.pools), options.pool or "", fleet.shard, options.target)
     text = json.dumps(list(targets), indent=1) + "\n"
     if options.output is None:
-        sys.stdout.write(text)
+        write_text(sys.stdout, text, is_document=True)
         return
     with restored_after_interrupt():
         # Prometheus watches the file, and must not read a part of it. It may run as another user.

@@ -10,7 +10,6 @@ from typing import Any
 
 from fakedev.base.console import write_text
 from fakedev.base.environment import URL
-from fakedev.base.errors import printable
 from fakedev.base.units import parse_number
 from fakedev.client.http import FleetError
 from fakedev.commands.control import ask_in_words
@@ -53,12 +52,7 @@ def queues(options: Namespace) -> None:
     if options.json:
         write_json(found)
     else:
-        write_text(sys.stdout, "".join(map(printable_lines, lines)) or "the service has no queues\n")
-
-
-def printable_lines(text: str) -> str:
-    """Lines of a peer, whose escapes a terminal must not obey."""
-    return "".join(f"{printable(line)}\n" for line in text.splitlines())
+        write_text(sys.stdout, "".join(lines) or "the service has no queues\n")
 
 
 def _of_frontend(address: str) -> list[dict[str, Any]]:

@@ -53,9 +53,6 @@ QUEUE_KEYS: Final = ("queue-backends", "queue-clients")
 class CannotAsk(Failed):
     """No service answers, or it refuses; the text is a whole sentence."""
 
-    def __init__(self, text: str, code: int = 1) -> None:
-        super().__init__(printable(text), code)  # it may quote the peer, whose escapes a terminal would obey
-
 
 def service_options(*, takes_port: bool = False) -> Iterator[Option | OnlyOne]:
     """The options that name the service, its token and its password.
@@ -317,7 +314,7 @@ def ps(options: Namespace) -> None:
     :raises CannotAsk: when there is no folder for sockets.
     """
     services, problems = _services(os.environ)
-    write_text(sys.stderr, "".join(f"fakedev ps: {printable(problem)}\n" for problem in problems))
+    write_text(sys.stderr, "".join(f"fakedev ps: {problem}\n" for problem in problems))
     rows = [
         {
             "NAME": printable(service.name),

@@ -15,8 +15,9 @@ from pathlib import Path
 from time import time
 
 from fakedev import __version__
-from fakedev.base.console import Progress, restored_after_interrupt, tell_notes
+from fakedev.base.console import Progress, restored_after_interrupt, tell_notes, write_bytes, write_text
 from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.given_files import read_given
 from fakedev.base.lines_file import CannotWriteLines, LinesFile
 from fakedev.base.units import parse_duration
 from fakedev.config.configuration import Configuration
@@ -118,14 +119,14 @@ def _record(
     if path is None:
         return None, Replay([])
     try:
-        given = Path(path).read_bytes()
+        given = read_given(path)
         text = without_incomplete_line(given)
         if text != given:
-            print(f"fakedev render: note: {path}: the last line is incomplete, and left out", file=sys.stderr)
+            write_text(sys.stderr, f"fakedev render: note: {path}: the last line is incomplete, and left out\n")
         head, events = read_record(text, compiled)
         if head.version != __version__:
             what = f"{path}: of version {head.version}, not {__version__}: simulated values and bytes may differ"
-            print(f"fakedev render: note: {what}", file=sys.stderr)
+            write_text(sys.stderr, f"fakedev render: note: {what}\n")
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:
@@ -217,5 +218,4 @@ def _write(fleet: Fleet, page: bytes, folder: str | None) -> None:
         Path(folder, f"{state.tick}.prom").write_bytes(page)
         return
     when = datetime.fromtimestamp(state.wall_seconds, UTC).isoformat(timespec="milliseconds")
-    sys.stdout.buffer.write(f"# page tick={state.tick} time={when}\n".encode() + page)
-    sys.stdout.buffer.flush()
+    write_bytes(sys.stdout, f"# page tick={state.tick} time={when}\n".encode() + page)

@@ -123,7 +123,7 @@ def replay(options: Namespace) -> int:
     try:
         plan, devices, span_seconds = _plan(options, lenience)
     except TraceProblems as problems:
-        print(problems, file=sys.stderr)
+        write_text(sys.stderr, f"{problems}\n")
         return 2
     except (ValueError, NoDevice) as error:
         raise Failed(str(error), 2) from None
@@ -207,10 +207,10 @@ def _report(plan: Plan, made: Replay, path: str) -> int:
     comparisons = compare(plan, measured, span_seconds)
     write_text(sys.stdout, table([_row(each) for each in comparisons]))
     for name, problem in list(measured.refused.items())[:10]:
-        print(f"note: {name}: not possible: {problem}", file=sys.stderr)
+        write_text(sys.stderr, f"note: {name}: not possible: {problem}\n")
     for name, shown in measured.jobs.items():
         if shown.code:
-            print(f"note: {name}: ended at {shown.end_seconds:g} s: {shown.text}", file=sys.stderr)
+            write_text(sys.stderr, f"note: {name}: ended at {shown.end_seconds:g} s: {shown.text}\n")
     Path(path).write_text(report_html(made.scenario.scenario.name, plan, measured, comparisons), encoding="utf-8")
     return 3 if any(each.is_met is False for each in comparisons) else 0
 

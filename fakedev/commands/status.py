@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import Any, Final, TypeVar
 
 from fakedev.base.console import write_text
-from fakedev.base.errors import plain_reason, printable
+from fakedev.base.errors import plain_reason
 from fakedev.commands.reach import JSON, CannotAsk, Reached, reach, service_options, unreachable, write_json
 from fakedev.schema.options import command
 from fakedev.web.paths import STREAM
@@ -38,7 +38,7 @@ def status(options: Namespace) -> int:
         write_json(understood(lambda: summary(outline, frame)))
     else:
         lines = understood(lambda: summary_lines(outline, frame))
-        write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+        write_text(sys.stdout, "".join(f"{line}\n" for line in lines))
     return 1 if frame["trouble"] else 0
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from fakedev.base.console import write_text
 from fakedev.base.environment import SOCKET, URL
-from fakedev.base.errors import printable
 from fakedev.client.http import FleetError
 from fakedev.commands.control import send, utf8_word
 from fakedev.commands.reach import JSON, CannotAsk, reach, service_options, write_json
@@ -54,7 +53,7 @@ def _answer(options: Namespace) -> None:
     if options.json:
         write_json(found)
     else:
-        write_text(sys.stdout, "".join(f"{printable(line)}\n" for line in found["lines"]))
+        write_text(sys.stdout, "".join(f"{line}\n" for line in found["lines"]))
 
 
 def _over_port(options: Namespace) -> None:

@@ -22,6 +22,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from fakedev.base.errors import CannotWrite, Refused, plain_reason
+from fakedev.base.given_files import open_given
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.spec.workload_fields import workload_from_fields
@@ -67,7 +68,7 @@ def read_jobs(folder: str) -> Jobs:
         path = os.path.join(folder, name)
         if not os.path.isfile(path) or name.startswith("."):
             continue
-        with open(path, "rb") as stream:
+        with open_given(path) as stream:
             found[name] = jobs_of(stream.read(_MAX_BYTES))
     return found
 

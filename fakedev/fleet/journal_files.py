@@ -59,18 +59,17 @@ class JournalFile(Service):
         self._written_count = 0
         self.waiting_count = 0
         self._call: IDelayedCall | None = None
-        self._has_ended = False
         self._file = self._open()
         self._size = self._file.size
 
     @property
     def problem(self) -> str:
-        """Why no more lines are written; empty while they are."""
+        """Why lines wait, or none are written any more; empty while they are."""
         return self._file.problem
 
     def write(self, entries: Sequence[JournalEntry]) -> None:
         """Write a line for each entry: in the file when this returns, or soon if more than a thousand wait."""
-        if self.problem or self._has_ended:
+        if self._file.has_ended:
             return
         self._waiting.append(entries)
         self.waiting_count += len(entries)
@@ -101,9 +100,6 @@ class JournalFile(Service):
             if self._size - begin > _MAX_BYTES_AT_ONCE:
                 break
         self._file.write(b"".join(lines))
-        if self.problem:
-            self._waiting.clear()
-            self.waiting_count = 0
 
     def _next_entry(self) -> JournalEntry:
         while self._written_count == len(self._waiting[0]):
@@ -118,6 +114,10 @@ class JournalFile(Service):
         line = _line(entry.fields())
         return line if len(line) <= self._max_bytes else _line({**entry.fields(), "devices": None})
 
+    def write_waiting(self) -> None:
+        """Try again to write what the disk had no room for."""
+        self._file.write()
+
     def stopService(self) -> None:
         super().stopService()
         while self.waiting_count:
@@ -125,13 +125,14 @@ class JournalFile(Service):
         if self._call is not None:
             self._call.cancel()
             self._call = None
-        self._has_ended = True
         self._file.close()
 
     def _open(self) -> LineFile:
         return LineFile("journal", self._path)
 
     def _rotate(self) -> None:
+        if self._file.waits:
+            return  # its lines belong to this file
         try:
             self._begin_file()
         except (OSError, CannotWrite) as reason:
@@ -170,8 +171,13 @@ class Recorder:
 
     @property
     def problem(self) -> str:
-        """Why no more events are written; empty while they are."""
+        """Why events wait, or none are written any more; empty while they are."""
         return self._file.problem if self._file else ""
+
+    def write_waiting(self) -> None:
+        """Try again to write what the disk had no room for."""
+        if self._file is not None:
+            self._file.write()
 
     def open(self) -> None:
         """Make the file and write its head, unless it goes on.

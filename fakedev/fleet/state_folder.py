@@ -9,19 +9,16 @@ process writes a snapshot, so that few ticks must run again at the next start.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
-from zlib import crc32
 
 import orjson
 from twisted.application.service import Service
@@ -29,18 +26,21 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 import fakedev
+from fakedev.base.atomic_files import own_folder, replace_whole, sync
 from fakedev.base.errors import CannotWrite, Refused, plain_reason
+from fakedev.base.framed_lines import framed, unframed
+from fakedev.base.given_files import read_given
 from fakedev.fleet.events import Stamped
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import event_line
 from fakedev.fleet.snapshot import fleet_to_bytes
 from fakedev.fleet.spec.limits import RecordHead
-from fakedev.runtime.disk import PRIVATE, LineFile, read_regular_file, replace_file, sync_file
+from fakedev.runtime.disk import PRIVATE, LineFile, open_own, replace_file
 from fakedev.runtime.processes import Outcome, run_in_copy
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _NAME: Final = re.compile(r"snapshot-([0-9]{1,15})|since-([0-9]{1,15})\.jsonl")
-#: The tick, the generation of the events, and the size of their file in bytes; then the checksum of all that.
+#: The tick, the generation of the events, and the size of their file in bytes.
 _LAST_TICK: Final = re.compile(rb"([0-9]{20}) ([0-9]{15}) ([0-9]{20})")
 _CONNECTED: Final = b'{"connected":'
 
@@ -120,23 +120,20 @@ def since_path(folder: str, number: int) -> str:
     return f"{folder}/since-{number}.jsonl"
 
 
-def with_checksum(line: bytes) -> bytes:
-    """A line with its checksum behind it."""
-    text = line.removesuffix(b"\n")
-    return b"%b\t%08x\n" % (text, crc32(text))
-
-
 def last_tick_line(tick: int, generation: int, size_bytes: int) -> bytes:
     """The content of the file of the last tick, always as long.
 
     :param generation, size_bytes: of the file of events.
     """
-    return with_checksum(b"%020d %015d %020d" % (tick, generation, size_bytes))
+    return framed(b"%020d %015d %020d" % (tick, generation, size_bytes))
+
+
+_TICK_BYTES: Final = len(last_tick_line(0, 0, 0))
 
 
 def connected_line(workload_id: str) -> bytes:
     """The line for a workload that ends with its connection."""
-    return orjson.dumps({"connected": workload_id}, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps({"connected": workload_id})
 
 
 def write_snapshot(
@@ -154,20 +151,14 @@ def write_snapshot(
         "sha256": hashlib.sha256(content).hexdigest(), "head": head.fields(), "connected": list(connected),
         "sequence": last_event.sequence, "last-event": last_event.sha256,
     }  # fmt: skip
-    path, unfinished = snapshot_path(folder, number), f"{folder}/.snapshot-{number}"
+    path = snapshot_path(folder, number)
     try:
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE), "wb") as file:
-            file.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        pieces = (orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE), content)
+        replace_whole(Path(path), pieces, PRIVATE, synced=True)
         for older, paths in generations(folder).items():
             for each in paths if older < number else ():
                 os.unlink(each)
     except OSError as reason:
-        with suppress(OSError):
-            os.unlink(unfinished)
         raise CannotWrite(path, reason) from None
 
 
@@ -219,17 +210,20 @@ def _lines(path: str) -> Iterator[bytes]:
 
     :raises CannotGoOn: for a damaged line.
     """
-    for number, line in enumerate(_content(path).split(b"\n")[:-1], 1):
-        text = _checked(line)
+    offset, content = 0, _content(path)
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(keepends=True), 1):
+        text = unframed(line)
         if text is None:
-            raise CannotGoOn(f"{path}:{number}: the line is damaged: {_REMEDY}")
+            remedy = f"restore the file, or lose what follows: truncate -s {offset} {path}"
+            raise CannotGoOn(f"{path}:{number}: the line is damaged: {remedy}")
         yield text + b"\n"
+        offset += len(line)
 
 
 def _last_tick(folder: str, found: Mapping[int, Sequence[str]]) -> tuple[int, list[str]]:
     """The last tick of the service before, 0 when it is lost; and what is damaged."""
     path = f"{folder}/tick"
-    text = _checked(_content(path).partition(b"\n")[0])
+    text = unframed(_content(path)[:_TICK_BYTES])
     match = None if text is None else _LAST_TICK.fullmatch(text)
     if match is None:
         return 0, [f"{path} is damaged: the ticks since the last snapshot or event are lost"]
@@ -241,19 +235,13 @@ def _last_tick(folder: str, found: Mapping[int, Sequence[str]]) -> tuple[int, li
     return tick, []
 
 
-def _checked(line: bytes) -> bytes | None:
-    """A line without its checksum; None if it has another one."""
-    text = line.rpartition(b"\t")[0]
-    return text if line + b"\n" == with_checksum(text) else None
-
-
 def _content(path: str) -> bytes:
     """The content of a file, none if there is no file.
 
     :raises OSError: also for a pipe, which would be waited for.
     """
     try:
-        return read_regular_file(path)
+        return read_given(path)
     except FileNotFoundError:
         return b""
 
@@ -311,28 +299,23 @@ class StateFolder(Service):
         self.snapshots = {True: 0, False: 0}
         self.saved_at = 0.0
         self._tick_file = -1
+        #: Files beside the fleet that are to be written.
+        self._to_keep: dict[str, str] = {}
+        if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise CannotWrite(path, "the folder that it is to be made in is not there: make that one first")
+        own_folder(path)
         try:
-            with suppress(FileExistsError):
-                os.mkdir(path, 0o700)
-            self._check_owner()
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            self._tick_file = os.open(f"{path}/tick", flags, PRIVATE)
-            if not stat.S_ISREG(os.fstat(self._tick_file).st_mode):
-                raise CannotWrite(f"{path}/tick", "it is not a regular file: remove it")
-            fcntl.flock(self._tick_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._tick_file = open_own(f"{path}/tick")
         except BlockingIOError:
-            self._close()
             raise CannotWrite(path, "another service keeps its state there: give each a folder of its own") from None
-        except FileNotFoundError:
-            self._close()
-            raise CannotWrite(path, "the folder that it is to be made in is not there: make that one first") from None
-        except (OSError, CannotWrite) as reason:
-            self._close()
-            raise reason if isinstance(reason, CannotWrite) else CannotWrite(path, reason) from None
+        except OSError as reason:
+            raise CannotWrite(f"{path}/tick", reason) from None
+        for unfinished in Path(path).glob(".snapshot-*.????????"):  # of a service that was killed
+            unfinished.unlink()
 
     @property
     def problem(self) -> str:
-        """Why the state is not kept any more; empty while it is."""
+        """Why the state is not kept at the moment; empty while it is."""
         return self._since.problem if self._since is not None else ""
 
     def read(self) -> Saved | None:
@@ -365,13 +348,13 @@ class StateFolder(Service):
         """Keep an event; it is in the file when this returns."""
         if self._since is not None:
             line = event_line(stamped)
-            self._since.write(with_checksum(line))
+            self._since.write(framed(line[:-1]))
             self._last_event = LastEvent(stamped.sequence, sha256_of(line))
 
     def note_connected(self, workload_id: str) -> None:
         """Keep that a workload ends with its connection."""
         if self._since is not None:
-            self._since.write(with_checksum(connected_line(workload_id)))
+            self._since.write(framed(connected_line(workload_id)))
 
     def path_of(self, name: str) -> str:
         """The path of a file that is kept beside the fleet."""
@@ -380,22 +363,23 @@ class StateFolder(Service):
     def kept(self, name: str) -> str | None:
         """What the service before this one has kept in a file; None: nothing.
 
-        :raises CannotGoOn: when it cannot be read.
+        :raises CannotGoOn: when it cannot be read, or is damaged.
         """
+        path = self.path_of(name)
         try:
-            return read_regular_file(self.path_of(name)).decode(errors="replace")
+            text = unframed(read_given(path))
         except FileNotFoundError:
             return None
         except OSError as reason:
-            raise CannotGoOn(f"{self.path_of(name)}: {plain_reason(reason)}") from None
+            raise CannotGoOn(f"{path}: {plain_reason(reason)}") from None
+        if text is None:
+            raise CannotGoOn(f"{path}: it is damaged: restore it, or lose what it has: rm {path}")
+        return text.decode()
 
     def keep(self, name: str, text: str) -> None:
-        """Keep something that is not of the fleet in a file of its own, in place of what is there."""
-        if self._since is not None and not self.problem:
-            try:
-                replace_file(self.path_of(name), text)
-            except CannotWrite as reason:
-                self._since.fail(reason)
+        """Keep something that is not of the fleet in a file of its own, in place of what is there: soon if not now."""
+        self._to_keep[name] = text
+        self._write_tick()
 
     def forget(self, name: str) -> None:
         """Remove such a file."""
@@ -407,15 +391,16 @@ class StateFolder(Service):
 
         :param connected: ids of the workloads that end with their connections.
         """
-        if self._since is None or self.problem:
+        if self._since is None:
             return
+        self._since.write()
         self._write_tick()
         self._look_after_copy()
         if self._outcome is not None or self._fleet.is_reloading:
             return
         ticks, age_seconds = self._fleet.state.tick - self._first_tick, self._clock.seconds() - self.saved_at
         most = _MOST_DEVICE_TICKS // (_DEVICES_OF_A_TICK + self._fleet.roster.device_count)
-        if ticks >= most or not 0 <= age_seconds < EVERY_SECONDS:
+        if not self.problem and (ticks >= most or not 0 <= age_seconds < EVERY_SECONDS):
             self._begin_snapshot(sorted(connected))
 
     def stopService(self) -> None:
@@ -434,7 +419,7 @@ class StateFolder(Service):
         """In a copy of the process."""
         if self._record:
             with suppress(OSError):  # the record may have been moved away
-                sync_file(self._record)
+                sync(self._record)
         head = self._fleet.source or self._head
         write_snapshot(self.path, self._generation, self._fleet, head, connected, self._last_event)
 
@@ -459,31 +444,26 @@ class StateFolder(Service):
         :raises CannotWrite: when there can be none; the file before stays in use.
         """
         before = self._since
+        self.saved_at, self._first_tick = self._clock.seconds(), self._fleet.state.tick
         self._since = LineFile("state", since_path(self.path, self._generation + 1))
         self._generation += 1
-        self.saved_at, self._first_tick = self._clock.seconds(), self._fleet.state.tick
         if before is not None:
             before.close()
 
     def _write_tick(self) -> None:
+        """Write the number of the tick, and what is kept beside the fleet; unless events wait that come before."""
+        since = self._since
+        if since is None or since.waits or since.has_ended:
+            return
         try:
-            size_bytes = 0 if self._since is None else self._since.size
-            os.pwrite(self._tick_file, last_tick_line(self._fleet.state.tick, self._generation, size_bytes), 0)
-        except OSError as reason:
-            if self._since is not None:
-                self._since.fail(CannotWrite(f"{self.path}/tick", reason))
-
-    def _check_owner(self) -> None:
-        """A snapshot decides what the program does: nobody else may have written it.
-
-        :raises CannotWrite: when others may.
-        """
-        status = os.stat(self.path)
-        if not stat.S_ISDIR(status.st_mode):
-            raise CannotWrite(self.path, "it is no folder")
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            reason = "others may write there: make it a folder of the user of the service, with mode 0700"
-            raise CannotWrite(self.path, reason)
+            for name in list(self._to_keep):
+                replace_file(self.path_of(name), framed(self._to_keep[name].encode()).decode())
+                del self._to_keep[name]
+            os.pwrite(self._tick_file, last_tick_line(self._fleet.state.tick, self._generation, since.size), 0)
+        except (OSError, CannotWrite) as reason:
+            since.fail(reason if isinstance(reason, CannotWrite) else CannotWrite(f"{self.path}/tick", reason))
+        else:
+            since.works()
 
     def _close(self) -> None:
         if self._tick_file >= 0:

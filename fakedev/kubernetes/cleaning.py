@@ -10,6 +10,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from fakedev.base.console import write_text
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.api_paths import Target, node_path
@@ -148,7 +149,7 @@ def clean_cluster(settings: KubernetesSettings, show: Callable[[str], None], *, 
     try:
         client = make_client(settings, reactor)
     except CannotStart as reason:
-        sys.stderr.write(f"{reason}\n")
+        write_text(sys.stderr, f"{reason}\n")
         return reason.code
     cleaning = Cleaning(client, show, is_dry=is_dry)
     codes: list[int] = []
@@ -157,15 +158,15 @@ def clean_cluster(settings: KubernetesSettings, show: Callable[[str], None], *, 
         try:
             await cleaning.clean()
         except ApiError as error:
-            sys.stderr.write(f"fakedev kube clean: {error.message}\n")
+            write_text(sys.stderr, f"fakedev kube clean: {error.message}\n")
             return 1
         for text in cleaning.problems:
-            sys.stderr.write(f"fakedev kube clean: {text}\n")
+            write_text(sys.stderr, f"fakedev kube clean: {text}\n")
         show(f"{cleaning.count} objects {'would be ' if is_dry else ''}cleaned")
         return 1 if cleaning.problems else 0
 
     def internal(failure: Failure) -> int:
-        sys.stderr.write(f"fakedev kube clean: an internal error: {failure.getTraceback()}")
+        write_text(sys.stderr, f"fakedev kube clean: an internal error: {failure.getTraceback()}")
         return 1
 
     def begin() -> None:

@@ -87,6 +87,8 @@ class NodeProtocol(PortProtocol):
     grammar = NODE_GRAMMAR
     factory: NodePortFactory
     _node = ""
+    #: The node that the peer's token is for; empty: any.
+    _only_node = ""
 
     def __init__(self, factory: NodePortFactory, gate: TokenGate) -> None:
         super().__init__(factory, gate)
@@ -108,8 +110,17 @@ class NodeProtocol(PortProtocol):
             self._nodes.detach(self._node, self._notify_view)
             self._node = ""
 
+    def check_token(self, token: str) -> str:
+        """Also the token for one node admits a peer, which then has only that node."""
+        name = token.rpartition(":")[0]
+        text = self._gate.check(token, self.origin, name)
+        self._only_node = "" if self._gate.is_open or self._gate.has(token) else name
+        return text
+
     def do_attach(self, request: Request) -> Reply:
         node = str(request.arguments["node"])
+        if self._only_node not in ("", node):
+            raise ProtocolError("denied", f"node: the token of this connection is for {self._only_node}")
         if self._node not in ("", node):
             text = f"node: this connection belongs to {self._node}; open another one"
             raise ProtocolError("bad-argument", text)

@@ -6,10 +6,11 @@ At the limit of connections, silent peers are closed for new ones.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from heapq import nlargest
 from itertools import islice
 from operator import methodcaller
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
@@ -31,12 +32,28 @@ _MAX_LOOKS: Final = 16
 #: On ports of so many connections, those that make room are looked for together, one in a hundred.
 _MANY: Final = 1000
 
+Peer = TypeVar("Peer")
+
+
+def first_to_leave(silent: Mapping[Peer, str], counts: Mapping[str, int], most: int) -> list[Peer]:
+    """The peers that make room: one by one the longest silent one of the host that has the most connections then.
+
+    :param silent: the host of each, the longest silent first.
+    :param counts: the connections of each host, also those that are not silent.
+    """
+    left, sizes = dict(counts), dict[Peer, int]()
+    for peer, host in silent.items():
+        sizes[peer] = left[host]
+        left[host] -= 1
+    return nlargest(most, silent, key=sizes.__getitem__)
+
 
 class PortLimits(Factory):
     """The base of the factory of a line port: what its connections share.
 
     :param max_connections: beyond this number the longest silent peer without work, of the host with the most
-        connections, gets ``error busy`` and is closed; if there is none, the new one.
+        connections, gets ``error busy`` and is closed; if there is none, or the new one's host has the most, the new
+        one. Those whose message is incomplete follow the silent ones.
     :param message_seconds: from the first byte of a message to its last one.
     :param idle_answer_seconds: a peer that sends nothing for this long before its first message is complete gets
         the answer of a bare peer and is closed; None for no such rule.
@@ -86,16 +103,20 @@ class PortLimits(Factory):
         self.lingering: Timeouts[Any] = Timeouts(clock, LINGER_SECONDS, methodcaller("end_linger"))
         self.without_token: Timeouts[Any] = Timeouts(clock, TOKEN_SECONDS, methodcaller("token_is_late"))
 
-    def make_room(self) -> bool:
-        """Close a silent peer; return whether there was one. Peers without a token make room first."""
+    def make_room(self, host: str = "") -> bool:
+        """Close a silent peer; return whether there was one. Peers without a token make room first.
+
+        :param host: of the new peer: no host with as few connections loses one for it. Empty if it is not known.
+        """
         if not self._spare or self.max_connections < _MANY:
             most = max(_MAX_LOOKS, self.max_connections // 100)
-            # The longest silent ones of one host come first.
-            self._spare = dict.fromkeys(nlargest(most, self.silent, key=lambda peer: self.origins[peer.origin]))
+            silent = {peer: peer.origin for peer in (*self.silent, *self.message)}
+            self._spare = dict.fromkeys(first_to_leave(silent, self.origins, most))
         for peers in (self.without_token, self._spare):
             for peer in list(islice(peers, _MAX_LOOKS)):
                 self._spare.pop(peer, None)
-                if not has_input(peer.transport):
+                is_theirs = host in ("", peer.origin) or self.origins[peer.origin] > self.origins[host]
+                if is_theirs and not has_input(peer.transport):
                     text = f"{len(self.peers)} connections are open, and this one was silent for the longest time"
                     peer.dismiss(ProtocolError("busy", text, fatal=True), "silent")
                     return True

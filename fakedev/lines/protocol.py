@@ -120,12 +120,16 @@ class PortProtocol(DialectMixin, BoundedSender):
 
     def do_auth(self, request: Request) -> Reply:
         """Admit the peer, if its token is right."""
-        text = self._gate.check(str(request.arguments["token"]), self._host())
+        text = self.check_token(str(request.arguments["token"]))
         if not self.is_admitted:
             self.is_admitted = True
             self.MAX_LENGTH = MAX_BYTES
             self.factory.without_token.stop(self)
         return Reply(text)
+
+    def check_token(self, token: str) -> str:
+        """See :meth:`TokenGate.check`."""
+        return self._gate.check(token, self.origin)
 
     def do_quit(self, request: Request) -> None:
         self.reply(request, Reply())
@@ -237,7 +241,7 @@ class PortProtocol(DialectMixin, BoundedSender):
 
     def host(self) -> str:
         """The name of the peer's host; all peers on UNIX sockets are one."""
-        return self._host() or "UNIX sockets"
+        return host_of(self._transport) or "UNIX sockets"
 
     def pid(self) -> int | None:
         """The process of a peer on a UNIX socket; None if there is none, or it cannot be determined."""
@@ -250,9 +254,6 @@ class PortProtocol(DialectMixin, BoundedSender):
     def has_input(self) -> bool:
         """Whether bytes that have arrived wait to be served."""
         return len(self._input) > self._line_bytes
-
-    def _host(self) -> str:
-        return host_of(self._transport)
 
     def _note_activity(self) -> None:
         """Something was received from the peer, or sent to it: it is the last silent one if it has no work."""

@@ -12,16 +12,17 @@ from twisted.internet.protocol import Factory, Protocol
 from fakedev.lines.framing import WORDS
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.json_lines import encode_error
-from fakedev.lines.port_limits import PortLimits
+from fakedev.lines.port_limits import PortLimits, first_to_leave
 from fakedev.lines.tokens import TokenGate
 from fakedev.runtime.clock import Timeouts
+from fakedev.runtime.listening import MAPPED
 
 if TYPE_CHECKING:
     from fakedev.runtime.tls_transport import TlsTransport, WrapTls
 
 #: Seconds from the connection to the end of the handshake.
 HANDSHAKE_SECONDS: Final = 10.0
-#: Handshakes at once; for one more the oldest is ended. As many peers may wait for their connection.
+#: Handshakes at once; for one more the oldest of the host with the most is ended. As many peers may wait for theirs.
 MAX_HANDSHAKES: Final = 1024
 _PLAIN: Final = "this address speaks TLS, and no plain text: connect with TLS"
 
@@ -36,30 +37,34 @@ class Handshakes:
 
     def __init__(self, clock: IReactorTime, closed: Counter[str], seconds: float = HANDSHAKE_SECONDS) -> None:
         self._closed = closed
+        self._hosts: dict[TlsTransport, str] = {}
         self._shaking: Timeouts[TlsTransport] = Timeouts(clock, seconds, self._end)
 
-    def begun(self, peer: TlsTransport) -> None:
+    def begun(self, peer: TlsTransport, host: str) -> None:
         if len(self._shaking) >= MAX_HANDSHAKES:
-            oldest = next(iter(self._shaking))
-            self._shaking.stop(oldest)
+            (oldest,) = first_to_leave(self._hosts, Counter([*self._hosts.values(), host]), 1)
+            self.agreed(oldest)
             self._end(oldest)
         self._shaking.start(peer)
+        self._hosts[peer] = host
 
-    def agreed(self, peer: TlsTransport) -> None:
-        self._shaking.stop(peer)
+    def agreed(self, peer: TlsTransport) -> bool:
+        self._hosts.pop(peer, None)
+        return self._shaking.stop(peer)
 
     def refused(self, peer: TlsTransport) -> None:
         """The peer does not speak TLS."""
-        self._shaking.stop(peer)
+        self.agreed(peer)
         self._closed["plain"] += 1
 
     def lost(self, peer: TlsTransport) -> None:
         """The connection is closed before the handshake was done: by the peer, or because it cannot be done."""
-        if self._shaking.stop(peer):
+        if self.agreed(peer):
             self._closed["handshake"] += 1
 
     def _end(self, peer: TlsTransport) -> None:
         self._closed["handshake"] += 1
+        self._hosts.pop(peer, None)
         peer.abortConnection()
 
 
@@ -101,12 +106,12 @@ class _Address(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> IProtocol:  # type: ignore[override]  # also one of TLS
         """Make the connection of a new peer, or refuse it."""
-        connection = self.port.connection(self.gate)
+        connection = self.port.connection(self.gate, str(getattr(addr, "host", "")).removeprefix(MAPPED))
         return connection if self._wrap is None else self._wrap(connection)
 
-    def make_room(self) -> bool:
+    def make_room(self, host: str = "") -> bool:
         """See :meth:`PortLimits.make_room`."""
-        return self.port.make_room()
+        return self.port.make_room(host)
 
 
 class LineServerFactory(PortLimits, _Address):
@@ -130,12 +135,13 @@ class LineServerFactory(PortLimits, _Address):
         """Itself: a port of one address."""
         return self
 
-    def connection(self, gate: TokenGate) -> Protocol:
+    def connection(self, gate: TokenGate, host: str) -> Protocol:
         """The connection of a new peer, before TLS.
 
         :param gate: of the peer's address.
+        :param host: of the peer; empty on a UNIX socket.
         """
-        if len(self.peers) >= self.max_connections and not self.make_room():
+        if len(self.peers) >= self.max_connections and not self.make_room(host):
             self.closed["full"] += 1
             return _Refusal(self.max_connections)
         self.accepted += 1

@@ -21,6 +21,14 @@ SPAN_SECONDS: Final = 10.0
 _MAX_HOSTS: Final = 1000
 
 
+def token_of(name: str, token: str) -> str:
+    """The token that admits a peer only under a name; who has it cannot tell that of another name.
+
+    :param token: of the address.
+    """
+    return f"{name}:{hmac.new(token.encode(), name.encode(), 'sha256').hexdigest()}"
+
+
 class TokenGate:
     """Admits peers that have one of the tokens; without tokens, all.
 
@@ -41,10 +49,18 @@ class TokenGate:
         """Whether peers need no token."""
         return not self._tokens
 
-    def check(self, token: str, host: str) -> str:
+    def has(self, token: str, name: str = "") -> bool:
+        """Whether a token is one of the address, or with a name: its token for that name."""
+        given = token.encode("utf-8", "surrogatepass")
+        known = (each if not name else token_of(name, each.decode()).encode() for each in self._tokens)
+        # All are compared, so that the time shows neither which one is right nor how far a wrong one is.
+        return bool(sum([hmac.compare_digest(given, each) for each in known]))
+
+    def check(self, token: str, host: str, name: str = "") -> str:
         """The text of the answer to a token that admits a peer.
 
-        :param host: of the peer; empty on a UNIX socket.
+        :param name: also the token for this name does.
+        :param host: of the peer; on a UNIX socket its process.
         :raises ProtocolError: fatal: ``denied``; ``busy`` when the host has sent too many wrong tokens.
         """
         if self.is_open:
@@ -56,9 +72,7 @@ class TokenGate:
         if count >= MAX_WRONG:
             text = f"too many wrong tokens; try again in {began + SPAN_SECONDS - now:.0f} s"
             raise ProtocolError("busy", text, fatal=True)
-        given = token.encode("utf-8", "surrogatepass")
-        # All are compared, so that the time shows neither which one is right nor how far a wrong one is.
-        if not sum([hmac.compare_digest(given, each) for each in self._tokens]):
+        if not self.has(token) | (bool(name) and self.has(token, name)):
             self._wrong.pop(host, None)
             self._wrong[host] = (began, count + 1)
             if len(self._wrong) > _MAX_HOSTS:

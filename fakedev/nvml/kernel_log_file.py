@@ -42,6 +42,9 @@ class Target(Protocol):
     def write(self, xid: BoardXid, text: str) -> None:
         """Add a message."""
 
+    def try_again(self) -> None:
+        """Write what waits for room on a disk."""
+
     def close(self) -> None:
         """Add no more."""
 
@@ -54,7 +57,7 @@ class SyslogFile:
 
     @property
     def problem(self) -> str:
-        """Why no more lines are written; empty while they are."""
+        """Why lines wait, or none are written any more; empty while they are."""
         return self._file.problem
 
     def write(self, xid: BoardXid, text: str) -> None:
@@ -62,6 +65,10 @@ class SyslogFile:
         when = time.localtime(xid.wall_seconds)
         stamp = f"{time.strftime('%b', when)} {when.tm_mday:2d} {time.strftime('%H:%M:%S', when)}"
         self._file.write(f"{stamp} {xid.node.name} kernel: [{xid.seconds:12.6f}] {text}\n".encode())
+
+    def try_again(self) -> None:
+        """Write what waits for room on the disk."""
+        self._file.write()
 
     def close(self) -> None:
         """Add no more."""
@@ -98,6 +105,9 @@ class Pipe:
             if self._lost == 1:
                 self.log.warn("nobody reads {path}: messages of the kernel log are lost", path=self._path)
 
+    def try_again(self) -> None:
+        """Nothing waits."""
+
     def close(self) -> None:
         """Add no more."""
         os.close(self._descriptor)
@@ -122,6 +132,9 @@ class KernelDevice:
         except OSError as reason:
             self.problem = f"the kernel log ends: {CannotWrite(self._path, reason)}"
             self.log.error("{problem}; all else continues", problem=self.problem)
+
+    def try_again(self) -> None:
+        """Nothing waits."""
 
     def close(self) -> None:
         """Add no more."""
@@ -177,6 +190,7 @@ class KernelLogPart(Part):
         if self._fleet.state.tick == self._tick:  # a reload
             return
         self._tick = self._fleet.state.tick
+        self._target.try_again()
         found = xids_of_tick(self._fleet, self._settings.nodes)
         lost = len(found) - (_MAX_WAITING - len(self._waiting))
         if lost > 0:

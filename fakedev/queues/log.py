@@ -1,8 +1,7 @@
 """The log of a durable queue: its records, what they leave of each job, and when the log is written anew.
 
-A record is one line: the length of its JSON text in bytes, the CRC-32 of that text in hexadecimal, and the text, with
-one space between them. The first record of a log names its queue. A log that is written again leaves out what is
-over.
+A record is one framed line (fakedev.base.framed_lines) of JSON. The first record of a log names its queue. A log that
+is written again leaves out what is over.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple
-from zlib import crc32
 
 import orjson
 
+from fakedev.base.framed_lines import framed, unframed
 from fakedev.queues.job import Job, JobState
 
 #: The version of the form of the log.
@@ -107,8 +106,7 @@ def state_record(state: JobState, job_id: int, losses: int = 0, reason: str = ""
 
 
 def _line(record: str) -> bytes:
-    text = record.encode("ascii")
-    return b"%d %08x %b\n" % (len(text), crc32(text), text)
+    return framed(record.encode("ascii"))
 
 
 def replay(log: BinaryIO) -> Replayed:
@@ -139,7 +137,7 @@ def _records(log: BinaryIO) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The offset, the length with its line break, and the content of each record."""
     offset = 0
     while line := log.readline(MAX_RECORD_BYTES):
-        content = _content(line[:-1]) if line.endswith(b"\n") else None
+        content = _content(line)
         if content is None:
             # The first record is on the disk before the file has its name: a crash cannot leave a part of it.
             if not offset:
@@ -155,9 +153,8 @@ def _records(log: BinaryIO) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 def _content(line: bytes) -> dict[str, Any] | None:
     """The content of a record; None if it is damaged."""
-    length, _, rest = line.partition(b" ")
-    checksum, _, text = rest.partition(b" ")
-    if length != b"%d" % len(text) or checksum != b"%08x" % crc32(text):
+    text = unframed(line)
+    if text is None:
         return None
     try:
         content = orjson.loads(text)

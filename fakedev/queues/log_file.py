@@ -5,11 +5,10 @@ Answers wait until the log is written, and are then released.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, gatherResults
@@ -17,7 +16,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from fakedev.base.atomic_files import own_folder, replace_whole
 from fakedev.base.errors import CannotWrite, plain_reason
+from fakedev.base.given_files import open_given
 from fakedev.base.histograms import Histogram
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.outbox import Hold
@@ -26,15 +27,13 @@ from fakedev.queues.broker import Broker
 from fakedev.queues.job import Job
 from fakedev.queues.log import Batch, DamagedLog, Replayed, RequestLog, replay
 from fakedev.runtime.clock import PatientCall
-from fakedev.runtime.disk import PRIVATE, open_regular_file
+from fakedev.runtime.disk import PRIVATE, LineFile, open_own
 from fakedev.runtime.memory import collector_paused
 
 LOG_NAME = "requests.log"
 LOCK_NAME = "lock"
 #: A typical record has some hundred bytes, the longest 1 MiB.
 _LINES_AT_ONCE: Final = 1000
-_NEW_NAME = "requests.log.new"
-_FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LogFile:
@@ -42,24 +41,21 @@ class LogFile:
 
     :param folder: made if it is not there; nobody else may use it as long as this object is open.
     :raises CannotWrite: if it cannot be used.
-    :ivar size: of the log, in bytes.
     """
 
     log = Logger()
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, LOG_NAME)
-        self._new_path = os.path.join(folder, _NEW_NAME)
-        self._folder = self._lock = self._descriptor = -1
-        self.size = 0
+        self._file: LineFile | None = None
         try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-            self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self._lock = os.open(os.path.join(folder, LOCK_NAME), _FLAGS | os.O_RDWR, PRIVATE)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.makedirs(os.path.dirname(os.path.abspath(folder)), 0o700, exist_ok=True)
+            own_folder(folder)
+            self._lock = open_own(os.path.join(folder, LOCK_NAME))
         except OSError as reason:
-            self.close()
             raise CannotWrite(folder, reason) from None
+        for unfinished in Path(folder).glob(f".{LOG_NAME}.????????"):  # of a service that was killed
+            unfinished.unlink()
 
     def read(self, queue: str) -> Replayed:
         """The content of the log.
@@ -67,7 +63,7 @@ class LogFile:
         :raises CannotWrite: if it cannot be read, is damaged, or belongs to another queue.
         """
         try:
-            with open_regular_file(self.path) as file:
+            with open_given(self.path) as file:
                 length = os.fstat(file.fileno()).st_size
                 replayed = replay(file)
         except FileNotFoundError:
@@ -75,7 +71,7 @@ class LogFile:
         except OSError as reason:
             raise CannotWrite(self.path, reason) from None
         except DamagedLog as damage:
-            raise CannotWrite(self.path, _text_of(damage, self.path)) from None
+            raise CannotWrite(self.path, damage_text(damage, self.path)) from None
         if replayed.queue not in ("", queue):
             text = f"this is the log of the queue '{replayed.queue}', not of '{queue}': give another folder"
             raise CannotWrite(self.path, text)
@@ -91,63 +87,37 @@ class LogFile:
 
         :raises OSError: and the lines must be written again, by :meth:`rewrite`.
         """
-        try:
-            size = _write_all(self._descriptor, lines)
-            os.fdatasync(self._descriptor)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self.size)
-                os.lseek(self._descriptor, self.size, os.SEEK_SET)
-            raise
-        self.size += size
+        assert self._file is not None
+        self._file.append(_chunks(lines), synced=True)
 
     def rewrite(self, lines: Iterable[bytes]) -> None:
         """Replace all lines; they are on the disk when this returns.
 
         :raises OSError: and the file is as before.
         """
-        with suppress(FileNotFoundError):
-            os.unlink(self._new_path)
-        descriptor = os.open(self._new_path, _FLAGS | os.O_EXCL | os.O_WRONLY, PRIVATE)
-        try:
-            size = _write_all(descriptor, lines)
-            os.fdatasync(descriptor)
-            os.rename(self._new_path, self.path)
-            os.fsync(self._folder)
-        except OSError:
-            os.close(descriptor)
-            with suppress(OSError):
-                os.unlink(self._new_path)
-            raise
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = descriptor
-        self.size = size
+        replace_whole(Path(self.path), _chunks(lines), PRIVATE, synced=True)
+        before, self._file = self._file, LineFile("log", self.path)
+        if before is not None:
+            before.close()
+
+    @property
+    def size(self) -> int:
+        """Of the log, in bytes."""
+        return 0 if self._file is None else self._file.size
 
     def close(self) -> None:
-        for descriptor in (self._descriptor, self._lock, self._folder):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._folder = self._lock = self._descriptor = -1
+        if self._file is not None:
+            self._file.close()
+        os.close(self._lock)
 
 
-def _text_of(damage: DamagedLog, path: str) -> str:
+def damage_text(damage: DamagedLog, path: str) -> str:
     """A damage with its remedy."""
     if damage.offset:
         remedy = f"restore the file, or lose what follows: truncate -s {damage.offset} {path}"
     else:
         remedy = "restore the file, or begin with an empty queue: move it away"
     return f"offset {damage.offset}: {damage.reason}: {remedy}"
-
-
-def _write_all(descriptor: int, lines: Iterable[bytes]) -> int:
-    size = 0
-    for chunk in _chunks(lines):
-        size += len(chunk)
-        rest = memoryview(chunk)
-        while rest:  # a disk that is nearly full takes a part
-            rest = rest[os.write(descriptor, rest) :]
-    return size
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:

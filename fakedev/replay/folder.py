@@ -10,12 +10,14 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, TextIO, cast
+from typing import Final, TextIO
 
 from zope.interface import implementer
 
 from fakedev.base.errors import plain_reason
+from fakedev.base.given_files import open_given
 from fakedev.base.units import format_duration
 from fakedev.replay.schedule import Oversized, Plan
 from fakedev.replay.table_reader import PLAIN, Column, JsonRecords, Lenience, TableForm, TableRows, TraceProblems
@@ -82,11 +84,10 @@ def _read(path: Path, divided: Callable[[TextIO, Path], Iterator[str]]) -> Itera
     packed = path.suffix == _PACKED
     try:
         with (
-            gzip.open(path, "rt", encoding="utf-8", newline="")
-            if packed
-            else path.open(encoding="utf-8", newline="") as stream
+            open_given(path) as file,
+            TextIOWrapper(gzip.open(file) if packed else file, encoding="utf-8", newline="") as stream,
         ):
-            yield from divided(cast("TextIO", stream), path)
+            yield from divided(stream, path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise TraceProblems([f"{path}: is not gzip, or is cut off: pack it again"]) from None
     except OSError as error:

@@ -1,7 +1,7 @@
 """Files on the disk: appended lines, files replaced in one step, and watches for changed files.
 
-No line is lost or incomplete. A watch reports when one of its files has changed or was replaced, however that
-happened.
+No line is lost or incomplete: while the disk is full they wait. A watch reports when one of its files has changed or
+was replaced, however that happened.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import errno
 import fcntl
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
@@ -22,26 +23,49 @@ from twisted.logger import Logger
 from twisted.python.filepath import FilePath
 
 from fakedev.base.atomic_files import replace_file as replace_bytes
+from fakedev.base.atomic_files import write_all
 from fakedev.base.errors import CannotWrite
 
 #: Read and write for the owner alone: the file may contain tokens, or names of pods.
 PRIVATE: Final = 0o600
 #: How many bytes are searched at a time for the last end of a line.
 _BLOCK_BYTES: Final = 65536
+#: Lines that wait for a disk that is full or read-only: their bytes, and the writes that are made up for at once.
+MAX_WAITING_BYTES: Final = 16 * 2**20
+_WRITES_AT_ONCE: Final = 100
+
+
+def open_own(path: str, flags: int = 0) -> int:
+    """Open a file for writing, make it if it is missing, and lock it for this process; returns the descriptor.
+
+    :param flags: more of them.
+    :raises OSError: also for what is no regular file, for a link, and when another process has locked it.
+    """
+    # Without waiting: to open a pipe that no process reads would wait for one.
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENXIO, "")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 class LineFile:
     """Adds lines to a file that no other process writes at the same time.
 
-    When a line cannot be written as a whole, none of it stays, the log has one error, and no more lines are written.
-    Several lines may be written at once; those that are complete stay.
+    When lines cannot be written as a whole, none of them stays, and the log has one error. They wait for the next
+    :meth:`write`, in their order with all further ones; when too many wait, none of them is written any more.
 
     :param what: what the file is, in messages: ``record``.
     :param head: the first line of a new file; a file that is not empty is refused then. None: lines are added to an
         existing file, without the incomplete last line of a program that was killed.
     :param mode: permissions; by default only its owner may read it.
     :raises CannotWrite: when the file cannot be opened, or the head not written.
-    :ivar problem: why no more lines are written; empty while they are.
+    :ivar problem: why lines wait, or none are written any more; empty while they are.
     :ivar size: of the file, in bytes.
     """
 
@@ -51,37 +75,80 @@ class LineFile:
         self._what = what
         self._path = path
         self.problem = ""
-        self._descriptor = -1
+        self._descriptor, self.size = -1, 0
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
         try:
-            # Without waiting: to open a pipe that no process reads would wait for one.
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, mode)
-            status = os.fstat(self._descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.ENXIO, "")
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if status.st_size and head is not None:
+            self._descriptor = open_own(path, os.O_APPEND)
+            if head is not None and os.fstat(self._descriptor).st_size:
                 raise CannotWrite(path, f"there is a {what} already: move it away, or give another name")
             os.fchmod(self._descriptor, mode)
             self.size = self._cut_incomplete_line()
-            self._append(head or b"")
+            self.append([head or b""])
         except (OSError, CannotWrite) as reason:
             self.close()
             raise reason if isinstance(reason, CannotWrite) else CannotWrite(path, reason) from None
 
-    def write(self, line: bytes) -> None:
-        """Add a line, or several; it is in the file when this returns, unless there is a problem."""
-        if self.problem or self._descriptor < 0:
+    @property
+    def waits(self) -> bool:
+        """Whether lines wait."""
+        return bool(self._waiting)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more lines are written: it is closed, or too many have waited."""
+        return self._descriptor < 0
+
+    def write(self, lines: bytes = b"") -> None:
+        """Add a line, or several: in the file when this returns, unless there is a problem.
+
+        :param lines: none: try again to write those that wait.
+        """
+        if lines:
+            self._waiting.append(lines)
+            self._waiting_bytes += len(lines)
+        if self.has_ended or not self._waiting:
             return
         try:
-            self._append(line)
+            for _ in range(min(len(self._waiting), _WRITES_AT_ONCE)):
+                self.append([self._waiting[0]])
+                self._waiting_bytes -= len(self._waiting.popleft())
         except OSError as reason:
             self.fail(CannotWrite(self._path, reason))
+            return
+        if not self._waiting:
+            self.works()
+
+    def append(self, lines: Iterable[bytes], *, synced: bool = False) -> None:
+        """Add all of some lines, or none.
+
+        :param synced: they are on the disk when this returns.
+        :raises OSError: when that is not possible.
+        """
+        try:
+            size = write_all(self._descriptor, lines)
+            if synced:
+                os.fdatasync(self._descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self.size)
+            raise
+        self.size += size
 
     def fail(self, reason: CannotWrite) -> None:
-        """Write no more lines, and log the reason."""
-        self.problem = f"the {self._what} ends: {reason}"
-        self.log.error("{problem}; all else continues", problem=self.problem)
+        """Something cannot be written at the moment. The log has it once."""
+        before, self.problem = self.problem, f"the {self._what} waits: {reason}"
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            before, self.problem = "", f"the {self._what} ends, too many lines have waited: {reason}"
+            self.close()
+        if not before:
+            self.log.error("{problem}; all else continues", problem=self.problem)
+
+    def works(self) -> None:
+        """All that has waited is written."""
+        if self.problem:
+            self.problem = ""
+            self.log.info("the {what} can be written again: {path}", what=self._what, path=self._path)
 
     def clear(self) -> None:
         """Remove all lines."""
@@ -93,22 +160,18 @@ class LineFile:
         self.size = size
 
     def close(self) -> None:
-        """Write no more lines."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _append(self, line: bytes) -> None:
-        rest = memoryview(line)
+        """Write no more lines. The log has the loss of those that wait and find no room now either."""
+        if self.has_ended:
+            return
         try:
-            while rest:  # a disk that is nearly full takes a part
-                rest = rest[os.write(self._descriptor, rest) :]
+            if self._waiting:
+                self.append(self._waiting)
         except OSError:
-            self.size += line.rfind(b"\n", 0, len(line) - len(rest)) + 1
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self.size)
-            raise
-        self.size += len(line)
+            text = "the {what} {path} lacks its last lines: {count} writes found no room"
+            self.log.error(text, what=self._what, path=self._path, count=len(self._waiting))
+        self._waiting.clear()
+        os.close(self._descriptor)
+        self._descriptor = -1
 
     def _cut_incomplete_line(self) -> int:
         """Remove what follows the last end of a line; returns the size."""
@@ -126,36 +189,6 @@ class LineFile:
                 "the {what} {path} ended with an incomplete line, which is removed", what=self._what, path=self._path
             )
         return end
-
-
-def open_regular_file(path: str) -> BinaryIO:
-    """Open a file for reading.
-
-    :raises OSError: also for a pipe, a socket or a device: to read one could wait for ever.
-    """
-    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 - returned
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.ENXIO, "")
-    return file
-
-
-def read_regular_file(path: str) -> bytes:
-    """The content of a file, as :func:`open_regular_file` opens it."""
-    with open_regular_file(path) as file:
-        return file.read()
-
-
-def sync_file(path: str) -> None:
-    """Force what a file has to the disk; waits for it.
-
-    :raises OSError: when that fails.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def replace_file(path: str, text: str, mode: int = PRIVATE) -> None:

@@ -27,7 +27,7 @@ from twisted.web.iweb import IAgentEndpointFactory, IResponse
 from zope.interface import implementer
 
 from fakedev.base.errors import plain_reason, printable, shortened
-from fakedev.runtime.disk import open_regular_file
+from fakedev.base.given_files import read_given
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.tls import tls_options
 from fakedev.runtime.tls_settings import ApiServer
@@ -363,9 +363,7 @@ class Token:
             return False
 
     def _read(self) -> None:
-        with open_regular_file(self._path) as stream:
-            data = stream.read(_MOST_BYTES + 1)
-        text = data.decode("ascii", errors="replace").strip()
-        if not text or len(data) > _MOST_BYTES or not text.isprintable() or not text.isascii() or " " in text:
+        text = read_given(self._path, _MOST_BYTES).decode("ascii", errors="replace").strip()
+        if not text or not text.isprintable() or not text.isascii() or " " in text:
             raise ValueError("it holds no token, which is one line without spaces")
         self._text = text

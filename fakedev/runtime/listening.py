@@ -204,7 +204,7 @@ _PARTICULAR_REASONS = {errno.EACCES: "this user may not listen there"}
 
 
 #: How an IPv6 socket shows the addresses of IPv4 peers begins.
-_MAPPED = "::ffff:"
+MAPPED: Final = "::ffff:"
 
 
 class CannotListen(Exception):
@@ -372,8 +372,8 @@ class ListeningService(Service):
         assert self._make_transport is not None
         transport = self._make_transport(*args)
         client = getattr(transport, "client", None)
-        if client and isinstance(client[0], str) and client[0].startswith(_MAPPED):
-            transport.client = (client[0].removeprefix(_MAPPED), *client[1:])
+        if client and isinstance(client[0], str) and client[0].startswith(MAPPED):
+            transport.client = (client[0].removeprefix(MAPPED), *client[1:])
         # An answer is one write: waiting for more would only delay it.
         transport.setTcpNoDelay(True)
         self._transports.add(transport)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fakedev import __version__
-from fakedev.base.atomic_files import replace_file
+from fakedev.base.atomic_files import own_folder, replace_file
 from fakedev.base.errors import CannotWrite, plain_reason, printable
 from fakedev.schema.peer_addresses import runtime_folder
 
@@ -102,15 +102,10 @@ class Registration:
         service = RunningService(self._name, pid, start, __version__, self._configuration, tuple(addresses))
         try:
             folder = Path(runtime_folder(self._environ.get), _FOLDER)
-            for each in (folder.parent, folder):
-                each.mkdir(0o700, exist_ok=True)
-                status = each.stat()
-                if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                    raise CannotWrite(str(each), "other users can change this folder")
-        except OSError as reason:
-            raise CannotWrite(reason.filename, reason) from None
         except ValueError as reason:
             raise CannotWrite(_FOLDER, str(reason)) from None
+        own_folder(folder.parent)
+        own_folder(folder)
         for path, other in _files(folder):
             if isinstance(other, RunningService) and other.stale == "its process has ended":
                 with suppress(OSError):

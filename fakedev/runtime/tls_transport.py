@@ -30,8 +30,8 @@ PlainAnswer = Callable[[bytes], bytes | None]
 class HandshakeWatch(Protocol):
     """Is told of the handshakes of a port. It may end one by ``abortConnection``."""
 
-    def begun(self, peer: TlsTransport) -> None: ...
-    def agreed(self, peer: TlsTransport) -> None: ...
+    def begun(self, peer: TlsTransport, host: str) -> None: ...
+    def agreed(self, peer: TlsTransport) -> object: ...
     def refused(self, peer: TlsTransport) -> None: ...
     def lost(self, peer: TlsTransport) -> None: ...
 
@@ -52,7 +52,7 @@ class TlsTransport(BufferingTLSTransport):
     def makeConnection(self, transport: Any) -> None:
         """Begin. TLS has no half-closed connections, also where the transport has."""
         if self._watch is not None:
-            self._watch.begun(self)
+            self._watch.begun(self, str(getattr(transport.getPeer(), "host", "")))
         super().makeConnection(transport)
         if IHalfCloseableDescriptor.providedBy(self):
             noLongerProvides(self, IHalfCloseableDescriptor)

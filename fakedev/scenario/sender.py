@@ -25,6 +25,7 @@ from twisted.web.http_headers import Headers
 from fakedev import __version__
 from fakedev.base.backoff import Backoff
 from fakedev.base.errors import CannotWrite, Refused, install_extra, plain_reason, printable, shortened
+from fakedev.base.given_files import read_given
 from fakedev.base.units import format_duration
 from fakedev.runtime.application import run_task
 from fakedev.runtime.clock import no_op
@@ -206,7 +207,7 @@ class SendProgress:
         :raises ValueError: when the file cannot be read, or is of another history.
         """
         try:
-            found = orjson.loads(Path(self.path).read_bytes()) if self.path else None
+            found = orjson.loads(read_given(self.path)) if self.path else None
         except FileNotFoundError:
             return self
         except OSError as error:

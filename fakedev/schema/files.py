@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
 from fakedev.base.errors import plain_reason
+from fakedev.base.given_files import read_given
 from fakedev.base.names import token_text
 
 #: A larger file is refused.
@@ -149,20 +149,9 @@ def _package_text(package: str, name: str) -> str:
     return resources.files(package).joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
-def is_named_pipe(path: str) -> bool:
-    """Whether a path names a pipe of the file system; the pipes of a shell (``<(...)``, ``/dev/stdin``) are none."""
-    real = os.path.realpath(path)
-    return not real.startswith(("/proc/", "/dev/fd/")) and stat.S_ISFIFO(os.stat(path).st_mode)
-
-
 def _bytes(path: str) -> bytes:
     try:
-        if is_named_pipe(path):
-            raise Unreadable("is a named pipe, and no file: to read it could wait for ever")
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except Unreadable:
-        raise
+        return read_given(path, MAX_BYTES)
     except FileNotFoundError:
         raise Unreadable("no such file") from None
     except IsADirectoryError:
@@ -170,12 +159,12 @@ def _bytes(path: str) -> bytes:
     except PermissionError:
         raise Unreadable("no permission to read it") from None
     except (OSError, ValueError) as error:
-        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+        number = getattr(error, "errno", None)
+        if number in (errno.EMFILE, errno.ENFILE):
             raise  # no fault of the configuration: the process has no file descriptors left
-        raise Unreadable(f"cannot be read: {plain_reason(error)}") from None
-    if len(data) > MAX_BYTES:
-        raise Unreadable(f"is larger than {MAX_BYTES // 2**20} MiB")
-    return data
+        if number == errno.ENXIO:
+            raise Unreadable("is a named pipe, a socket or a device: to read it could wait for ever") from None
+        raise Unreadable(str(error) if number is None else f"cannot be read: {plain_reason(error)}") from None
 
 
 def _decoded(data: bytes) -> str:

@@ -239,7 +239,7 @@ def command(
 def unknown_subcommand(program: str, name: str, known: Collection[str]) -> int:
     """Say that there is no such subcommand, and which there are; its exit code."""
     hint = did_you_mean(name, known, f"; there are {', '.join(known)}")
-    print(f"{program}: {shortened(f'no subcommand {name!r}{hint}')}", file=sys.stderr)
+    write_text(sys.stderr, f"{program}: {shortened(f'no subcommand {name!r}{hint}')}\n")
     return 2
 
 

@@ -138,5 +138,8 @@ class FleetPart(Part):
     def _tick_ended(self) -> None:
         if self.state is not None:  # first of all its state is kept
             self.state.ticked(self.hub.connected())
+        for file in (self._recorder, self._journal):
+            if file is not None:
+                file.write_waiting()
         for part in self._others:
             part.ticked()

@@ -13,6 +13,7 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
+from fakedev.base.console import write_text
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.options import SERVE
@@ -52,17 +53,17 @@ def order_of(given: Mapping[str, Any]) -> Order:
         if given["print-config"]:
             from fakedev.config.export import effective_text  # noqa: PLC0415 - only then
 
-            sys.stdout.write(effective_text(configuration))
+            write_text(sys.stdout, effective_text(configuration), is_document=True)
             raise SystemExit(0)
         _check_secrets(configuration, with_kubeconfig=given["check"])
     except ConfigurationError as error:
-        sys.stderr.write(f"{error}\n")
+        write_text(sys.stderr, f"{error}\n")
         raise SystemExit(2) from None
     if given["check"]:
         for note in configuration.notes:
-            sys.stderr.write(f"note: {note}\n")
+            write_text(sys.stderr, f"note: {note}\n")
         topology = configuration.source["topology"] if configuration.topology is not None else ""
-        sys.stdout.write(f"{topology or given['scenario'] or config or 'the built-in demo'}: good\n")
+        write_text(sys.stdout, f"{topology or given['scenario'] or config or 'the built-in demo'}: good\n")
         raise SystemExit(0)
     head = record_head(configuration, files, config=config, overrides=overrides)
     # twistd changes the working directory when it becomes a daemon.
@@ -143,7 +144,7 @@ class Options(UsageOptions):
 
     def opt_version(self) -> None:
         """print the version"""
-        sys.stdout.write(f"fakedev {__version__}\n")
+        write_text(sys.stdout, f"fakedev {__version__}\n")
         raise SystemExit(0)
 
     def parseOptions(self, options: Sequence[str] | None = None) -> None:
@@ -151,7 +152,7 @@ class Options(UsageOptions):
         try:
             super().parseOptions(options)
         except UsageError as error:
-            sys.stderr.write(f"fakedev: {error}; --help lists the options\n")
+            write_text(sys.stderr, f"fakedev: {error}; --help lists the options\n")
             raise SystemExit(2) from None
 
     def parseArgs(self, *operands: str) -> None:

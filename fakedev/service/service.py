@@ -13,6 +13,7 @@ from fakedev.api.live import FrameSource, LiveView
 from fakedev.api.part import WebPart, follow_topology
 from fakedev.api.static import PageFiles
 from fakedev.api.tree import Program
+from fakedev.base.console import write_text
 from fakedev.config.configuration import Configuration
 from fakedev.exporters.hpc_jobs import HpcJobFolder
 from fakedev.exporters.part import ExportersPart
@@ -71,7 +72,7 @@ def make_application(
         try:
             return _with_parts(configuration, run, reactor, observer, begun)
         except CannotStart as reason:
-            sys.stderr.write(f"{reason}\n")
+            write_text(sys.stderr, f"{reason}\n")
             raise
 
 

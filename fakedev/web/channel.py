@@ -19,6 +19,7 @@ from twisted.web import http
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
+from fakedev.lines.peers import origin_of
 from fakedev.runtime.turns import ITurnTaker
 from fakedev.web.encoding import PIECE
 from fakedev.web.heads import Head, check_host, read_head
@@ -48,6 +49,7 @@ class Channel(http.HTTPChannel):
     piece of a body, at a time. While something is unsent the channel is the pull producer of its transport, because
     only a pull producer learns when a transport is empty.
 
+    :ivar origin: the peer's host; on a UNIX socket its process.
     :ivar unsent: bytes given to the transport since it was last empty.
     """
 
@@ -73,6 +75,7 @@ class Channel(http.HTTPChannel):
 
     def connectionMade(self) -> None:
         super().connectionMade()
+        self.origin = origin_of(self.transport)
         self.transport.unregisterProducer()  # registered again while something is unsent
         if self.site.joined(self):
             self.site.idle.start(self)
@@ -122,11 +125,6 @@ class Channel(http.HTTPChannel):
             self._request_turn()
 
     # Called by requests
-
-    @property
-    def peer_host(self) -> str:
-        """The name of the peer's host; all peers on UNIX sockets are one."""
-        return host_of(self.getPeer())
 
     # Each request wants both addresses, and a transport makes them anew, one with a call of the system.
 
@@ -404,11 +402,6 @@ class Channel(http.HTTPChannel):
         if self._is_watching:
             self._is_watching = False
             self.transport.unregisterProducer()
-
-
-def host_of(peer: object) -> str:
-    """The name of the host of an address."""
-    return str(getattr(peer, "host", "UNIX sockets"))
 
 
 def too_large(limit: int) -> HttpError:

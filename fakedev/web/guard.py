@@ -34,7 +34,8 @@ ReadHeader = Callable[[bytes], bytes | None]
 class AccessGuard:
     """Decides on the requests to one address.
 
-    :param names: allowed names in the Host header, beside loopback names and IP addresses.
+    :param names: allowed names in the Host header, beside loopback names and IP addresses. A request without a Host may
+        read metrics only.
     :param token: when set, every change must carry ``Authorization: Bearer TOKEN``.
     :param has_passwords: requests with a password get here only when it is right: they need no token.
     """
@@ -72,7 +73,7 @@ class AccessGuard:
 
     def _is_ours(self, name: str) -> bool:
         name = name.rstrip(".")
-        if name in ("", "localhost") or name.endswith(".localhost") or name in self._names:
+        if name == "localhost" or name.endswith(".localhost") or name in self._names:
             return True
         try:
             ip_address(name)

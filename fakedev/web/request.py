@@ -16,7 +16,7 @@ from twisted.web.iweb import INonQueuedRequestFactory
 from zope.interface import provider
 
 from fakedev.runtime.clock import no_op
-from fakedev.web.channel import Channel, host_of, too_large
+from fakedev.web.channel import Channel, too_large
 from fakedev.web.encoding import Body, accepts_gzip
 from fakedev.web.guard import unauthorized
 from fakedev.web.heads import Head
@@ -58,6 +58,7 @@ class Request(server.Request):
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
         self.site = channel.site
+        self.origin = channel.origin
         self._began = self.site.reactor.seconds()
 
     def getHeader(self, key: bytes) -> bytes | None:  # type: ignore[override]  # headers are bytes here
@@ -68,7 +69,7 @@ class Request(server.Request):
     @property
     def peer_host(self) -> str:
         """The name of the peer's host; all peers on UNIX sockets are one."""
-        return host_of(self.client)
+        return str(getattr(self.client, "host", "UNIX sockets"))
 
     @property
     def is_unix(self) -> bool:
@@ -164,7 +165,7 @@ class Request(server.Request):
     def process(self) -> None:
         """Answer the request, which is complete."""
         admission = self.site.admission
-        refusal = None if admission is None else admission.refusal(self.getHeader, self.peer_host)
+        refusal = None if admission is None else admission.refusal(self.getHeader, self.origin)
         if isinstance(refusal, Deferred):
             self._password_check = refusal
             self.ends_with_input = True

@@ -42,6 +42,13 @@ _CODES: Final = {
 _REFUSALS: Final = {"busy": 503, "full": 503, "internal": 500}
 
 
+#: Of every HTML page without a policy of its own: nothing is loaded, no script runs, and no page frames it.
+_POLICY: Final = (
+    "Content-Security-Policy",
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
+)
+
+
 class Response:
     """A status, a body and headers; sending adds Content-Length and similar headers.
 
@@ -82,6 +89,8 @@ class Response:
         if self.body.length or self.status == 200:
             fields.append(("Content-Type", self.content_type))
             fields.append(("Vary", "Accept-Encoding"))
+        if self.content_type.startswith("text/html") and _POLICY[0] not in dict(self.headers):
+            fields.append(_POLICY)
         if body is not self.body:
             fields.append(("Content-Encoding", "gzip"))
         if self._has_length and self.status not in (204, 304):

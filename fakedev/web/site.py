@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from email.utils import formatdate
-from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred
@@ -16,6 +15,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.resource import getChildForRequest
 
 from fakedev import __version__
+from fakedev.lines.port_limits import first_to_leave
 from fakedev.lines.server import Handshakes
 from fakedev.runtime.clock import SteadySeconds, Timeouts
 from fakedev.runtime.memory import AfterPeak
@@ -191,7 +191,9 @@ class Site(server.Site):
     def joined(self, channel: Channel) -> bool:
         """A connection was made; return whether there is room for it.
 
-        Beyond the limit the longest idle connections of the host with the most connections are closed.
+        Beyond the limit the longest silent connections of the host with the most connections are closed: those without
+        a request, then those that have sent a part of one, or do not read their answers. No host loses one for a host
+        that has as many.
         """
         self.channels.add(channel)
         if len(self.channels) <= self.limits.max_connections:
@@ -199,16 +201,21 @@ class Site(server.Site):
         now = self.reactor.seconds()
         if now < self._is_full_until:
             return False
-        hosts = Counter(peer.peer_host for peer in self.channels)
-        idle = [peer for peer in self.idle if peer.is_idle]
-        most = max(1, int(self.limits.max_connections * _EVICTED_SHARE))
-        for peer in nlargest(most, idle, key=lambda peer: hosts[peer.peer_host]):  # of one host in their order
+        hosts = Counter(peer.origin for peer in self.channels)
+        own = channel.origin
+        silent = {
+            peer: peer.origin
+            for peer in (*(peer for peer in self.idle if peer.is_idle), *self.receiving, *self.sending)
+            if peer in self.channels and (peer.origin == own or hosts[peer.origin] >= hosts[own])
+        }
+        leaving = first_to_leave(silent, hosts, max(1, int(self.limits.max_connections * _EVICTED_SHARE)))
+        for peer in leaving:
             self.dropped[Dropped.FULL.value] += 1
             self.channels.discard(peer)
-            peer.close()
-        if not idle:
+            (peer.close if peer.is_idle else peer.abort)()
+        if not leaving:
             self._is_full_until = now + _NO_ROOM_SECONDS
-        return bool(idle)
+        return bool(leaving)
 
     def left(self, channel: Channel) -> None:
         self.channels.discard(channel)

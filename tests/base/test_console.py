@@ -6,8 +6,9 @@ import io
 
 import pytest
 
-from fakedev.base.console import Progress
+from fakedev.base.console import Progress, ProgressLine, write_text
 from fakedev.commands.main import main, subcommands
+from tests.support.source_tree import modules
 
 
 class Terminal(io.StringIO):
@@ -57,3 +58,35 @@ def test_one_style(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 2
     wrong = f"fakedev {command}: there is no option --verison; did you mean --version?; --help lists the options\n"
     assert capsys.readouterr().err == wrong
+
+
+EVIL = "\x1b]0;title\x07\x1b[31mred\x9b31m\u202e\r"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_escapes_reach_no_stream(stream: io.StringIO) -> None:
+    """A text may quote anybody: only line ends and tabs are passed on."""
+    write_text(stream, f"one{EVIL}\n\ttwo\n")
+    assert stream.getvalue() == "one\\x1b]0;title\\x07\\x1b[31mred\\x9b31m\\u202e\\r\n\ttwo\n"
+
+
+def test_documents() -> None:
+    """They are for programs, and stay as they are, but on a terminal."""
+    for stream, is_same in ((io.StringIO(), True), (Terminal(), False)):
+        write_text(stream, EVIL, is_document=True)
+        assert (stream.getvalue() == EVIL) == is_same
+        assert ("\x1b" in stream.getvalue()) == is_same
+
+
+def test_progress_of_a_peer() -> None:
+    """Its own escapes are the only ones."""
+    stream = Terminal()
+    ProgressLine(stream).tell(EVIL)
+    assert stream.getvalue().replace("\x1b[K", "").count("\x1b") == 0
+
+
+def test_nothing_is_written_otherwise() -> None:
+    """Every text for a terminal goes through this module; ruff refuses print(). nvidia-smi has its own."""
+    calls = {"sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines"}
+    others = {each.name for each in modules() if calls & {name.name for name in each.dotted_names}}
+    assert others == {"fakedev.nvml.smi.main", "fakedev.nvml.smi.dcgmi"}

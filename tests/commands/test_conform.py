@@ -79,9 +79,12 @@ def test_what_cannot_be_compared(
 
 
 def test_input_without_end(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused before it fills the memory: one line, or many."""
+    """It is refused before it fills the memory: one line, or many; a device is no file."""
     assert main(["conform", "--against", "/dev/zero"]) == 2
-    assert "/dev/zero: line 1 is longer than" in capsys.readouterr().err
+    assert "/dev/zero: it is not a regular file" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a" * 2**21)))
+    assert main(["clone", "-"]) == 2
+    assert "-: line 1 is longer than" in capsys.readouterr().err
     monkeypatch.setattr("fakedev.commands.conform._MOST_BYTES", 2**20)
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a 1\n" * 2**20)))
     assert main(["clone", "-"]) == 2

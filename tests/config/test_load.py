@@ -236,7 +236,7 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     assert faults(tmp_path / "none.yaml") == [f"{tmp_path}/none.yaml: no such file"]
     assert faults(tmp_path) == [f"{tmp_path}: is a folder, not a file"]
     os.mkfifo(tmp_path / "pipe")
-    refused = "is a named pipe, and no file: to read it could wait for ever"
+    refused = "is a named pipe, a socket or a device: to read it could wait for ever"
     assert faults(tmp_path / "pipe") == [f"{tmp_path}/pipe: {refused}"]
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(b"version: 1\nlog:\n  level: gr\xfcn\n")

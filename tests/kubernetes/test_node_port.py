@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, formatEvent
 
+from fakedev.commands.main import main
 from fakedev.kubernetes.node_port import NodePortFactory
 from fakedev.kubernetes.node_view import MAX_ALLOCATIONS, MAX_PARTS, Allocation, NodeView, PreparedDevice, ViewedSlot
+from fakedev.lines.tokens import token_of
 from tests.support.examples import examples
 from tests.support.line_peers import connect
 from tests.support.node_service import GPU, SLOTS, VIEW, MemoryNodeService, struck
@@ -249,3 +252,31 @@ def test_in_any_segments(said: bytes, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(said)), max_size=6)))
     segments = [said[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(said)], strict=True)]
     assert played(*segments) == played(said)
+
+
+def test_the_token_of_a_node() -> None:
+    """It is derived from the port's: with it a peer has one node, and with another token of the port it ends."""
+    tokens = ["the-old-one", "the-new-one"]
+    for token in tokens:
+        port = Port(tokens=tokens)
+        assert port.say(f"auth {token_of('a', token)}") == ["ok"]
+        assert port.say("attach b") == ["error denied node: the token of this connection is for a"]
+        assert port.say("attach a")[0].startswith("ok")
+    for wrong in (token_of("a", "the-old-one"), token_of("b", "the-new-one").replace("b:", "a:"), "a:"):
+        assert port_says_no(Port(tokens=["the-new-one"]), wrong)
+    assert port_says_no(Port(tokens=[token_of("a", "x")]), token_of("b", "x"))
+    whole = Port(tokens=["with:colon"])
+    assert whole.say("auth with:colon") == ["ok"]
+    assert whole.say("attach a")[0].startswith("ok")
+
+
+def port_says_no(port: Port, token: str) -> bool:
+    return port.say(f"auth {token}") == ["error denied the token is wrong"]
+
+
+def test_the_command_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "token").write_text("the-new-one\n")
+    assert main(["kube", "token", "a", "--token-file", str(tmp_path / "token")]) == 0
+    assert capsys.readouterr().out == f"{token_of('a', 'the-new-one')}\n"
+    assert main(["kube", "token", "a", "--token-file", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"fakedev kube token: {tmp_path}: is a folder, not a file\n"

@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 
 from fakedev.lines.json_lines import Reply
 from fakedev.lines.outbox import State
+from fakedev.lines.port_limits import first_to_leave
 from tests.support.application import application
 from tests.support.line_peers import BARE, RecordingProtocol, connect, make_factory
 
@@ -164,6 +165,32 @@ class TestHosts:
         busy.dataReceived(b"list\n")
         connect(factory, "c")
         assert [peer.disconnecting for peer in (alone, first, second)] == [False, True, False]
+
+    def test_half_a_message_makes_room(self):
+        """A host that begins messages and does not end them keeps no place that another host needs."""
+        factory = make_factory(max_connections=3)
+        (first, _), (_, alone) = connect(factory, "a"), connect(factory, "b")
+        second, _ = connect(factory, "a")
+        for peer in (first, second):
+            peer.dataReceived(b"li")
+        connect(factory, "c")
+        assert [peer.state >= State.CLOSING for peer in (first, second)] == [True, False]
+        assert not alone.disconnecting
+
+    def test_no_host_loses_one_for_a_host_with_more(self):
+        factory = make_factory(max_connections=3)
+        _, alone = connect(factory, "b")
+        for _ in range(2):
+            working, _ = connect(factory, "a")
+            working.working = True
+            working.dataReceived(b"list\n")
+        _, refused = connect(factory, "a")
+        assert refused.disconnecting and not alone.disconnecting
+
+    def test_hosts_lose_in_turn(self):
+        """Several that leave at once are those that would leave one after the other."""
+        silent = dict(zip(range(6), "aabbab", strict=True))
+        assert first_to_leave(silent, {"a": 3, "b": 5}, 4) == [2, 3, 0, 5]
 
     def test_connections_that_are_gone_do_not_count(self):
         factory = make_factory(max_connections=3)

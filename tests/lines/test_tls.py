@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from fakedev.lines import server
@@ -23,9 +24,10 @@ def secured(clock: Clock, **settings: object) -> RecordingFactory:
     return made
 
 
-def connect(port: RecordingFactory | LineAddress) -> tuple[SocketLike, object]:
+def connect(port: RecordingFactory | LineAddress, host: str = "127.0.0.1") -> tuple[SocketLike, object]:
     """A connection before its handshake: the socket, and the protocol."""
     wire, protocol = SocketLike(), port.buildProtocol(None)
+    wire.peerAddr = IPv4Address("TCP", host, 54321)
     protocol.makeConnection(wire)
     return wire, protocol
 
@@ -103,6 +105,14 @@ def test_many_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [wire.disconnected for wire in wires] == [True, True, False, False]
     assert port.closed == {"handshake": 2}
     assert served.ask(b"list\n").startswith(b"ok")
+
+
+def test_handshakes_of_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that begins many ends its own, not the one of another host that was there before."""
+    monkeypatch.setattr(server, "MAX_HANDSHAKES", 2)
+    port = secured(Clock())
+    wires = [connect(port, host)[0] for host in ("192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2")]
+    assert [wire.disconnected for wire in wires] == [False, True, True, False]
 
 
 def test_client_certificates(tmp_path: Path) -> None:

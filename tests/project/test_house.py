@@ -59,8 +59,8 @@ IMPURE_NAMES = (
 )
 #: Packages that other people's programs import from: these also name what they offer.
 PUBLIC = {"fakedev.client"}
-#: The one pure module that reads files, so that a record can hold what was read.
-READS_FILES = "fakedev.schema.files"
+#: The one pure module that reads files.
+READS_FILES = "fakedev.base.given_files"
 
 #: The decorators of pytest-twisted that run coroutines.
 AWAITED_BY = ("ensureDeferred", "async_fixture", "async_yield_fixture")

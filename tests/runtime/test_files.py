@@ -7,8 +7,11 @@ import stat
 from pathlib import Path
 
 import pytest
+from twisted.logger import LogEvent, formatEvent
 
 from fakedev.base.errors import CannotWrite
+from fakedev.base.framed_lines import framed, unframed
+from fakedev.runtime import disk
 from fakedev.runtime.disk import LineFile, replace_file
 from tests.support.disks import file_size_limit
 
@@ -67,15 +70,46 @@ def test_what_is_no_file(tmp_path: Path, head: bytes | None) -> None:
 
 
 def test_a_part_of_a_line_is_taken_back(tmp_path: Path) -> None:
-    """The disk has room for a part of the line; no line follows, also when there is room again."""
+    """The disk has room for a part of the line: it waits, with all that follow, until there is room again."""
     path = tmp_path / "file"
     file = LineFile("record", str(path), b"head\n")
     with file_size_limit(12):
         file.write(b"first line\n")
-    assert file.problem == f"the record ends: {path}: the file would be too large"
-    file.write(b"second line\n")
-    file.close()
+        file.write(b"2nd\n")
+    assert file.problem == f"the record waits: {path}: the file would be too large"
     assert path.read_bytes() == b"head\n"
+    file.write()
+    assert (file.problem, path.read_bytes()) == ("", b"head\nfirst line\n2nd\n")
+    file.close()
+
+
+def test_too_many_lines_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_events: list[LogEvent]) -> None:
+    """Then the file ends at the last whole line: what follows a gap would be another history."""
+    monkeypatch.setattr(disk, "MAX_WAITING_BYTES", 20)
+    path = tmp_path / "file"
+    file = LineFile("record", str(path))
+    with file_size_limit(0):
+        file.write(b"a" * 15 + b"\n")
+        file.write(b"b" * 15 + b"\n")
+    file.write(b"next\n")
+    assert "too many lines have waited" in file.problem
+    assert path.read_bytes() == b""
+    assert [formatEvent(event).partition(":")[0] for event in log_events] == [
+        "the record waits", f"the record {path} lacks its last lines", "the record ends, too many lines have waited",
+    ]  # fmt: skip
+
+
+def test_lines_that_wait_at_the_end(tmp_path: Path, log_events: list[LogEvent]) -> None:
+    """They are written when there is room again, and else the log has it."""
+    path = tmp_path / "file"
+    for limit, content in ((0, b""), (100, b"line\n")):
+        file = LineFile("journal", str(path))
+        with file_size_limit(0):
+            file.write(b"line\n")
+        with file_size_limit(limit):
+            file.close()
+        assert path.read_bytes() == content
+        assert ("lacks its last lines: 1 writes" in formatEvent(log_events[-1])) == (not content)
 
 
 def test_a_head_that_has_no_room(tmp_path: Path) -> None:
@@ -128,12 +162,12 @@ def test_a_path_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert mode_of(tmp_path / "report.json") == 0o644
 
 
-def test_complete_lines_of_a_write_stay(tmp_path: Path) -> None:
-    """Several lines in one write, of which the disk has room for some."""
-    path = tmp_path / "file"
-    file = LineFile("journal", str(path))
-    with file_size_limit(12):
-        file.write(b"one\ntwo\nthree\n")
-    file.close()
-    assert path.read_bytes() == b"one\ntwo\n"
-    assert file.size == 8
+@pytest.mark.parametrize("text", [b"", b"a b", b"two\nlines", bytes(range(256))])
+def test_framed_lines(text: bytes) -> None:
+    """A changed, missing or added byte is seen."""
+    line = framed(text)
+    assert unframed(line) == text
+    for place in range(len(line)):
+        flipped = bytes([line[place] ^ 1])
+        for changed in (line[:place], line[:place] + flipped + line[place + 1 :], line[:place] + b"x" + line[place:]):
+            assert unframed(changed) is None

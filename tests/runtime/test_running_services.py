@@ -100,7 +100,7 @@ def test_a_folder_that_others_can_change(tmp_path: Path) -> None:
     folder = tmp_path / "fakedev"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(CannotWrite, match="other users can change this folder"):
+    with pytest.raises(CannotWrite, match="others may write there"):
         Registration(None, environ_of(tmp_path)).write([])
     assert list(folder.iterdir()) == []
 

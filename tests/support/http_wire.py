@@ -84,8 +84,10 @@ class Answer:
 class Peer:
     """A client of a site, in memory."""
 
-    def __init__(self, site: Site, unix: bool = False) -> None:
+    def __init__(self, site: Site, unix: bool = False, host: str = "") -> None:
         self.transport = SocketLike(unix)
+        if host:
+            self.transport.peerAddr = IPv4Address("TCP", host, 50_000)
         channel = site.buildProtocol(self.transport.peerAddr)
         assert channel is not None
         self.channel: Any = channel

@@ -171,8 +171,9 @@ def make_factory(clock: Clock | None = None, **options) -> RecordingFactory:
 
 def connect(factory: LineServerFactory, host: str = "192.168.1.1"):
     """A new connection in memory: its protocol and its transport."""
-    protocol, transport = factory.buildProtocol(None), WritesTransport()
+    transport = WritesTransport()
     transport.peerAddr = IPv4Address("TCP", host, 54321)
+    protocol = factory.buildProtocol(transport.peerAddr)
     protocol.makeConnection(transport)
     return protocol, transport
 

@@ -18,9 +18,9 @@ def status(guard: AccessGuard, host: str | None, origin: str | None = None, **mo
 
 
 OURS = ("localhost", "LOCALHOST:9400", "a.localhost:1", "127.0.0.1:9400", "10.1.2.3", "[::1]:9400", "[fe80::1]",
-        "sim.example:9400", "Sim.Example.", None, "")  # fmt: skip
+        "sim.example:9400", "Sim.Example.")  # fmt: skip
 FOREIGN = ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "notlocalhost", "[",
-           "localhost:80@evil", "[::1]evil")  # fmt: skip
+           "localhost:80@evil", "[::1]evil", None, "", ":9400")  # fmt: skip
 
 
 @pytest.mark.parametrize(("host", "expected"), [*((h, None) for h in OURS), *((h, 403) for h in FOREIGN)])

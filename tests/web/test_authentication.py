@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 
 import pytest
-from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -146,9 +145,7 @@ class TestPasswords:
 
     def peer(self, host: str) -> Peer:
         """A peer of some host."""
-        made = Peer(self.site)
-        made.transport.peerAddr = IPv4Address("TCP", host, 50_000)
-        return made
+        return Peer(self.site, host=host)
 
     def test_guesses_of_its_own_host(self) -> None:
         """A right password waits for the check that runs; refusals wait until no request of the host does."""

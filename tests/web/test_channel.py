@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
@@ -130,13 +129,34 @@ def test_idle_connections_make_room() -> None:
     guarded = crowded(Clock(), 5)
     peers = []
     for host in ("192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"):
-        peers.append(peer := Peer(guarded))
-        peer.transport.peerAddr = IPv4Address("TCP", host, 50_000)
+        peers.append(Peer(guarded, host=host))
     peers.append(busy(guarded))
     peers[1].send(GET)  # so the one after it is idle for longer
     assert Peer(guarded).ask(GET).status == 200
     assert [peer.closed for peer in peers] == [False, False, True, False, False]
     assert guarded.dropped == {"full": 1} and len(guarded.channels) == 5
+
+
+def test_half_heads_make_room() -> None:
+    """After connections without a request those with a part of one; a host with fewer connections loses none."""
+    guarded = crowded(Clock(), 4)
+    scraper = Peer(guarded, host="192.0.2.1")
+    halves = [Peer(guarded, host="192.0.2.2") for _ in range(3)]
+    for peer in halves:
+        peer.send(GET[:20])
+    silent, other = Peer(guarded, host="192.0.2.2"), Peer(guarded, host="192.0.2.3")
+    assert other.ask(GET).status == 200
+    kept = [peer.channel in guarded.channels for peer in (scraper, *halves, silent, other)]
+    assert kept == [True, False, True, True, False, True]
+
+
+def test_the_host_with_all_connections_is_refused() -> None:
+    """When all its connections are busy, its next one does not take the place of another host's."""
+    guarded = crowded(Clock(), 3)
+    scraper = Peer(guarded, host="192.0.2.1")
+    busy(guarded), busy(guarded)
+    assert answers(Peer(guarded).send(b""))[0].status == 503
+    assert not scraper.closed
 
 
 def test_flood_of_connections() -> None:

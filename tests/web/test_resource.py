@@ -316,3 +316,13 @@ def test_statistics() -> None:
     leaving.leave()
     assert (statistics.codes, statistics.in_flight) == ({200: 1, 405: 1, 503: 1, 499: 1}, 0)
     assert (sum(statistics.durations.counts), statistics.durations.total_seconds) == (4, 4.0)
+
+
+@pytest.mark.parametrize("headers", [(), (("Content-Security-Policy", "default-src 'self'"),)])
+def test_every_page_has_a_policy(headers: tuple[tuple[str, str], ...]) -> None:
+    """A text that was not escaped could load and run nothing; a page with a policy of its own has that one."""
+    block = Response(200, b"<html>", "text/html; charset=utf-8", headers)
+    lines = block.block(block.body).decode().split("\r\n")
+    policies = [line for line in lines if line.startswith("Content-Security-Policy: ")]
+    assert policies == [f"Content-Security-Policy: {headers[0][1]}"] if headers else "'none'" in policies[0]
+    assert not any("Security-Policy" in line for line in Response().block(Response().body).decode().split("\r\n"))

@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Final
 
+from fakedev.base.console import write_text
 from fakedev.base.errors import plain_reason
 from fakedev.commands import services
 
@@ -29,7 +30,7 @@ def main() -> int:
         try:
             os.execvp(words[0], words)
         except OSError as error:
-            print(f"cannot start {words[0]}: {plain_reason(error)}", file=sys.stderr)
+            write_text(sys.stderr, f"cannot start {words[0]}: {plain_reason(error)}\n")
             return 127 if isinstance(error, FileNotFoundError) else 126
     if words or not os.environ.keys().isdisjoint(FAKE_VARIABLES):
         return services.dcgm_exporter()

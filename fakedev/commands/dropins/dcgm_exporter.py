@@ -449,10 +449,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         for problem in error.problems:
             text = str(problem) if problem.file != _OPTIONS else re.sub("^listen:", "--address:", problem.text)
-            print(f"fakedev-dcgm-exporter: {text}", file=sys.stderr)
+            write_text(sys.stderr, f"fakedev-dcgm-exporter: {text}\n")
         return 2
     for note in options.notes(values):
-        print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
+        write_text(sys.stderr, f"fakedev-dcgm-exporter: {note}\n")
     from fakedev.config.start import record_head  # noqa: PLC0415
     from fakedev.service.program_run import Run  # noqa: PLC0415
     from fakedev.service.service import run_program  # noqa: PLC0415

@@ -7,9 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fakedev.base.console import write_text
+from fakedev.base.given_files import read_given
 from fakedev.commands.dropins.addresses import EXPORTER_ADDRESS, EXPORTER_SOCKET
 from fakedev.schema.go_flags import FlagError, FlagSet, Values, all_interfaces
 
@@ -99,7 +100,7 @@ def _of_option(problem: Problem, text: str) -> str:
 def _names_devices(path: str) -> bool:
     """Whether the file of a base workload names its devices; what is wrong with it is found when it is loaded."""
     try:
-        fields = json.loads(Path(path).read_bytes())
+        fields = json.loads(read_given(path))
         return any(name.lower() == "devices" and value for name, value in fields.items())
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
@@ -135,11 +136,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unknown = [each for each in error.problems if each.file in base and each.text.startswith("devices: ")]
             shown = unknown or error.problems
         for problem in shown:
-            print(f"fakedev-exporter: {_of_option(problem, text)}", file=sys.stderr)
+            write_text(sys.stderr, f"fakedev-exporter: {_of_option(problem, text)}\n")
         if not unknown:
             return 2
         left_out |= {base[problem.file] for problem in unknown}
-        print("fakedev-exporter: without the base workload of", ", ".join(sorted(left_out)), file=sys.stderr)
+        write_text(sys.stderr, f"fakedev-exporter: without the base workload of {', '.join(sorted(left_out))}\n")
         text = options.configuration_text(values, left_out)
     from fakedev.config.start import record_head  # noqa: PLC0415
     from fakedev.service.exporter_program import run_exporter  # noqa: PLC0415 - mistakes in files do not need Twisted

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time
 from typing import Final
 
-from fakedev.base.console import Progress, restored_after_interrupt
+from fakedev.base.console import Progress, restored_after_interrupt, write_text
 from fakedev.base.errors import plain_reason
 from fakedev.scenario.openmetrics import SUFFIX, window_seconds
 from fakedev.scenario.promtool import BlockMaker, PromtoolError
@@ -40,7 +40,7 @@ def blocks(options: Namespace) -> None:
         _make(files, data)
     except OSError as error:
         raise Failed(f"{error.filename or data}: {plain_reason(error)}") from None
-    print(advice(data, [window_seconds(file.name) for file in files], time()))
+    write_text(sys.stdout, f"{advice(data, [window_seconds(file.name) for file in files], time())}\n")
 
 
 def _problem(history: Path, data: Path) -> str:

@@ -7,10 +7,11 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
+from fakedev.base.console import write_text
 from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.given_files import read_given
 from fakedev.base.units import format_duration
 from fakedev.config.load import load
 from fakedev.config.start import compiled_source
@@ -45,7 +46,7 @@ def from_record(options: Namespace) -> None:
     except (Refused, ValueError) as error:
         raise Failed(f"{options.record}: {error}", 2) from None
     if not options.output:
-        sys.stdout.write(text)
+        write_text(sys.stdout, text, is_document=True)
         return
     for path, content in [(options.output, text), *reloads.values()]:
         write_file(path, content)
@@ -53,7 +54,7 @@ def from_record(options: Namespace) -> None:
 
 def _events(path: str) -> tuple[RecordHead, list[Stamped]]:
     try:
-        return read_record(without_incomplete_line(Path(path).read_bytes()), compiled_source)
+        return read_record(without_incomplete_line(read_given(path)), compiled_source)
     except OSError as error:
         raise ValueError(plain_reason(error)) from None
 

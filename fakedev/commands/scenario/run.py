@@ -20,6 +20,7 @@ import orjson
 from fakedev import __version__
 from fakedev.base.console import Progress, restored_after_interrupt, table, tell_notes, write_text
 from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.given_files import read_given
 from fakedev.base.lines_file import LinesFile
 from fakedev.base.units import format_duration
 from fakedev.config.options import configuration_options
@@ -101,7 +102,7 @@ def run(options: Namespace) -> int:
     if options.check:
         count = len(loaded.scenario.occurrences)
         what = f"{count} occurrence{'s' * (count != 1)}"
-        print(f"{options.file}: good: {what} in {format_duration(loaded.scenario.span_seconds)}")
+        write_text(sys.stdout, f"{options.file}: good: {what} in {format_duration(loaded.scenario.span_seconds)}\n")
         return 0
     try:
         return _run(options, loaded)
@@ -252,7 +253,7 @@ def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, pro
 
 def _token(path: str) -> str:
     try:
-        token = Path(path).read_text(encoding="ascii").strip() if path else ""
+        token = read_given(path).decode("ascii").strip() if path else ""
     except OSError as error:
         raise ValueError(f"{path}: {plain_reason(error)}") from None
     except UnicodeDecodeError:
@@ -265,6 +266,6 @@ def _token(path: str) -> str:
 def _digest(options: Namespace, loaded: LoadedScenario) -> str:
     """A word that differs for histories of other files, options or versions."""
     texts = [sorted(each.files.texts.items()) for each in loaded.configurations]
-    own = Path(options.file).read_text(encoding="utf-8")
+    own = read_given(options.file).decode()
     values = [__version__, own, texts, [list(each.overrides) for each in loaded.configurations]]
     return hashlib.sha256(orjson.dumps(values)).hexdigest()

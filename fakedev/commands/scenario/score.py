@@ -125,7 +125,7 @@ def tests(options: Namespace) -> None:
     if options.output:
         write_file(options.output, text)
     else:
-        write_text(sys.stdout, text)
+        write_text(sys.stdout, text, is_document=True)
 
 
 def _loaded(options: Namespace) -> tuple[LoadedScenario, RulesToScore]:

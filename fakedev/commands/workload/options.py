@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, Final, NoReturn
 
 from fakedev.base.errors import FieldError, plain_reason
+from fakedev.base.given_files import read_given
 from fakedev.commands.workload.exchange import run_message
 from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -209,8 +210,7 @@ def find_files(pattern: str) -> list[str]:
 
 def read_text(path: str) -> str:
     """A file's text."""
-    with open(path, encoding="utf-8") as stream:
-        return stream.read()
+    return read_given(path).decode()
 
 
 def parse_limit(text: str) -> Limit:
