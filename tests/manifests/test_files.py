@@ -12,6 +12,7 @@ import yaml
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
+from fakedev import __version__
 from fakedev.config.sample_page import sample_page
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.kubernetes.pods import read_pod
@@ -19,6 +20,7 @@ from fakedev.kubernetes.work import work_of
 from tests.support.configurations import loaded
 from tests.support.configurations import pool as pool_text
 from tests.support.manifests import (
+    CHART,
     MANIFESTS,
     Object,
     manifest_files,
@@ -31,6 +33,12 @@ from tests.support.paths import DOCUMENTS, ROOT
 
 ALL = [each for path in manifest_files() for each in objects_of(path.read_text(encoding="utf-8")) if "metadata" in each]
 SERVICE = [MANIFESTS / "base" / "deployment.yaml", MANIFESTS / "components" / "shards" / "statefulset.yaml"]
+
+
+def test_the_version_of_the_chart() -> None:
+    """It is ours."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
 def only(*parts: str) -> Object:
