@@ -15,7 +15,9 @@ from fakedev.base.units import parse_size
 from fakedev.fleet.spec.quantities import DIRECT_QUANTITIES
 
 CATALOG = Path(fakedev.catalog.__file__).parent
-DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
+DEVICES = sorted(path for path in (CATALOG / "devices").glob("*.yaml") if not path.stem.startswith("grid-"))
+#: Virtual GPUs, which show little.
+GUESTS = sorted((CATALOG / "devices").glob("grid-*.yaml"))
 IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
 DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "connections", "ranges", "dynamics", "sources"}
@@ -274,6 +276,17 @@ class TestDevices:
         assert set(device["sources"]) == values
         for name, text in device["sources"].items():
             assert SOURCE.search(text), f"{name}: {text}"
+
+
+@pytest.mark.parametrize("path", GUESTS, ids=lambda path: path.stem)
+def test_virtual_gpus(path: Path) -> None:
+    """A guest sees neither power nor heat, no errors and no profiling; each value has its source."""
+    guest = load(path)
+    assert guest["name"] == path.stem
+    assert not {"power_watts", "temperature_celsius"} & set(guest["ranges"])
+    assert guest["counts-errors"] is False
+    assert set(guest["sources"]) == {*guest["facts"], *guest["memory"], *guest["ranges"]}
+    assert all(SOURCE.search(text) for text in guest["sources"].values())
 
 
 class TestDocumentation:
