@@ -9,8 +9,8 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from fakedev.base.atomic_files import replace_file
-from fakedev.base.console import Progress, tell_notes, write_text
+from fakedev.base.console import Progress, table, tell_notes, write_text
 from fakedev.base.errors import plain_reason
 from fakedev.clone.cloning import Cloning, Wanted
 from fakedev.clone.scraped import SourcePage, grouped
@@ -32,8 +32,8 @@ from fakedev.exporters.identity import Identity
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.runtime.clock import no_op
 from fakedev.scenario.alert_rules import AlertRule, RecordingRule, labels_of, metrics_of
-from fakedev.scenario.promtool import Measured, PromtoolError, fired, measured
-from fakedev.scenario.queries import Query, queries_of, trees_in
+from fakedev.scenario.dashboard_queries import Query, queries_of, trees_in
+from fakedev.scenario.promtool import PromtoolError, fired, measured
 from fakedev.scenario.rule_files import MAX_ALERTS, RuleFile, plain_tree, read_rules
 from fakedev.scenario.score import RuleScore
 from fakedev.scenario.settings import load_scenario
@@ -41,12 +41,19 @@ from fakedev.scenario.start import begin_of
 from fakedev.scenario.trials import Scraped
 from fakedev.scenario.upgrade import bridge, changes, rewritten, rewritten_groups
 from fakedev.scenario.upgrade_report import (
+    AS_BEFORE,
+    NOT_SHOWN,
+    TITLES,
     UNCHANGED,
     Finding,
+    Measured,
     are_alike,
     as_html,
     as_markdown,
-    as_text,
+    by_file,
+    cells,
+    rewritten_ones,
+    summary,
     verdict_of_fires,
     verdict_of_values,
 )
@@ -140,8 +147,8 @@ def upgrade(options: Namespace) -> int:
     if options.json:
         write_json([vars(each) for each in findings])
     else:
-        write_text(sys.stdout, as_text(findings))
-    return _CHANGED if any(each.verdict != UNCHANGED for each in findings) else 0
+        write_text(sys.stdout, _as_text(findings))
+    return _CHANGED if any(each.verdict not in AS_BEFORE for each in findings) else 0
 
 
 def _releases(options: Namespace, folder: str) -> _Releases:
@@ -191,8 +198,18 @@ def _of_alerts(rules: Mapping[str, RuleFile], releases: _Releases, scenario: str
         results = [fired(version, pages, last_seconds) for version, pages in tries]
         for rule in each.alerts:
             hits = [{place for number, place in result if number == rule.number} for result in results]
-            findings.append(_of_alert(rule, releases.names, hits))
+            finding = _of_alert(rule, releases.names, hits)
+            findings.append(_unless_missing(finding, rule.metrics, old_pages) if not any(hits) else finding)
     return findings
+
+
+def _unless_missing(finding: Finding, metrics: Collection[str], pages: Iterable[Scraped]) -> Finding:
+    """A finding without any result, with the reason if metrics that it names are on none of the old pages."""
+    missing = sorted(set(metrics) - {"ALERTS"}.union(*(each.names for each in pages)))
+    if finding.reason or not missing:
+        return finding
+    verdict = NOT_SHOWN if finding.verdict == UNCHANGED else finding.verdict
+    return replace(finding, verdict=verdict, reason=f"{', '.join(missing)}: on no page of the old release")
 
 
 def _versions(rules: RuleFile, names: Renamed) -> tuple[RuleFile, RuleFile, RuleFile]:
@@ -326,10 +343,11 @@ def _measured(queries: Sequence[Query], groups: Sequence[Mapping[str, Any]], rel
         )
         unknown = sorted(labels_of(query.evaluable) - labels) if was is None and named else []
         missing = f"no series has the label {', '.join(unknown)}: add it with --label NAME=VALUE" if unknown else ""
-        findings.append(Finding(
+        finding = Finding(
             query.place, query.name, query.expression, verdict, named, rewritten(query.expression, names), is_proved,
             is_bridged, was if isinstance(was, str) and named else missing, factor,
-        ))  # fmt: skip
+        )  # fmt: skip
+        findings.append(_unless_missing(finding, used - rules.recorded.keys(), old_pages) if was is None else finding)
     return findings
 
 
@@ -340,6 +358,16 @@ def _files(given: Iterable[str]) -> list[str]:
         inside = sorted(path for path in Path(each).rglob("*") if path.suffix in _SUFFIXES and path.is_file())
         found += map(str, inside) if Path(each).is_dir() else [each]
     return found
+
+
+def _as_text(findings: Sequence[Finding]) -> str:
+    """A table, below it the expressions that replace those that are not as they were, and the sums of files."""
+    if not findings:
+        return "no expression was found\n"
+    rows = [dict(zip(map(str.upper, TITLES), cells(each), strict=True)) for each in findings]
+    lines = [f"{each.name}:\n  {each.rewritten.strip()}" for each in rewritten_ones(findings)]
+    files = [{title.upper(): cell for title, cell in row.items()} for row in by_file(findings)]
+    return "\n".join([table(rows), *lines, *(["", table(files)] if files else [""]), summary(findings), ""])
 
 
 def _rewritten_files(rules: Mapping[str, RuleFile], names: Renamed) -> dict[str, str]:

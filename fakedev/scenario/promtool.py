@@ -20,6 +20,7 @@ from typing import IO, Any, Final, NamedTuple
 from fakedev.scenario.promtool_tests import series_values
 from fakedev.scenario.rule_files import RULE_LABEL, RuleFile
 from fakedev.scenario.trials import BEGIN_SECONDS, SCRAPE_SECONDS, Scraped
+from fakedev.scenario.upgrade_report import Measured
 
 #: How many processes of promtool make blocks at once.
 MOST_AT_ONCE: Final = 2
@@ -138,8 +139,8 @@ _TRIAL_LABEL: Final = "fakedev_trial"
 _TRIALS_AT_ONCE: Final = 20
 #: What promtool says of a sample with the two labels of ours.
 _GOT: Final = re.compile(r'\{fakedev_rule="(\d++)", fakedev_trial="(\d++)"\} (\S++)')
-#: What it says of an expression that it cannot evaluate.
-_ERROR: Final = re.compile(r'fakedev_rule\\", \\"(\d++)\\"[^\n]*?, err: ([^\n]++)')
+#: In the text of an expression that it cannot evaluate.
+_OF_EXPRESSION: Final = re.compile(r'fakedev_rule\\", \\"(\d++)\\"')
 _RULES: Final = "rules.json"
 #: A line of the file that we have written.
 _OF_OUR_FILE: Final = re.compile(r"\n  line \d++: ")
@@ -168,14 +169,6 @@ def _placed(line: str, rules: RuleFile) -> str:
         return f"{rules.file}: {line}"
     group = next(each for each in rules.groups if each.name == found[1])
     return f"{group.rules[int(found[2]) - 1].place}: {line[found.end() :]}"
-
-
-class Measured(NamedTuple):
-    """The result of an expression: how many series it has, and their lowest and highest value."""
-
-    series: float
-    least: float
-    most: float
 
 
 def measured(
@@ -210,7 +203,8 @@ def measured(
         Path(folder, "tests.json").write_text(json.dumps(tests), encoding="utf-8")
         code, said = run_promtool(folder, "test", "rules", "tests.json")
     values = {(int(number), int(part)): float(value) for number, part, value in _GOT.findall(said)}
-    errors = {int(number): reason for number, reason in _ERROR.findall(said)}
+    failed = (line.partition(", err: ") for line in said.splitlines())
+    errors = {int(found[1]): why for text, _, why in failed if why and (found := _OF_EXPRESSION.search(text))}
     if code and not values and not errors:
         raise PromtoolError(f"promtool cannot evaluate the queries: {said[:SHOWN].strip()}")
     return [

@@ -1,4 +1,4 @@
-"""What becomes of each expression at an upgrade, and the report of it as text, Markdown and HTML."""
+"""What becomes of each expression at an upgrade, and the report of it as Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from fakedev.base.console import table
-from fakedev.base.html import mark, page
-from fakedev.base.html import table as html_table
-from fakedev.scenario.promtool import Measured
+from fakedev.base.html import mark, page, table
 from fakedev.scenario.upgrade import in_words
 
 UNCHANGED: Final = "unchanged"
 SILENT: Final = "silent"
 NOT_TRIED: Final = "not tried"
+#: The old release does not show its metrics: they are those of other exporters, or of other counters.
+NOT_SHOWN: Final = "not shown"
+#: What needs no attention.
+AS_BEFORE: Final = (UNCHANGED, NOT_SHOWN)
 #: Exporters round: a ratio to two decimals, and memory to MiB.
 _TOLERANCE: Final = 0.03
 _NEXT_TO_NOTHING: Final = 0.01
-_TITLES: Final = ("name", "after the upgrade", "rewritten", "with old names", "changes")
+TITLES: Final = ("name", "after the upgrade", "rewritten", "with old names", "changes")
+
+
+class Measured(NamedTuple):
+    """The result of an expression: how many series it has, and their lowest and highest value."""
+
+    series: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True)
@@ -100,24 +109,14 @@ def _is_close(one: float, other: float, scale: float) -> bool:
     return is_same or math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_NEXT_TO_NOTHING * abs(scale))
 
 
-def as_text(findings: Sequence[Finding]) -> str:
-    """A table, and below it the expressions that replace those that are not as they were."""
-    if not findings:
-        return "no expression was found\n"
-    rows = [dict(zip(map(str.upper, _TITLES), _cells(each), strict=True)) for each in findings]
-    lines = [f"{each.name}:\n  {each.rewritten.strip()}" for each in _rewritten(findings)]
-    files = [{title.upper(): cell for title, cell in row.items()} for row in _by_file(findings)]
-    return "\n".join([table(rows), *lines, *(["", table(files)] if files else [""]), _summary(findings), ""])
-
-
 def as_markdown(title: str, findings: Sequence[Finding]) -> str:
-    """The same as a page for a repository or a pull request."""
-    lines = _markdown_table(_TITLES, map(_cells, findings))
-    if files := _by_file(findings):
+    """A page for a repository or a pull request: two tables, and the expressions that replace others."""
+    lines = _markdown_table(TITLES, map(cells, findings))
+    if files := by_file(findings):
         lines = [*_markdown_table(tuple(files[0]), (tuple(row.values()) for row in files)), "", *lines]
-    for each in _rewritten(findings):
+    for each in rewritten_ones(findings):
         lines += ["", f"{each.name} ({each.place}):", "", "```promql", each.rewritten.strip(), "```"]
-    return "\n".join([f"# {title}", "", _summary(findings), "", *lines, ""])
+    return "\n".join([f"# {title}", "", summary(findings), "", *lines, ""])
 
 
 def _markdown_table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
@@ -127,17 +126,17 @@ def _markdown_table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) ->
 
 def as_html(title: str, findings: Sequence[Finding]) -> str:
     """The same as one page, which loads nothing else."""
-    rows = [(name, mark(verdict, verdict == UNCHANGED), *others) for name, verdict, *others in map(_cells, findings)]
-    files = _by_file(findings)
-    body = html_table([each.capitalize() for each in files[0]], (list(row.values()) for row in files)) if files else []
-    body += html_table([each.capitalize() for each in _TITLES], rows)
-    changed = [(each.name, each.place, each.expression, each.rewritten) for each in _rewritten(findings)]
+    rows = [(name, mark(verdict, verdict in AS_BEFORE), *others) for name, verdict, *others in map(cells, findings)]
+    files = by_file(findings)
+    body = table([each.capitalize() for each in files[0]], (list(row.values()) for row in files)) if files else []
+    body += table([each.capitalize() for each in TITLES], rows)
+    changed = [(each.name, each.place, each.expression, each.rewritten) for each in rewritten_ones(findings)]
     if changed:
-        body += ["<h2>Expressions</h2>", *html_table(["Name", "Place", "Now", "Rewritten"], changed)]
-    return page(title, [f"<p>{_summary(findings)}</p>", *body])
+        body += ["<h2>Expressions</h2>", *table(["Name", "Place", "Now", "Rewritten"], changed)]
+    return page(title, [f"<p>{summary(findings)}</p>", *body])
 
 
-def _by_file(findings: Sequence[Finding]) -> list[dict[str, str]]:
+def by_file(findings: Sequence[Finding]) -> list[dict[str, str]]:
     """How many expressions of each file are as they were, or not; none for a single file."""
     files: dict[str, list[Finding]] = {}
     for each in findings:
@@ -148,19 +147,21 @@ def _by_file(findings: Sequence[Finding]) -> list[dict[str, str]]:
     return [
         {
             "file": file, "expressions": str(len(of)),
-            "change": str(sum(each.verdict not in (UNCHANGED, NOT_TRIED) for each in of)),
+            "change": str(sum(each.verdict not in (*AS_BEFORE, NOT_TRIED) for each in of)),
             "not tried": str(sum(each.verdict == NOT_TRIED for each in of)),
-            "right when rewritten": str(sum(each.proved is True and each.verdict != UNCHANGED for each in of)),
+            "right when rewritten": str(sum(each.proved is True and each.verdict not in AS_BEFORE for each in of)),
         }
         for file, of in files.items()
     ]  # fmt: skip
 
 
-def _rewritten(findings: Sequence[Finding]) -> Iterator[Finding]:
+def rewritten_ones(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Those whose expression is another one for the new release."""
     yield from (each for each in findings if each.rewritten != each.expression)
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
+def cells(finding: Finding) -> tuple[str, ...]:
+    """A row of the table, with a cell for each of TITLES."""
     proofs = (
         "-" if each is None else "as before" if each else "not as before" for each in (finding.proved, finding.bridged)
     )
@@ -168,6 +169,7 @@ def _cells(finding: Finding) -> tuple[str, ...]:
     return (finding.name, finding.verdict, *proofs, changes)
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Finding]) -> str:
+    """How many expressions there are of each verdict."""
     counts = Counter(each.verdict for each in findings).most_common()
     return f"{len(findings)} expressions: " + ", ".join(f"{count} {verdict}" for verdict, count in counts)

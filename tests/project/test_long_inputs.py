@@ -43,6 +43,8 @@ MADE_ELSEWHERE = {
     ("fakedev.fleet.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
     ("fakedev.commands.workload.options", "matched_names"): "the user's own -devregex, with a limit of CPU time",
     ("fakedev.scenario.alert_rules", "matches"): "the user's own rules, on the labels of sixteen boards",
+    ("fakedev.scenario.dashboard_queries", "name"): "the user's own rules of an adapter, on a name of a metric",
+    ("fakedev.scenario.dashboard_queries", "selects"): "the same",
     ("fakedev.exporters.settings.catalog", "family"): "a text without wildcards, in our own files",
 }
 _SHORT = 32

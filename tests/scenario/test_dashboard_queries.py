@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.scenario.queries import Query, queries_of, trees_in
+from fakedev.scenario.dashboard_queries import Query, queries_of, trees_in
 from fakedev.schema.places import ConfigurationError, Report
 
 ADAPTER = """
