@@ -30,40 +30,48 @@ async def demo(start_async: StartAsync, folder: Path, *options: str) -> AsyncSer
 
 @pytest.mark.parametrize("options", [(), ("--set", "workloads.listen=[]")], ids=["workload port", "HTTP"])
 @pytest_twisted.ensureDeferred
-async def test_a_session(start_async: StartAsync, tmp_path: Path, options: tuple[str, ...]) -> None:
+async def test_a_session(
+    start_async: StartAsync, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
     """Look, start, inject, explain, advance, clear, stop; what is wrong is one line and its exit code."""
     await demo(start_async, tmp_path, "--set", "fleet.speed=0", *options)
 
-    async def fakedev(*words: str, code: int = 0) -> str:
-        program = await run(start_async, *console("fakedev"), *words)
-        assert program.exit_code == code, (program.stdout, program.stderr)
-        return program.stderr if code else program.stdout
+    def fakedev(*words: str, code: int = 0) -> str:
+        assert main(list(words)) == code, capsys.readouterr()
+        said = capsys.readouterr()
+        return said.err if code else said.out
 
-    assert "health     good" in await fakedev("status")
-    assert (await fakedev("run", "train", "devices=dgx-0/7", "profile=80:0:0")).startswith("w")
-    assert await fakedev("advance", "2s") == "tick 2 seconds 2\n"
-    assert "train state=running" in await fakedev("workloads")
-    fault = (await fakedev("fault", "lost", "devices=dgx-0/7")).strip()
-    await fakedev("advance", "1s")
-    assert "1 lost" in await fakedev("status")
-    assert f"{fault} lost state=active" in await fakedev("faults", "--active")
-    assert "not shown: lost since tick 3" in await fakedev("explain", "dgx-0/7", "power")
-    assert await fakedev("clear", "all") == "cleared 1\n"
-    assert "dgx-0/0 type=h100" in await fakedev("devices", "--active")
-    assert "lost dgx-0/7" in await fakedev("journal", "kind=lost")
-    assert await fakedev("speed", "60") == "speed 60\n"
-    assert "speed 60" in await fakedev("status")
-    assert await fakedev("stop", "nothing", code=2) == (
+    assert "health     good" in fakedev("status")
+    assert fakedev("run", "train", "devices=dgx-0/7", "profile=80:0:0").startswith("w")
+    assert fakedev("advance", "2s") == "tick 2 seconds 2\n"
+    assert "train state=running" in fakedev("workloads")
+    fault = fakedev("fault", "lost", "devices=dgx-0/7").strip()
+    fakedev("advance", "1s")
+    assert "1 lost" in fakedev("status")
+    assert f"{fault} lost state=active" in fakedev("faults", "--active")
+    assert "not shown: lost since tick 3" in fakedev("explain", "dgx-0/7", "power")
+    assert fakedev("clear", "all") == "cleared 1\n"
+    assert "dgx-0/0 type=h100" in fakedev("devices", "--active")
+    assert "lost dgx-0/7" in fakedev("journal", "kind=lost")
+    assert fakedev("speed", "60") == "speed 60\n"
+
+    async def shows_the_speed() -> bool:
+        return "speed 60" in fakedev("status")
+
+    await eventually(shows_the_speed, "a tick at the new speed")
+    assert fakedev("stop", "nothing", code=2) == (
         "fakedev stop: no workload 'nothing'; there are training, inference, batch, notebook\n"
     )
-    assert "did you mean" in await fakedev("fault", "lots", "devices=dgx-0/7", code=2)
-    assert "'soon' is no duration: give a number with ms" in await fakedev("advance", "soon", code=2)
-    assert await fakedev("advance", "stop") == "nothing to stop\n"
-    assert (await fakedev("reset")).startswith("tick ")
+    assert "did you mean" in fakedev("fault", "lots", "devices=dgx-0/7", code=2)
+    assert "'soon' is no duration: give a number with ms" in fakedev("advance", "soon", code=2)
+    assert fakedev("advance", "stop") == "nothing to stop\n"
+    assert fakedev("reset").startswith("tick ")
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_same_answers_over_http(start_async: StartAsync, tmp_path: Path) -> None:
+async def test_the_same_answers_over_http(
+    start_async: StartAsync, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """To the byte; also what is refused, and what is in quotes."""
     service = await demo(start_async, tmp_path, "--set", "fleet.speed=0")
     for line in (
@@ -74,15 +82,13 @@ async def test_the_same_answers_over_http(start_async: StartAsync, tmp_path: Pat
         "journal 9 kind=began devices=dgx-0/3", "journal 9 kind=nothing", "run", "clear none", "stop none",
     ):  # fmt: skip
         over_http, by_port = [
-            await run(start_async, *console("fakedev"), *line.split(), *options)
+            (main([*line.split(), *options]), *capsys.readouterr())
             for options in (["--url", f"http://{service.web[0]}"], [])
         ]
         if line.split()[0] in ("run", "fault", "advance"):
-            assert (over_http.exit_code, over_http.stderr) == (by_port.exit_code, by_port.stderr)
-            continue
-        assert (over_http.exit_code, over_http.stdout, over_http.stderr) == (
-            by_port.exit_code, by_port.stdout, by_port.stderr,
-        ), line  # fmt: skip
+            assert (over_http[0], over_http[2]) == (by_port[0], by_port[2])
+        else:
+            assert over_http == by_port, line
 
 
 #: What each command that watches or controls is given, and how its JSON begins.
