@@ -105,7 +105,7 @@ def file_metrics(problems: Callable[[], Mapping[str, str]], journal: JournalFile
 
     :param problems: returns why each has ended; empty texts for those that have not.
     """
-    text = "1: the file could not be written, and has ended; /health and the log say why."
+    text = "1: the file cannot be written, and its lines wait or it has ended; /health and the log say why."
     failed = {name: int(bool(problem)) for name, problem in problems().items()}
     yield labelled(GaugeMetricFamily, "fakedev_file_failed", text, "file", failed)
     text = "Entries that wait to be written to the journal's file; an event is in the record at once."
