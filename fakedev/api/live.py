@@ -350,6 +350,8 @@ class LiveView(Service):
 
     def _beat(self) -> None:
         """Make a frame if there is something new, and send it to all viewers that take more."""
+        if self._source.fleet.is_paused:
+            return  # there will be something new soon
         self._make()
         for viewer, seen in list(self._viewers.items()):
             if seen != self.frames and viewer.takes_more:

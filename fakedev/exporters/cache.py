@@ -86,10 +86,12 @@ class CachedPage:
         openmetrics: bool = False,
         latest: LatestPages | None = None,
         states: Sequence[Callable[[], State]] = (),
+        is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._states = tuple(states) or (state,) * len(parts)
         self._latest = latest or LatestPages()
         self._clock = clock
+        self._is_paused = is_paused
         self._parts = tuple(parts)
         self._end = b"# EOF\n" if openmetrics else b""
         self._headers = parts[0].identity.headers
@@ -153,6 +155,9 @@ class CachedPage:
     def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
         """Work some milliseconds in each reactor turn, then answer all waiting requests."""
         if self._is_over:
+            return
+        if self._is_paused():
+            self._clock.callLater(0, self._work, pieces, made)
             return
         outcome: Response | Exception
         seconds = self._clock.seconds
@@ -260,8 +265,12 @@ class Pages:
             from fakedev.exporters.workload_page import workload_pages  # noqa: PLC0415
 
             source, text, openmetrics = workload_pages(self.fleet)
-            page = CachedPage(source.state, self._clock, [text], latest=self._latest)
-            page.as_openmetrics = CachedPage(source.state, self._clock, [openmetrics], True, self._latest)
+            page = CachedPage(
+                source.state, self._clock, [text], latest=self._latest, is_paused=lambda: self.fleet.is_paused
+            )
+            page.as_openmetrics = CachedPage(
+                source.state, self._clock, [openmetrics], True, self._latest, is_paused=lambda: self.fleet.is_paused
+            )
             self._workloads = page
         return self._workloads
 
@@ -307,7 +316,9 @@ class Pages:
 
         def page(openmetrics: bool) -> CachedPage:
             parts = [Page(cache, group, openmetrics) for cache, group in labels]
-            return CachedPage(states[0], self._clock, parts, openmetrics, self._latest, states)
+            return CachedPage(
+                states[0], self._clock, parts, openmetrics, self._latest, states, lambda: self.fleet.is_paused
+            )
 
         names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)

@@ -256,8 +256,8 @@ class Fleet:
         yield
         faults = self.faults.advance(start, end)
         yield
-        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
-                         falling=self._relations.falling(past[DEVICE]))  # fmt: skip
+        links = yield from advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
+                                    falling=self._relations.falling(past[DEVICE]))  # fmt: skip
         yield
         if faults is not None:
             demand = faults.on(demand)

@@ -202,6 +202,8 @@ _VALUES: Final = {"xid": "XID"}
 _EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "reset", "nodes", "fault", "clear")
 #: All kinds of entries.
 JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *FLAGS, *_VALUES, ENDED, QUEUE)
+#: Devices of an entry from which on it is settled alone.
+_WIDE: Final = 1000
 #: For entries without devices.
 NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
@@ -300,6 +302,8 @@ class FleetJournal:
         :returns: whether there are more.
         """
         if self._ends:
+            if most and len(self._ends.devices[0]) > _WIDE:
+                most = 1  # e.g. workloads of all devices, whose positions take as long as thousands of others
             ends, self._ends = self._ends[:most], self._ends[most:] if most else None
             self._recent.add(list(ends), ends.devices)
         return not self.is_settled

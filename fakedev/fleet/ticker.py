@@ -83,8 +83,8 @@ class Ticker(Service):
         self._on_tick = on_tick
         self._before_tick = before_tick
         self._on_pause = on_pause
-        self._is_ticking = False
-        #: Of the tick in progress: its other steps, and its result, None if it failed.
+        self._is_ticking = self._has_steps = False
+        #: Of the tick in progress: its other steps, and their result, None if they failed.
         self._steps: Steps[list[Verdict]] | None = None
         self._verdicts: list[Verdict] | None = None
         self._tick_seconds = 0.0
@@ -227,22 +227,23 @@ class Ticker(Service):
     def _advance_slice(self) -> None:
         began, failed_tick, self._next_slice = self._clock.seconds(), 0, None
         # The wall clock may be set back meanwhile.
-        while self._is_ticking or (
+        while self._has_steps or (
             self._remaining and 0 <= self._clock.seconds() - began < _SLICE_SECONDS and not self._is_notifying()
         ):
-            if not self._is_ticking:
+            if not self._has_steps:
                 self._remaining -= 1
                 self._begin_tick()
-            if not self._go_on():
+            has_worked = self._go_on()
+            if has_worked is None:
                 break
-            if self._verdicts is None:  # each of the other ticks would only fail again
+            if not has_worked:  # each of the other ticks would only fail again
                 self._remaining, failed_tick = 0, self._fleet.state.tick + 1
-        if self._is_ticking or self._remaining or (self._is_notifying() and self.running):
-            self._turns.slice_ended(began)
-            self._next_slice = self._clock.callLater(0, self._advance_or_yield)
-            if not 0 <= began - self._reported_at < _REPORT_SECONDS:
+            if self._remaining and not 0 <= began - self._reported_at < _REPORT_SECONDS:
                 self._reported_at = began
                 self._report(self._advancing)
+        if self._has_steps or self._remaining or (self._is_notifying() and self.running):
+            self._turns.slice_ended(began)
+            self._next_slice = self._clock.callLater(0, self._advance_or_yield)
             return
         done, self._advance = self._advance, None
         self._report = no_op
@@ -263,7 +264,7 @@ class Ticker(Service):
 
     def _loop_fired(self) -> None:
         """Run a tick, unless one is in progress, or missed ones are being made up, one in each turn of the reactor."""
-        if not self._catching_up and not self._is_ticking:
+        if not self._catching_up and not self._has_steps:
             self._run_due_tick()
 
     def _run_due_tick(self) -> None:
@@ -291,7 +292,7 @@ class Ticker(Service):
     def _run_due_steps(self, began: float) -> None:
         """Go on with the due tick that began at this time."""
         self._next_step = None
-        if not self._go_on():
+        if self._go_on() is None:
             self._next_step = self._clock.callLater(0, self._run_due_steps, began)
             return
         # A tick that failed is tried again when the next is due: now it would only fail again.
@@ -310,7 +311,7 @@ class Ticker(Service):
 
     def _begin_tick(self) -> None:
         began = self._clock.seconds()
-        self._is_ticking, self._verdicts = True, None
+        self._is_ticking, self._has_steps, self._verdicts = True, True, None
         try:
             self._before_tick()
             self._steps = self._fleet.tick()
@@ -318,28 +319,29 @@ class Ticker(Service):
             self._note_failure()
         self._tick_seconds = self._clock.seconds() - began
 
-    def _go_on(self) -> bool:
-        """Do some steps of the tick in progress, and what follows from it; return whether it has ended."""
+    def _go_on(self) -> bool | None:
+        """Go on with the tick in progress; return whether it has worked, None: it is paused."""
         if self._fleet.is_paused:
             self._fleet.resume()
         if not self._do_steps(_STEP_SECONDS):
             self._fleet.pause(self._complete)
             self._on_pause(True)
-            return False
-        began = self._clock.seconds()
-        if self._verdicts is not None:
+            return None
+        self._has_steps = False
+        began, verdicts = self._clock.seconds(), self._verdicts
+        if verdicts is not None:
             try:
                 self.ticks += 1
                 self._last_failed = False
                 self._on_tick()
-                if self._verdicts or not self._fleet.is_settled:
-                    self._on_verdicts(self._verdicts)
+                if verdicts or not self._fleet.is_settled:
+                    self._on_verdicts(verdicts)
             except Exception:
                 self._note_failure()
         self._is_ticking = False
         self.durations.observe(self._tick_seconds + self._clock.seconds() - began)
-        self._on_pause(False)
-        return True
+        self._on_pause(self._fleet.is_paused)  # a listener may have begun an advance
+        return verdicts is not None
 
     def _do_steps(self, most_seconds: float) -> bool:
         """Do steps of the tick for so long; return whether all are done. A failure is logged; the clock continues."""

@@ -237,7 +237,8 @@ class Reloader(Part):
         if self._pending is not None:
             raise ReloadFailed("the reload before this one takes effect with the next tick", is_ours=True)
         try:
-            configuration, head, compiled = await call_in_thread(self._reactor, self._prepared)
+            prepared = partial(self._prepared, self._fleet.compiled)
+            configuration, head, compiled = await call_in_thread(self._reactor, prepared)
         except Exception as reason:
             raise self._failure(reason) from None
         stamped = self._begin(configuration, head, compiled)
@@ -259,7 +260,7 @@ class Reloader(Part):
         """
         if self._pending is not None:
             raise ReloadFailed("the reload before this one takes effect with the next tick")
-        configuration, head, compiled = self._compiled(configuration, head)
+        configuration, head, compiled = self._compiled(self._fleet.compiled, configuration, head)
         self._begin(configuration, head, compiled)
 
     def _begin(self, configuration: Configuration, head: RecordHead, compiled: CompiledFleet) -> Stamped:
@@ -291,22 +292,25 @@ class Reloader(Part):
         self.log.failure("a reload failed by an internal error")
         return ReloadFailed("an internal error; the log has the details", is_ours=True)
 
-    def _prepared(self) -> tuple[Configuration, RecordHead, CompiledFleet]:
-        """Read and compile the configuration; runs in a thread, because it takes long."""
+    def _prepared(self, now: CompiledFleet) -> tuple[Configuration, RecordHead, CompiledFleet]:
+        """Read and compile the configuration; runs in a thread, because it takes long: there is no use of the fleet.
+
+        :param now: what the fleet is compiled of.
+        """
         if self._read is None:
             raise ReloadFailed("this program was started without a configuration file")
-        return self._compiled(*self._read())
+        return self._compiled(now, *self._read())
 
     def _compiled(
-        self, configuration: Configuration, head: RecordHead
+        self, now: CompiledFleet, configuration: Configuration, head: RecordHead
     ) -> tuple[Configuration, RecordHead, CompiledFleet]:
         """A configuration as the running fleet takes it, and compiled."""
-        epoch = self._fleet.spec.epoch_seconds
+        epoch = now.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
-        configuration = replace(configuration, fleet=with_nodes_of(configuration.fleet, self._fleet.spec))
+        configuration = replace(configuration, fleet=with_nodes_of(configuration.fleet, now.spec))
         compiled = CompiledFleet(configuration.fleet)
-        compiled.reindex_from(self._fleet.roster)
+        compiled.reindex_from(now.roster)
         return configuration, replace(head, epoch_seconds=epoch), compiled
 
     def _check(self, configuration: Configuration, compiled: CompiledFleet) -> None:

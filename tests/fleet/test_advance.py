@@ -68,9 +68,9 @@ class TestProgress:
         peer.send(b"advance 1000s\nlist\n")
         finish(app)
         assert heard(peer) == [
-            "advancing 25.5 tick 255 target 1000",
-            "advancing 50.7 tick 507 target 1000",
-            "advancing 75.9 tick 759 target 1000",
+            "advancing 25.3 tick 253 target 1000",
+            "advancing 50.5 tick 505 target 1000",
+            "advancing 75.7 tick 757 target 1000",
             "ok tick 1000 seconds 1000",
             "ok 0 lines",
         ]
@@ -85,7 +85,7 @@ class TestProgress:
         peer.send(b'{"op":"advance","duration":"300s","id":1}\n')
         finish(app)
         event, answer = map(json.loads, heard(peer))
-        assert event == {"event": "advancing", "percent": 85.0, "tick": 255, "target-tick": 300}
+        assert event == {"event": "advancing", "percent": 84.3, "tick": 253, "target-tick": 300}
         assert (answer["id"], answer["tick"], answer["advance"]) == (1, 300, None)
         assert "stopped-before-tick" not in answer
 

@@ -183,6 +183,8 @@ def _nodes(part: str, roster: Roster) -> list[RosterNode]:
     named = roster.node(part)
     if named is not None:
         return [named]
+    if part == "*":
+        return list(roster.nodes)
     if not _TOKEN.search(part):
         return []
     fits = _matcher(part)

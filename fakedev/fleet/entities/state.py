@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.steps import Steps, result_of
 
 Mask = NDArray[np.bool_]
 Positions = NDArray[np.int64]
@@ -107,15 +108,24 @@ class Rows:
     """A dataclass of columns along some axes, whose rows can be kept or joined; columns are only read."""
 
     def _kept(self, **masks: Mask) -> dict[str, Any]:
-        """The columns with the rows that the mask of their axis keeps, and with new positions."""
+        """See :meth:`_kept_steps`: all of them at once."""
+        return result_of(self._kept_steps(**masks))
+
+    def _kept_steps(self, **masks: Mask) -> Steps[dict[str, Any]]:
+        """The columns with the rows that the mask of their axis keeps, and with new positions: each in one step."""
         columns = {}
         for name, axis, of in self._columns():
             rows = _kept_rows(getattr(self, name), masks[axis])
             columns[name] = (np.cumsum(masks[of]) - 1)[rows] if of else rows
+            yield
         return columns
 
     def _joined(self, other: Self, **counts: int) -> dict[str, Any]:
-        """The columns, each joined with the same column of other rows.
+        """See :meth:`_joined_steps`: all of them at once."""
+        return result_of(self._joined_steps(other, **counts))
+
+    def _joined_steps(self, other: Self, **counts: int) -> Steps[dict[str, Any]]:
+        """The columns, each joined with the same column of other rows, in one step.
 
         :param counts: the rows of each axis that has positions before those of the other rows.
         """
@@ -123,6 +133,7 @@ class Rows:
         for name, _, of in self._columns():
             rows = getattr(other, name)
             columns[name] = _joined_rows(getattr(self, name), rows + counts[of] if of else rows)
+            yield
         return columns
 
     def _carried(self, old: Self, was: NDArray[np.int64], *names: str) -> dict[str, Any]:

@@ -186,8 +186,9 @@ class FaultRules:
         devices = resolve_here(spec.devices, self.roster, spec.node, of_configuration=of_configuration)
         may_lack = of_configuration and self.roster.whole is not None
         if kind.scope in OF_WHOLE_NODES and len(devices):
-            nodes = np.unique(self.roster.node_positions(devices)).tolist()
-            devices = np.concatenate([np.array(self.roster.nodes[node].devices) for node in nodes])
+            concerned = np.zeros(len(self.roster.nodes), np.bool_)
+            concerned[self.roster.node_positions(devices)] = True
+            devices = np.flatnonzero(concerned[self.roster.node_positions(np.arange(self.roster.device_count))])
         for needed, by in kind.needed(spec.values).items():
             has = self.present.get(needed, np.zeros(self.roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]

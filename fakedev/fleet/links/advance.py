@@ -13,6 +13,7 @@ from fakedev.fleet.links.link_layout import LinkLayout, remaining_links
 from fakedev.fleet.links.link_levels import CARRIED, FETCHED, LinkHistory
 from fakedev.fleet.spec.fault_kinds import ALL_LINKS
 from fakedev.fleet.spec.xids import Xid
+from fakedev.fleet.steps import Steps
 
 
 class _Counts(NamedTuple):
@@ -24,7 +25,7 @@ class _Counts(NamedTuple):
 
 def advanced(
     history: LinkHistory, devices: Level, faults: FaultTick | None, *, has_moved: bool, falling: Mask | None = None
-) -> LinkHistory:
+) -> Steps[LinkHistory]:
     """The history of the links after this tick; the same object if nothing happens.
 
     Errors at the other ends of links are added to the effects of the faults.
@@ -42,6 +43,7 @@ def advanced(
     may_change = has_moved and (history.up is not None or _touches_links(faults))
     if not may_change and reset is None and _same(gone, history.gone):
         return history
+    yield
     up = _up(layout, faults, gone)
     counts = _counts(history, up, gone, faults)
     changed = np.flatnonzero(_down(up, layout) != _down(history.up, layout))
@@ -51,7 +53,8 @@ def advanced(
     concerned = np.zeros(len(layout.counts), dtype=np.bool_) if reset is None else reset.copy()
     concerned[layout.owners[happens_to]] = True
     concerned = layout.of_same_nodes(concerned)
-    recounted = history.recounted(devices.arrays, concerned)
+    yield
+    recounted = yield from history.recounted(devices.arrays, concerned)
     if reset is not None:
         for name in CARRIED:
             if name in recounted.counted:
@@ -61,6 +64,8 @@ def advanced(
             recounted.since[FETCHED[1]][reset] = 0.0
     happened = {"link_errors": counts.errors, "link_recoveries": counts.recoveries}
     for name, links in happened.items():
+        if not len(links):
+            continue
         np.add.at(recounted.counted[name], recounted.places(links), 1.0)
         np.add.at(recounted.since[name], layout.owners[links], 1.0)
     return replace(recounted, up=up if len(changed) else history.up, gone=gone, happened=happened)

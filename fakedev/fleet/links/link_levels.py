@@ -18,6 +18,7 @@ from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.fleet.links.link_layout import LinkLayout
 from fakedev.fleet.links.shares import shares_of_links, usable_links
+from fakedev.fleet.steps import Steps, result_of
 
 #: Rates of a device that its links share while they are up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
@@ -214,7 +215,7 @@ class LinkHistory:
             np.subtract.at(since[name], self.layout.owners[uncounted], 1.0)
         return replace(self, counted=counted, since=since, happened={})
 
-    def recounted(self, devices: Mapping[str, Floats], concerned: Mask) -> LinkHistory:
+    def recounted(self, devices: Mapping[str, Floats], concerned: Mask) -> Steps[LinkHistory]:
         """The history for an event, with new arrays ``counted`` and ``since``.
 
         :param concerned: devices of the event, or of its links, shape (D,).
@@ -233,6 +234,7 @@ class LinkHistory:
                 counted[name][is_new] = self._grown(name, counted[name][is_new], devices, new, None)
             since[name] = self.since[name].copy() if name in self.since else np.zeros(len(concerned))
             since[name][concerned] = devices[name][concerned]
+            yield
         return replace(recounted, counted=counted, since=since)
 
 
@@ -261,7 +263,8 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
         ends = layout.remotes
         up[(ends >= 0) & ~up[ends]] = False
     changed = _changed_devices(history, LinkHistory(layout, up=up), moves, same)
-    history = history.recounted(devices.arrays, old_layout.of_same_nodes(changed)) if changed.any() else history
+    if changed.any():
+        history = result_of(history.recounted(devices.arrays, old_layout.of_same_nodes(changed)))
     known = None if history.known is None else same & history.known[moves.old_of]
     fresh = LinkHistory(layout, known=known)
     old = history.layout.firsts[moves.old_of[layout.owners[fresh.known_links]]] + layout.numbers[fresh.known_links]

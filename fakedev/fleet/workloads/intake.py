@@ -225,6 +225,7 @@ class Intake:
             yield from workloads.end(list(self._ending), rows)
         if started:
             yield from workloads.start(started, tick, now_seconds)
+            yield
             is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
             yield from self._attribution.add(workloads.holds(is_new), workloads.by_id)
         self._starting, self._ending = {}, {}

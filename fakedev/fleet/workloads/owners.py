@@ -200,8 +200,7 @@ class Attribution:
                 return
             shares = self._shares[device] = {others[0]: 0}
         if _container(workload) not in shares:
-            used = set(shares.values())
-            shares[_container(workload)] = next(number for number in range(len(used) + 1) if number not in used)
+            shares[_container(workload)] = min({*range(len(shares) + 1)}.difference(shares.values()))
 
     def _unshare(self, device: int) -> None:
         """Forget the shares of containers that are gone."""

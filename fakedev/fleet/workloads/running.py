@@ -327,7 +327,7 @@ class Workloads:
         :param rows: theirs in the table, by rows_with().
         """
         self._changed()
-        self.table = self.table.kept(~rows)
+        self.table = yield from self.table.kept(~rows)
         for span in spans(len(ended)):
             yield
             self.forget(ended[span])
@@ -351,10 +351,10 @@ class Workloads:
             joined = []
             for first, *second in (tables[place : place + 2] for place in range(0, len(tables), 2)):
                 yield
-                joined.append(first.joined(second[0]) if second else first)
+                joined.append((yield from first.joined(second[0])) if second else first)
             tables = joined
         yield
-        self.table = self.table.joined(tables[0])
+        self.table = yield from self.table.joined(tables[0])
 
     def _changed(self) -> None:
         self.changes += 1
@@ -478,6 +478,8 @@ class Workloads:
         table.before, table.share = table.share, share
         table.is_fresh = table.start >= start_seconds
         self._crowds_before = self._crowds
+        yield
+        table.sums.prepare()
         yield
         held = self._hold() if self._held is None else self._held
         asked = {}

@@ -92,6 +92,10 @@ class DeviceSums:
             found.append((int(self._rows[row]), pairs, slice(first, last + 1) if is_run else devices))
         return found
 
+    def prepare(self) -> None:
+        """Find the order of the sums, in a step of its own: it takes as long as the sums, once for these workloads."""
+        self._wide or self._places  # noqa: B018 - both are kept
+
     def by_device(self, values: Floats, count: int) -> Floats:
         """The sums over the pairs of each device, shape (count,).
 
@@ -304,20 +308,23 @@ class Table(Rows):
         left: Floats = (self.work - self.done) / self.speed
         return left
 
-    def kept(self, keep: Mask) -> Table:
+    def kept(self, keep: Mask) -> Steps[Table]:
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)
+        yield
         uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
+        yield
+        columns = yield from self._kept_steps(workload=keep, pair=pairs)
         return Table(
             self.profiles.kept(keep),
             {metric: each for metric, each in uses.items() if len(each.workload)},
             self.limits.kept(keep),
             self.intense.kept(keep, pairs),
             self.device_keys,
-            **self._kept(workload=keep, pair=pairs),
+            **columns,
         )
 
-    def joined(self, other: Table) -> Table:
+    def joined(self, other: Table) -> Steps[Table]:
         """These workloads, followed by the other workloads."""
         uses = {}
         for metric in sorted({*self.uses, *other.uses}):
@@ -326,7 +333,9 @@ class Table(Rows):
         limits = self.limits.joined(other.limits, len(self))
         intense = self.intense.joined(other.intense, len(self), len(self.device))
         profiles = self.profiles.joined(other.profiles)
-        return Table(profiles, uses, limits, intense, other.device_keys, **self._joined(other))
+        yield
+        columns = yield from self._joined_steps(other)
+        return Table(profiles, uses, limits, intense, other.device_keys, **columns)
 
     def with_history(self, old: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
         """These rows, as at the start of the workloads, with the history of the old rows of the same workloads.
