@@ -101,7 +101,7 @@ def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str], kin
     if row.bits:
         return float(int(value) & row.bits != 0) * UNITS[row.unit]
     whole = (value_of(level, row.per, device) if row.per else 1.0) * (fact_of(row, facts) if row.is_per_fact else 1.0)
-    value *= row.times * UNITS[row.unit] / whole
+    value = value * row.times * UNITS[row.unit] / whole if whole else 0.0
     # Of a counter only what is complete counts.
     return math.floor(value + 1e-6) if row.times != 1.0 and kind == "counter" else value
 
@@ -190,7 +190,8 @@ class TestEveryDevice:
         fleet, identity = every_device(title)
         of_pods = tuple(f"{family.name}{{" for family in identity.families if family.rows[0].level == "held")
         shows_pods = any("{pod}" in label.value for label in identity.labels_on("device"))
-        of_no_device = tuple(family.name for family in identity.families if family.rows[0].level in ("node", "page"))
+        others = ("node", "page", "process")
+        of_no_device = tuple(family.name for family in identity.families if family.rows[0].level in others)
         every = [
             line for line in page_of(fleet, identity).splitlines() if not line.startswith(("#", *of_no_device))
         ]
@@ -255,7 +256,10 @@ class TestNvidiaGpuExporter:
         capture = (GOLDEN / name).read_text(encoding="utf-8")
         pool = "{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}"
         fleet, identity = made(pool, "all")
-        own = {f"nvidia_smi_{each}" for each in ("pci_device", "pci_bus", "serial")}
+        own = {f"nvidia_smi_{each}" for each in (
+            "pci_device", "pci_bus", "serial", "driver_version", "kmd_version", "remapped_rows_correctable_inactive",
+            "remapped_rows_uncorrectable_inactive", "pcie_link_gen_hostmax", "platform_module_id",
+        )}  # fmt: skip
         facts = {family.name for family in identity.families if family.rows[0].fact} - own - {"nvidia_smi_name"}
         assert len(facts) > 25
         ours, theirs = (

@@ -166,7 +166,9 @@ DEVICE_TICKS = examples(20) * 10_000
 
 
 def test_every_board() -> None:
-    assert {catalog_type(name).name for name in POOLS} == set(catalog_names())
+    """But the virtual GPUs, whose power and heat are the host's."""
+    boards = {name for name in catalog_names() if not name.startswith("grid-")}
+    assert {catalog_type(name).name for name in POOLS} == boards
 
 
 @pytest.mark.slow
