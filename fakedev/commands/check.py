@@ -20,8 +20,9 @@ from fakedev.queues.log import DamagedLog, replay
 from fakedev.queues.log_file import LOG_NAME, damage_text
 from fakedev.schema.options import Failed, Operand, command
 
-#: No line of a journal is longer: files of a journal are not.
-_LONGEST_LINE: Final = 2**30
+#: A line of a journal names its devices: those of the largest fleets take some 2 MiB.
+_LONGEST_LINE: Final = 2**24
+_NEITHER: Final = "it is no journal, record, state or log of a queue"
 _INCOMPLETE: Final = "but for an incomplete last line"
 _RECORD: Final = b'{"fakedev-record"'
 
@@ -59,7 +60,10 @@ def _kind(path: str) -> Callable[[str], str]:
     if os.path.basename(path) == LOG_NAME:
         return _queue
     with open_given(path) as file:
-        return _record if file.read(len(_RECORD)) == _RECORD else _journal
+        begin = file.read(len(_RECORD))
+    if begin[:1] != b"{":
+        raise ValueError(_NEITHER)
+    return _record if begin == _RECORD else _journal
 
 
 def _state(folder: str) -> str:
@@ -94,13 +98,15 @@ def _journal(path: str) -> str:
     number, rest = 0, ""
     with open_given(path) as file:
         while line := file.readline(_LONGEST_LINE):
+            if len(line) == _LONGEST_LINE:
+                raise ValueError(_NEITHER)
             if not line.endswith(b"\n"):
                 rest = f", {_INCOMPLETE}"
                 break
             number += 1
             try:
                 if "tick" not in orjson.loads(line):
-                    raise ValueError("it is no journal, record, state or log of a queue")
+                    raise ValueError(_NEITHER)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"line {number}: {error}") from None
     return f"a journal, whole{rest}: {number} entries"

@@ -57,7 +57,7 @@ def test_whole(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("state/tick", b"1", b"2", "tick is damaged: the ticks since the last snapshot or event are lost"),
         ("queue/requests.log", b"media", b"mexia", "this is no log of requests"),
         ("record", b'"seq":1', b'"sex":1', "line 2"),
-        ("journal", b"{", b"", "line 1"),
+        ("journal", b": 1", b"  1", "line 1"),
     ],
 )
 def test_damaged(
