@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from fakedev.config.export import default_text
@@ -16,7 +16,8 @@ from fakedev.exporters.settings.keys import IDENTITY
 from fakedev.fleet.settings.devices import DEVICE_TYPE
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
 from fakedev.scenario.settings import FILE
-from fakedev.schema.sections import Key, Section
+from fakedev.schema.sections import Key, Section, Type
+from fakedev.schema.types import ListOf, MapOf, OneOf
 from tests.support.paths import ROOT
 
 REFERENCE = ROOT / "doc" / "configuration.md"
@@ -98,9 +99,26 @@ def with_reference(document: str, reference: str) -> str:
     return f"{before}{BEGIN}\n\n{reference}\n\n{END}{after}"
 
 
+def sections_in(kind: Type) -> Iterator[Section]:
+    """The sections of a type, each before those in it."""
+    inner: Iterable[Type] = ()
+    match kind:
+        case Section():
+            yield kind
+            inner = [key.type for key in kind.keys]
+        case ListOf(item):
+            inner = [item]
+        case MapOf(value):
+            inner = [value]
+        case OneOf(types):
+            inner = types
+    for each in inner:
+        yield from sections_in(each)
+
+
 def chapter(title: str, section: Section) -> str:
     """The tables of a section and of all in it."""
-    tables = [_table(each) for each in {each.title: each for each in section.sections()}.values()]
+    tables = [_table(each) for each in {each.title: each for each in sections_in(section)}.values()]
     return "\n\n".join([f"### {title}", *tables])
 
 
