@@ -20,7 +20,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from fakedev.queues.frontend_client import FrontendConnector, FrontendLost, FrontendRefused
+from fakedev.queues.frontend_client import BareClient, FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.queues.job import Report
 from fakedev.queues.process_runs import CannotRun, IRun
 from fakedev.queues.run_reports import Ask, BackendCommand, End, Pace, RequestFault, Retry, Step, unfinished_report
@@ -84,6 +84,7 @@ class JobSource(ABC):
         self._clock = clock
         self._leaving = False
         self._pending: Deferred[Any] | None = None
+        self._client: BareClient[Any] | JsonClient[Any] | None = None
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
         """A job; None when the queue is empty, or :meth:`leave` was called.
@@ -124,13 +125,11 @@ class JobSource(ABC):
         self._leaving = True
         if self._pending is not None:
             self._pending.cancel()
-        self._abort()
+        if self._client is not None:
+            self._client.abort()
 
     @abstractmethod
     async def _take(self, idle_seconds: float) -> TakenJob | None: ...
-
-    @abstractmethod
-    def _abort(self) -> None: ...
 
     def _wait(self, pending: Deferred[T]) -> Deferred[T]:
         """Watch over this Deferred: it is cancelled when the program stops and it has not fired in time."""

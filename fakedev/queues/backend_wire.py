@@ -28,10 +28,10 @@ class BareSource(JobSource):
     log = Logger()
     waits_for_work = False
     takes_back = False
+    _client: BareClient[BareWork] | None
 
     def __init__(self, connector: FrontendConnector, queue: str, location: RunLocation, clock: IReactorTime) -> None:
         super().__init__(connector, queue, location, clock)
-        self._client: BareClient[BareWork] | None = None
         self._closed: Deferred[str] = Deferred()  # fires when the connection is closed
         self._held: TakenJob | None = None
 
@@ -58,10 +58,6 @@ class BareSource(JobSource):
     async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """Send the reason as the result: the original's protocol cannot give a job back."""
         await self.finish(job, unfinished_report(reason, run_seconds))
-
-    def _abort(self) -> None:
-        if self._client is not None:
-            self._client.abort()
 
     async def _take(self, idle_seconds: float) -> TakenJob | None:
         closed: Deferred[str] = Deferred()
@@ -107,11 +103,11 @@ class LinesSource(JobSource):
     log = Logger()
     waits_for_work = True
     takes_back = True
+    _client: JsonClient[BackendMessage] | None
 
     def __init__(self, connector: FrontendConnector, queue: str, location: RunLocation, clock: IReactorTime) -> None:
         super().__init__(connector, queue, location, clock)
         # Of the connection:
-        self._client: JsonClient[BackendMessage] | None = None
         self._held: TakenJob | None = None
         self._sent_names: dict[str, str] = {}
         self._request_id = 0
@@ -136,10 +132,6 @@ class LinesSource(JobSource):
     async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """Release the job: it waits again."""
         await self._settle(job, "release", {})
-
-    def _abort(self) -> None:
-        if self._client is not None:
-            self._client.abort()
 
     async def _take(self, idle_seconds: float) -> TakenJob | None:
         if self._client is None or self._client.is_lost:

@@ -145,10 +145,6 @@ class Type(ABC):
     def schema(self) -> dict[str, Any]:
         """This type as JSON Schema."""
 
-    def sections(self) -> Iterable[Section]:
-        """The sections inside this type."""
-        return ()
-
 
 @dataclass(frozen=True)
 class Key:
@@ -286,11 +282,6 @@ class Section(Type):
         if not self.shorthand:
             return table
         return {"anyOf": [dict(self.key(self.shorthand).type.schema()), table]}
-
-    def sections(self) -> Iterable[Section]:
-        yield self
-        for key in self.keys:
-            yield from key.type.sections()
 
     @cached_property
     def blanks(self) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -19,7 +19,7 @@ from fakedev.base.errors import nearest_name
 from fakedev.base.units import format_duration, parse_duration, parse_size
 from fakedev.schema.declare import SETTING, Field, FieldKind
 from fakedev.schema.places import Listing, Node, Report, Scalar, Table
-from fakedev.schema.sections import INVALID, Key, Section, Type, joined, kind_of, named, shortened
+from fakedev.schema.sections import INVALID, Key, Type, joined, kind_of, named, shortened
 
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,30}")
 _NUMBER: Final = re.compile(r"[-+]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][-+]?[0-9]{1,10})?")
@@ -289,9 +289,6 @@ class ListOf(Type):
             result["minItems"] = self.least
         return result
 
-    def sections(self) -> Iterable[Section]:
-        return self.item.sections()
-
 
 @dataclass(frozen=True)
 class MapOf(Type):
@@ -331,9 +328,6 @@ class MapOf(Type):
     def schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": self.value.schema()}
 
-    def sections(self) -> Iterable[Section]:
-        return self.value.sections()
-
 
 @dataclass(frozen=True)
 class OneOf(Type):
@@ -357,10 +351,6 @@ class OneOf(Type):
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [kind.schema() for kind in self.types]}
-
-    def sections(self) -> Iterable[Section]:
-        for kind in self.types:
-            yield from kind.sections()
 
 
 def _plural(words: str) -> str:

@@ -17,6 +17,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.schema.files import MAX_BYTES, Files, Unreadable
 from fakedev.schema.places import ConfigurationError, Place
 from tests.support.configurations import MemoryFiles, loaded, pool, problems
+from tests.support.documents.configuration import sections_in
 from tests.support.examples import examples
 from tests.support.paths import DATA
 
@@ -310,7 +311,7 @@ def test_the_configuration_as_json() -> None:
 
 def words() -> st.SearchStrategy[str]:
     """Keys of the configuration, and what is near to values."""
-    keys = [key.name for section in CONFIGURATION.sections() for key in section.keys]
+    keys = [key.name for section in sections_in(CONFIGURATION) for key in section.keys]
     values = ["98:1:0", "1s", "9400", "'*:9400'", "/a", "h100", "dcgm", "null", "on", "1e999", "-1", "${X}", "*a", "&a", "<<", "!!x"]
     return st.sampled_from(keys + values)
 

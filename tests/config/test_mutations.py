@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fakedev.config.export import json_schema
 from fakedev.exporters.settings.keys import IDENTITY
 from fakedev.fleet.settings.devices import DEVICE_TYPE
 from fakedev.schema.places import ConfigurationError
 from tests.support.configurations import loaded, pool, problems
+from tests.support.documents.configuration import json_schema
 from tests.support.examples import examples
 from tests.support.mutations import VALUES, mutations
 from tests.support.paths import ROOT
