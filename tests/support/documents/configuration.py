@@ -117,22 +117,40 @@ def sections_in(kind: Type) -> Iterator[Section]:
 
 
 def chapter(title: str, section: Section) -> str:
-    """The tables of a section and of all in it."""
-    tables = [_table(each) for each in {each.title: each for each in sections_in(section)}.values()]
+    """The tables of a section and of all in it; keys that a table before it has are only named there."""
+    shown: dict[str, str] = {}
+    tables = [_table(each, shown) for each in {each.title: each for each in sections_in(section)}.values()]
     return "\n\n".join([f"### {title}", *tables])
 
 
-def _table(section: Section) -> str:
-    lines = [f"#### {section.title or 'Top level'}"]
+def _table(section: Section, shown: dict[str, str]) -> str:
+    """A table.
+
+    :param shown: rows of the tables before it, with the titles of these; its own are added.
+    """
+    title = section.title or "Top level"
+    repeated: dict[str, list[str]] = {}
+    rows = []
+    for key in section.keys:
+        row = _row(key)
+        if shown.setdefault(row, title) == title or isinstance(key.type, Section):
+            rows.append(row)
+        else:
+            repeated.setdefault(shown[row], []).append(f"`{key.name}`")
+    lines = [f"#### {title}"]
     if section.doc:
         lines += ["", section.doc]
-    lines += ["", "| key | type | unit | default | meaning |", "|---|---|---|---|---|"]
-    lines += [_row(key) for key in section.keys]
+    if rows:
+        lines += ["", "| key | type | default | meaning |", "|---|---|---|---|", *rows]
+    if repeated:
+        said = "; ".join(f"{', '.join(names)} (*{where}*)" for where, names in repeated.items())
+        lines += ["", f"As above: {said}."]
     return "\n".join(lines)
 
 
 def _row(key: Key) -> str:
-    cells: Iterable[str] = (f"`{key.name}`", key.type.described, key.shown_unit or "-", _default(key), key.doc)
+    unit = f", {key.unit}" if key.unit else ""  # that of a type is described once, above the tables
+    cells: Iterable[str] = (f"`{key.name}`", f"{key.type.described}{unit}", _default(key), key.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
