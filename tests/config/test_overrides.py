@@ -58,7 +58,7 @@ def test_paths_into_lists_defaults_and_short_forms() -> None:
     ("override", "expected"),
     [
         ("fleet.sed=3", "--set fleet.sed: unknown key 'sed'; did you mean 'seed'?"),
-        ("zzz=3", "--set zzz: unknown key 'zzz'; known here: version, fleet, topology, web, web-config, workloads, faults, limits, journal, state, hpc-jobs, nvml, log, watch, queues, tester, kubernetes"),
+        ("zzz=3", "--set zzz: unknown key 'zzz'; known here: version, fleet, topology, web, web-config, workloads, faults, limits, journal, state, hpc-jobs, nvml, otlp, log, watch, queues, tester, kubernetes"),
         ("fleet.seed", "--set fleet.seed: has no value: write it as --set fleet.seed=7"),
         ("=3", "--set =3: has no value: write it as --set fleet.seed=7"),
         (

@@ -21,7 +21,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         # shapes and keys
         (
             "- a",
-            ["f.yaml:1: must be a mapping of version, fleet, topology, web, web-config, workloads, faults, limits, journal, state, hpc-jobs, nvml, log, watch, queues, tester, kubernetes, not a list"],
+            ["f.yaml:1: must be a mapping of version, fleet, topology, web, web-config, workloads, faults, limits, journal, state, hpc-jobs, nvml, otlp, log, watch, queues, tester, kubernetes, not a list"],
         ),
         ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, shard, pools, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
