@@ -123,14 +123,15 @@ class ExporterFaults:
                 values = []
                 devices = self._parts.with_parts(fault.concerned)
                 frozen = self._frozen[fault.fault_id]
+                places = np.searchsorted(frozen.units, devices)
                 for name in _names(level, fault):
                     if name in frozen.values:  # else no device had it when the series froze
                         changed = arrays[name].copy()
-                        changed[devices] = frozen.of(name, devices)
+                        changed[devices] = frozen.values[name][places]
                         arrays[name] = changed
                 for name in FROZEN_TIMES if fault.metric is None else ():
                     times = arrays[name].copy() if name in arrays else np.full(self._count, np.nan)
-                    times[devices] = frozen.of(name, devices)
+                    times[devices] = frozen.values[name][places]
                     arrays[name] = times
             elif fault.kind.name in ("nan", "sentinel"):
                 values.append(fault)
@@ -205,10 +206,6 @@ class _Frozen:
         if name not in self.values:
             self.values[name] = np.full(len(self.units), np.nan)
         self.values[name][np.searchsorted(self.units, units)] = values
-
-    def of(self, name: str, units: Positions) -> Floats:
-        """The values of some of the units."""
-        return self.values[name][np.searchsorted(self.units, units)]
 
     def moved(self, moves: Reindex, units: Positions, level: Level) -> _Frozen:
         """The values of the units after a reload; new ones have those of a level."""

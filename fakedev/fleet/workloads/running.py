@@ -574,15 +574,15 @@ class Workloads:
         """
         return [self.by_id[each] for each in self.table.ids.tolist() if ids is None or each in ids]
 
-    def on_devices(self, which: Mask) -> list[tuple[Workload, int]]:
+    def on_devices(self, which: Mask) -> Iterator[tuple[Workload, int]]:
         """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
         if not which.any() or not len(self.table):
-            return []
+            return iter(())
         table = self.table
         pairs = np.flatnonzero(which[table.device])
         firsts = pairs[np.flatnonzero(np.diff(table.owner[pairs], prepend=-1))]
         ids, devices = table.ids[table.owner[firsts]].tolist(), table.device[firsts].tolist()
-        return [(self.by_id[workload_id], device) for workload_id, device in zip(ids, devices, strict=True)]
+        return zip(map(self.by_id.__getitem__, ids), devices, strict=True)
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
         """The rows of some workloads, at most hundreds, in the table, by id, without those that do not run yet."""
