@@ -47,38 +47,31 @@ _REFUSED_OF_USER: Final[Mapping[str, str]] = {
 _PROXY: Final = "proxies are not used: give a `server` that is reached directly, or run `kubectl proxy`"
 
 
-def read_kubeconfig(text: str, context: str, folder: str, read: Read, file: str = "kubeconfig") -> ApiServer:
-    """How the API server of a context is reached.
-
-    :param context: its name; empty: the current one.
-    :param folder: where the file is: relative paths in it start there.
-    :param read: gives the text of a file that the kubeconfig names; it must not remember it: keys are secret.
-    :param file: its name in messages.
-    :raises ConfigurationError: with every problem, and its line.
-    """
-    return _read([(file, folder, text)], context, read)
-
-
 def read_kubeconfigs(paths: Sequence[str], context: str, read: Read) -> ApiServer:
     """How the API server of a context is reached that some files describe together, as kubectl merges them.
 
     The first file with a current-context, and the first entry of a name, count. Files that are not there are left out.
 
-    :param paths: whole paths; others as for :func:`read_kubeconfig`.
+    :param paths: whole paths.
+    :param context: its name; empty: the current one.
+    :param read: gives the text of a file, also of one that a kubeconfig names; it must not remember it: keys are
+        secret.
     :raises ConfigurationError: with every problem, and its place.
     """
-    found: list[tuple[str, str, str]] = []
+    found: dict[str, str] = {}
     report = Report()
     for path in paths:
         try:
-            found.append((path, os.path.dirname(path), read(path)))
+            found[path] = read(path)
         except Unreadable as error:
             if len(paths) == 1 or os.path.lexists(path):
                 report.problem(Place(path, error.line), f"kubeconfig: {error}")
     if not found and not report.sorted_problems():
         report.problem(Place(KUBECONFIG, 0), f"none of its files is there: {', '.join(paths)[:500]}")
     report.raise_if_any()
-    return _read(found, context, read)
+    nodes = [read_document(text, path, report) for path, text in found.items()]
+    report.raise_if_any()
+    return _Reader({path: os.path.dirname(path) for path in found}, read, report).server(nodes, context)
 
 
 def kubeconfig_paths(given: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -90,14 +83,6 @@ def kubeconfig_paths(given: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         return (given,)
     names = environ.get(KUBECONFIG, "").split(os.pathsep)
     return tuple(dict.fromkeys(os.path.abspath(name) for name in names if name))
-
-
-def _read(files: Sequence[tuple[str, str, str]], context: str, read: Read) -> ApiServer:
-    """The API server of files, each with its name in messages, its folder and its text."""
-    report = Report()
-    nodes = [read_document(text, file, report) for file, _, text in files]
-    report.raise_if_any()
-    return _Reader({file: folder for file, folder, _ in files}, read, report).server(nodes, context)
 
 
 def in_cluster(environ: Mapping[str, str], read: Read, folder: str = SERVICE_ACCOUNT_FOLDER) -> ApiServer:

@@ -11,7 +11,7 @@ import pytest
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.fleet.spec.offers import InCluster, MigStrategy, Recovery, Resources, Struck
-from fakedev.kubernetes.settings import in_cluster, kubeconfig_paths, read_kubeconfig, read_kubeconfigs
+from fakedev.kubernetes.settings import in_cluster, kubeconfig_paths, read_kubeconfigs
 from fakedev.runtime.tls_settings import ApiServer
 from fakedev.schema.files import Files, Unreadable
 from fakedev.schema.places import ConfigurationError
@@ -139,24 +139,26 @@ PROXIED = KIND.replace("clusters:\n", "clusters:\n" + PROXY.replace(", certifica
 def read(text: str, context: str = "", files: Mapping[str, str] | None = None) -> ApiServer:
     """The value of a kubeconfig in /home/me."""
 
-    def read_file(path: str) -> str:
-        if files is None or path not in files:
-            raise Unreadable("no such file")
-        return files[path]
+    known = {"/home/me/config": text, **(files or {})}
 
-    return read_kubeconfig(text, context, "/home/me", read_file, "config")
+    def read_file(path: str) -> str:
+        if path not in known:
+            raise Unreadable("no such file")
+        return known[path]
+
+    return read_kubeconfigs(["/home/me/config"], context, read_file)
 
 
 def problems(text: str, context: str = "") -> list[str]:
     """What is wrong with a kubeconfig."""
     with pytest.raises(ConfigurationError) as caught:
         read(text, context)
-    return [str(problem) for problem in caught.value.problems]
+    return [str(problem).removeprefix("/home/me/") for problem in caught.value.problems]
 
 
 def test_a_kubeconfig_of_kind() -> None:
     assert read(KIND) == ApiServer(
-        "https://127.0.0.1:6443", ca_pem=CA, certificate_pem=CA, key_pem=KEY, namespace="gpus", source="config"
+        "https://127.0.0.1:6443", ca_pem=CA, certificate_pem=CA, key_pem=KEY, namespace="gpus", source="/home/me/config"
     )
 
 
@@ -167,7 +169,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_another_context() -> None:
     """Without TLS no credentials are sent, as with kubectl."""
-    assert read(PROXIED, "proxy") == ApiServer("http://localhost:8001", source="config")
+    assert read(PROXIED, "proxy") == ApiServer("http://localhost:8001", source="/home/me/config")
 
 
 def test_a_user_without_credentials() -> None:
@@ -183,7 +185,7 @@ def test_files_are_beside_the_kubeconfig() -> None:
 """
     assert read(text, files={"/home/me/ca.crt": CA}) == ApiServer(
         "https://[::1]:6443", ca_pem=CA, server_name="kubernetes", token="old", token_file="/home/me/keys/token",
-        source="config",
+        source="/home/me/config",
     )  # fmt: skip
 
 
@@ -281,7 +283,7 @@ def test_a_kubeconfig_that_is_cut_anywhere() -> None:
         try:
             server = read(KIND[:end])
         except ConfigurationError as error:
-            assert str(error).startswith("config:")
+            assert str(error).startswith("/home/me/config:")
         else:
             assert server.url == "https://127.0.0.1:6443"
 

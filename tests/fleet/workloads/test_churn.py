@@ -94,6 +94,7 @@ class TestArrival:
             assert len(found.devices) == len(before[each].devices)
         self.assert_about(len(after) - len(others), len(after) / 5, math.sqrt(len(after) * 4 / 25))
 
+    @pytest.mark.slow
     def test_names(self, arrivals: list[Arrival]) -> None:
         """Pods are named as Kubernetes names them: those of a deployment share a hash, those of jobs have their own."""
         names: dict[str, set[str]] = {"job": set(), "serve": set()}

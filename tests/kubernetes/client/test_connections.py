@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from twisted.internet.protocol import Factory, Protocol
 
 from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.settings import in_cluster, read_kubeconfig
+from fakedev.kubernetes.settings import in_cluster, read_kubeconfigs
 from fakedev.kubernetes.watch import Watch
 from fakedev.runtime.http_client import ApiError
 from fakedev.runtime.tls import CannotConnect
@@ -74,7 +74,7 @@ async def fault_of(client: ApiClient) -> ApiError:
 async def test_a_server_with_an_address(tls_api: ClusterApi, connect: Connect) -> None:
     """Its certificate is for the IP address, and signed by the authority of the kubeconfig."""
     tls_api.require_token("secret")
-    server = read_kubeconfig(tls_api.kubeconfig, "", "/", Files().read)
+    server = read_kubeconfigs(["/kubeconfig"], "", {"/kubeconfig": tls_api.kubeconfig}.__getitem__)
     found = await within(connect(server).request("GET", NODES))
     assert [item["metadata"]["name"] for item in found["items"]] == ["dgx-0"]
 
