@@ -406,11 +406,13 @@ class Why(ApiResource):
         )
         own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
         for described in explain_query(self._fleet, identities, own, expression):
+            yield
+            if described is None:
+                continue
             queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
             watched.append(described.pop("watched"))
             selectors.append(described)
             lines += described["lines"]
-            yield
         marks: list[dict[str, Any]] = []
         if len(watched) == 1:
             told, marks = yield from self._past_of(watched[0], rule or PastedRule(expression))

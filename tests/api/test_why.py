@@ -426,3 +426,14 @@ def test_a_divided_fleet() -> None:
             assert [mark["device"] for mark in found["marks"]] == ["b/0"], metric
         lines = why(app, "{alert: A, expr: DCGM_FI_DEV_ENC_UTIL > 80, for: 10s}")["lines"]
         assert "when it fired is not known: the charts have no past of this metric" in lines
+
+
+def test_many_nodes() -> None:
+    """Their pages are read some nodes at a time: each device has its series, and its own past."""
+    base = "workloads: {base: [{name: w, devices: n-17/1, profile: '90:0:0'}], "
+    text = SMALL.replace("nodes: [a, b]", "nodes: 20, node-name: 'n-{}'").replace("workloads: {", base)
+    with application(text) as app:
+        app.tick(3)
+        found = why(app, "{alert: Busy, expr: DCGM_FI_DEV_GPU_UTIL > 50}")
+        assert found["selectors"][0]["series"] == 40
+        assert {mark["device"] for mark in found["marks"]} == {"n-17/1"}
