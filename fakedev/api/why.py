@@ -452,7 +452,7 @@ class Why(ApiResource):
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
             if not moved.isdisjoint(BY_WORK) and not faults[0].startswith("absent "):
                 units = watched[0].units[:1] if watched[0] else []
-                where = next(map(self._fleet.roster.unit_name, units), "NODE/INDEX")
+                where = next(map(self._fleet.roster.unit_name, units), "DEVICE")
                 lines.append(f"work changes it, too: {_RUN.format(where)}")
         return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults, "marks": marks})
 
@@ -468,7 +468,7 @@ class Why(ApiResource):
                 lines += [f"node {text}: {line}" for line in self._node_lines(node)[:_MAX_SAID]]
             elif kind == "=" and label in _OF_PODS:
                 lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it; "
-                             f"{_RUN.format('NODE/INDEX')} pod={text} gives it series")  # fmt: skip
+                             f"{_RUN.format('DEVICE')} pod={text} gives it series")  # fmt: skip
         return lines
 
     def _past_of(

@@ -419,7 +419,7 @@ def test_a_divided_fleet() -> None:
         assert lines[2].startswith("divided devices (MIG) have no series of it")
         assert lines[4] == "pod x: the series of c/0/0 have pod=x"
         lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{pod="gone"}')["lines"]
-        assert lines[3].endswith("; fakedev run NAME devices=NODE/INDEX profile=90:5:0 pod=gone gives it series")
+        assert lines[3].endswith("; fakedev run NAME devices=DEVICE profile=90:5:0 pod=gone gives it series")
         assert not any(line.startswith(("what changes it", "work changes it")) for line in lines)
         for metric, number in (("DCGM_FI_DEV_GPU_UTIL", 80), ("DCGM_FI_DEV_GPU_TEMP", 50)):
             found = why(app, f"{{alert: A, expr: {metric} > {number}, for: 10s}}")
