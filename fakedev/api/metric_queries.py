@@ -67,6 +67,8 @@ _OF_SCRAPES: Final = {
 }
 #: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
 _EXPORTED: Final = "exported_"
+#: Nodes whose series are read in one step.
+_NODES_AT_ONCE: Final = 8
 #: Levels of rows that are those of devices or instances.
 _OF_UNITS: Final = ("device", "unit", "whole", "repeated", "single", "tiled", "held")
 #: Quantities that work changes.
@@ -110,8 +112,8 @@ class Watched(NamedTuple):
 
 def explain_query(
     fleet: Fleet, identities: Sequence[Mapping[str, Identity]], own: Sequence[OwnPage], expression: str
-) -> Iterator[dict[str, Any]]:
-    """A description of each metric of an expression, one in each step.
+) -> Iterator[dict[str, Any] | None]:
+    """A description of each metric of an expression, and None for each pause.
 
     :param identities: by their pools the identities of the pools themselves, then of each address that has its own.
     :param own: fakedev's own pages, with the metrics of the expression.
@@ -127,7 +129,10 @@ def explain_query(
         matchers = next(iter(selectors_of(f"x{braces}")), ())
         page = next((each for each in own if metric in each.rows), None)
         kind = _Query if page is None else _OwnQuery
-        described = kind(fleet, identities, own, metric, matchers, compared).described()
+        query = kind(fleet, identities, own, metric, matchers, compared)
+        for _ in query.read():
+            yield None
+        described = query.described()
         if described["faults"] and metric not in _OF_SCRAPES and _is_of_lack(expression):
             described["faults"] = [f"absent metric={metric}", "lost", "node-down"]
         elif described["series"] and not described["matching"]:
@@ -201,6 +206,8 @@ class _Query:
         self._metric = metric
         self._matchers = matchers
         self._compared = compared
+        self._rows: list[Row] = []
+        self._units: list[int] = []
 
     def described(self) -> dict[str, Any]:
         """The metric, its number of series, those that match, and texts."""
@@ -267,20 +274,22 @@ class _Query:
             if not _takes_long(each) and (each.label in self._label_names or each.label not in _ADDED)
         ]  # fmt: skip
 
-    @cached_property
-    def _rows(self) -> list[Row]:
-        """The present series of the metric on the pages, of the first devices."""
-        found: list[Row] = []
-        self._units: list[int] = []
+    def read(self) -> Iterator[None]:
+        """Take the present series of the metric on the pages, of the first devices, in steps."""
         shown = [node for node in _first_nodes(self._fleet) if node.pool.name in self._identities]
         for identity, nodes in by_identity(shown, self._identities):
             kept = _family_of(identity, self._metric)
-            if kept is not None:
-                alone = replace(identity, families=(kept,))
-                lines = read_lines(_page(self._fleet, alone, nodes))
-                found += [row for _, row in lines if isinstance(row, Row) and row.name == self._metric]
-                self._units += self._units_with(alone, nodes)
-        return found
+            if kept is None:
+                continue
+            alone = replace(identity, families=(kept,))
+            # A page has a row of its own once.
+            size = _NODES_AT_ONCE if all(row.state_level in _OF_UNITS for row in kept.rows) else len(nodes)
+            for first in range(0, len(nodes), size):
+                some = nodes[first : first + size]
+                lines = read_lines(_page(self._fleet, alone, some))
+                self._rows += [row for _, row in lines if isinstance(row, Row) and row.name == self._metric]
+                self._units += self._units_with(alone, some)
+                yield
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
         metric, titles = self._metric, dict.fromkeys(each.title for each in self._every)
@@ -465,14 +474,14 @@ class _OwnQuery(_Query):
     def _page(self) -> OwnPage:
         return next(page for page in self._own if self._metric in page.rows)
 
-    @cached_property
-    def _rows(self) -> list[Row]:
-        return self._page.rows[self._metric]
+    def read(self) -> Iterator[None]:
+        self._rows = self._page.rows[self._metric]
+        yield
 
     def _lines(self, families: Mapping[str, FamilySpec], rows: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
         texts = (self._page.helps.get(self._metric.removesuffix(suffix)) for suffix in _SUFFIXES)
         yield f"{self._metric} is on {self._page.path}: {next(filter(None, texts), '')}"
-        yield from self._of_matchers(self._rows, found)
+        yield from self._of_matchers(rows, found)
 
     def _faults(self) -> list[str]:
         return []

@@ -406,11 +406,13 @@ class Why(ApiResource):
         )
         own = (yield from own_pages(self._fleet, self._queues, self._own, metrics)) if metrics else []
         for described in explain_query(self._fleet, identities, own, expression):
+            yield
+            if described is None:
+                continue
             queues |= {each.get("queue", each.get("name", "")): None for each in described.pop("labels")}
             watched.append(described.pop("watched"))
             selectors.append(described)
             lines += described["lines"]
-            yield
         marks: list[dict[str, Any]] = []
         if len(watched) == 1:
             told, marks = yield from self._past_of(watched[0], rule or PastedRule(expression))
@@ -450,7 +452,7 @@ class Why(ApiResource):
             lines.append("what changes it: " + "; ".join(f"fault {word}" for word in faults))
             if not moved.isdisjoint(BY_WORK) and not faults[0].startswith("absent "):
                 units = watched[0].units[:1] if watched[0] else []
-                where = next(map(self._fleet.roster.unit_name, units), "NODE/INDEX")
+                where = next(map(self._fleet.roster.unit_name, units), "DEVICE")
                 lines.append(f"work changes it, too: {_RUN.format(where)}")
         return Reason("query", expression, lines, {"selectors": selectors, "faults-for": faults, "marks": marks})
 
@@ -466,7 +468,7 @@ class Why(ApiResource):
                 lines += [f"node {text}: {line}" for line in self._node_lines(node)[:_MAX_SAID]]
             elif kind == "=" and label in _OF_PODS:
                 lines.append(f"pod {text}: no workload has it, and none of those that ended lately had it; "
-                             f"{_RUN.format('NODE/INDEX')} pod={text} gives it series")  # fmt: skip
+                             f"{_RUN.format('DEVICE')} pod={text} gives it series")  # fmt: skip
         return lines
 
     def _past_of(

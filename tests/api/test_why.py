@@ -419,10 +419,21 @@ def test_a_divided_fleet() -> None:
         assert lines[2].startswith("divided devices (MIG) have no series of it")
         assert lines[4] == "pod x: the series of c/0/0 have pod=x"
         lines = why(app, 'DCGM_FI_DEV_GPU_UTIL{pod="gone"}')["lines"]
-        assert lines[3].endswith("; fakedev run NAME devices=NODE/INDEX profile=90:5:0 pod=gone gives it series")
+        assert lines[3].endswith("; fakedev run NAME devices=DEVICE profile=90:5:0 pod=gone gives it series")
         assert not any(line.startswith(("what changes it", "work changes it")) for line in lines)
         for metric, number in (("DCGM_FI_DEV_GPU_UTIL", 80), ("DCGM_FI_DEV_GPU_TEMP", 50)):
             found = why(app, f"{{alert: A, expr: {metric} > {number}, for: 10s}}")
             assert [mark["device"] for mark in found["marks"]] == ["b/0"], metric
         lines = why(app, "{alert: A, expr: DCGM_FI_DEV_ENC_UTIL > 80, for: 10s}")["lines"]
         assert "when it fired is not known: the charts have no past of this metric" in lines
+
+
+def test_many_nodes() -> None:
+    """Their pages are read some nodes at a time: each device has its series, and its own past."""
+    base = "workloads: {base: [{name: w, devices: n-17/1, profile: '90:0:0'}], "
+    text = SMALL.replace("nodes: [a, b]", "nodes: 20, node-name: 'n-{}'").replace("workloads: {", base)
+    with application(text) as app:
+        app.tick(3)
+        found = why(app, "{alert: Busy, expr: DCGM_FI_DEV_GPU_UTIL > 50}")
+        assert found["selectors"][0]["series"] == 40
+        assert {mark["device"] for mark in found["marks"]} == {"n-17/1"}
