@@ -207,10 +207,10 @@ class Fleet:
         Between two steps nobody else may use the fleet, see :meth:`pause`.
         """
         start, end = self.state.seconds, (self.state.tick + 1) * self.spec.tick_seconds
-        while self.settle(AT_ONCE // 2):
+        while not self.is_settled:
+            self.settle(AT_ONCE // 2)
             yield
         yield from self._changes(start)
-        yield
         past = self.state.levels
         faults, levels = yield from self._next_levels(past, start, end)
         yield
@@ -224,18 +224,15 @@ class Fleet:
         if over:
             self._configured.note_ends(over, end)
         yield from self.intake.changes(self.state.tick, end)
-        yield
         yield from self._show(levels, past, faults, start, end)
         verdicts = yield from self.intake.verdicts()
         verdicts += over.values()
-        yield
         yield from self._note(past[UNIT], verdicts)
         return verdicts
 
     def _changes(self, start: float) -> Steps[None]:
         """Start and end what was accepted since the last tick, and what starts without events."""
         yield from self.intake.changes(self.state.tick, start)
-        yield
         following, source, is_reset = self._door.take_reload()
         if is_reset:
             self._configured.forget()
@@ -255,12 +252,13 @@ class Fleet:
         demand = yield from self.workloads.demand_steps(self.state.tick + 1, start, end, pace)
         yield
         faults = self.faults.advance(start, end)
-        yield
+        if faults is not None:
+            yield
         links = yield from advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
                                     falling=self._relations.falling(past[DEVICE]))  # fmt: skip
-        yield
         if faults is not None:
             demand = faults.on(demand)
+            yield
             if self.faults.has_moved:
                 self.page_faults.update()
                 self._labels.attribution.release(self.faults.stale())
@@ -324,14 +322,16 @@ class Fleet:
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> Steps[None]:
         """Write the journal of the tick."""
         tick, seconds = self.state.tick, self.state.seconds
-        self.journal.note_faults(tick, seconds, self.faults.changes)
-        yield
+        if self.faults.changes:
+            self.journal.note_faults(tick, seconds, self.faults.changes)
+            yield
         self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
         lost_on = self._endings.lost_on
-        yield
         causes = self._endings.causes | self._causes_of_losses(lost_on, past) if lost_on else self._endings.causes
-        self.journal.note_ends(tick, seconds, verdicts, causes)
-        yield
+        if verdicts:
+            yield
+            self.journal.note_ends(tick, seconds, verdicts, causes)
+            yield
         if verdicts or self.faults.changes:
             when = When(tick, seconds, self.state.wall_seconds)
             self.past.note_ends(when, verdicts, causes)

@@ -67,7 +67,8 @@ def test_calls_of_a_quiet_tick() -> None:
         sys.setprofile(None)
     assert counts["devices/relations.py"] <= 30, counts
     assert counts["journal.py"] <= 17, counts
-    assert counts.total() <= 80, counts
+    assert counts.pop("steps.py") <= 16, counts
+    assert counts.total() <= 105, counts  # with those that go on after a step
 
 
 class TestFaults:

@@ -47,9 +47,7 @@ class Endings:
         :param end_seconds: simulated time at the end of the tick.
         """
         over = yield from self._workloads.over(end_seconds)
-        yield
         over |= yield from self._on_struck_devices(level, faults, over)
-        yield
         table = self._workloads.table
         if len(table) and (len(table.limits) or self._limits.apply_to(table)):
             over |= self._limits_crossed(table, level, before, over)

@@ -14,8 +14,8 @@ from fakedev.fleet.entities.randomness import Floats, normal
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.value_functions import MAX_LENGTHS
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity
+from fakedev.fleet.workloads.lengths import pace_of
 from fakedev.fleet.workloads.profile import Profiles
-from fakedev.fleet.workloads.running import pace_of
 from tests.support.fleets import ended, make_fleet, pool_of, start, workload
 
 #: Means are rounded to a millionth of a percent.
