@@ -176,6 +176,7 @@ def test_a_slow_viewer_skips_ticks(app: MemoryApplication) -> None:
     fast.leave()
 
 
+@pytest.mark.slow
 def test_large_frames() -> None:
     """Of 10,000 devices: sent in pieces, whole to each viewer; at most one piece waits for a slow viewer."""
     with application(SMALL.replace("nodes: [a, b]", "nodes: 5000")) as app:

@@ -87,6 +87,7 @@ def test_bodies(app: MemoryApplication, described: dict[str, Any], path: str, me
     assert validated(described, f"/api/v1/{path}", method, body) == (answer.status != 400), answer
 
 
+@pytest.mark.slow
 def test_examples(app: MemoryApplication, described: dict[str, Any]) -> None:
     """The examples of bodies are taken, and the links lead from what they made to what shows it and ends it."""
     for path in ("workloads", "faults", "clock"):

@@ -109,6 +109,7 @@ def test_it_ends_otherwise(app: MemoryApplication) -> None:
     assert app.json(PATH)["changes"] == before + 2
 
 
+@pytest.mark.slow
 def test_frames(app: MemoryApplication) -> None:
     """The live view says how far it is and what is next, until it is over."""
     peer = viewer(app)

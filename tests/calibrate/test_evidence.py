@@ -78,6 +78,7 @@ def test_without_a_column_and_work_at_it_the_limit_is_the_catalogs() -> None:
     assert "nothing ran at the power limit" in finding.why
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_always_limited_is_not_the_highest() -> None:
     """A matrix product alone does not show how high the clock can go."""
     board = catalog_type("h100")

@@ -214,6 +214,7 @@ class TestNeuron:
         assert not page.has("execution_errors_total")
         assert page.rows("hardware_ecc_events_total", 'event_type="mem_ecc_uncorrected"') == [0, 2]
 
+    @pytest.mark.slow
     def test_executions(self) -> None:
         """As many as fit into the time; fewer, and longer ones, where the clock is lower; none while a device hangs."""
         page = Sample("neuron@1", "h100")

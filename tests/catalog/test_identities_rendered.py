@@ -185,6 +185,7 @@ class TestEveryDevice:
             at_times = set(identity.conditional_families(fleet.quantity_names()))
             assert shown - at_times == {family.name for family in identity.families} - absent - at_times
 
+    @pytest.mark.slow
     def test_pods(self, title: str) -> None:
         """Labels of the pod only on devices that one has, where the exporter shows them at all."""
         fleet, identity = every_device(title)

@@ -169,6 +169,7 @@ def test_labels_without_a_value_stay(page: Path) -> None:
     assert "{name: empty, value: ''}" in page.with_name("fleet-identity.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_histograms_are_named_as_lost(page: Path) -> None:
     """A comment has the reason."""
     page.write_text(page.read_text() + '# TYPE h histogram\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 1\n')

@@ -242,6 +242,7 @@ def test_numbers_of_pages_that_their_board_cannot_show(
         assert found == ([f"{family}: {words}"] if said else [])
 
 
+@pytest.mark.slow
 def test_boards_without_a_hardware_slowdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They are no warmer than their shutdown."""
     text = sample_page("amd-device-metrics@1", "mi300x")[1]
@@ -282,6 +283,7 @@ def test_boards_of_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("identity", "device", "facts"),
     [

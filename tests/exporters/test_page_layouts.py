@@ -90,6 +90,7 @@ class TestTimestamps:
 class TestSlices:
     """Large pages are made piece by piece."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("layout", Layout)
     def test_joined_they_are_the_page(self, layout: Layout) -> None:
         """Of bounded size each, more than one for a large page."""

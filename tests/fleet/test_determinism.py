@@ -237,6 +237,7 @@ def test_a_pool_before_it() -> None:
     assert struck > 5
 
 
+@pytest.mark.slow
 def test_nodes_come_and_go() -> None:
     quiet, fleet = Fleet(specification(OWN)), Fleet(specification(OWN))
     first = list(fleet.faults.by_id)

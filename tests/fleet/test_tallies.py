@@ -109,6 +109,7 @@ def test_a_code_comes_into_the_window_and_leaves_it(tmp_path: Path) -> None:
     assert exporter.shows("DCGM_EXP_XID_ERRORS_TOTAL", "xid") == {("13",): 1, ("48",): 2}
 
 
+@pytest.mark.slow
 def test_of_a_board_that_is_lost(tmp_path: Path) -> None:
     """XID 79 takes all its other series away, and is counted once; what a lost board would report is not."""
     exporter = Exporter(tmp_path)

@@ -181,6 +181,7 @@ def test_a_closed_port_is_left_alone() -> None:
     assert not reactor.readers
 
 
+@pytest.mark.slow
 def test_the_lowest_descriptor() -> None:
     """In a process that uses them up."""
     program = (

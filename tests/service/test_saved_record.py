@@ -176,6 +176,7 @@ def refused(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_what_is_not_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is left alone, and so is the state: one of another run, one that lacks events, and something else."""
     run, other = Run(tmp_path / "one"), Run(tmp_path / "other")

@@ -8,6 +8,7 @@ from functools import partial
 from html import unescape
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from twisted.internet.task import Clock
 
@@ -308,6 +309,7 @@ class TestService(PageCase):
                              ("sleep/nodes?limit=501", 400), ("sleep/pods?sort=node", 400)):  # fmt: skip
             assert self.ask(self.service, f"GET /api/v1/tester/{path}").status == status, path
 
+    @pytest.mark.slow
     def test_all_other_names_are_the_last(self) -> None:
         """Names beyond the limit share an entry, which no name can hide: it is last in the order of names."""
         for number in range(MAX_NAMES + 5):

@@ -200,6 +200,7 @@ def test_closed_load_of_known_times() -> None:
     assert statistics.rate(200.0) == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_run_times_of_a_known_distribution() -> None:
     """Exponential run times of mean 1 s with a server for everybody: quantiles are -log(1 - share)."""
     chance = random.Random(1)

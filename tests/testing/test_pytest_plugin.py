@@ -25,6 +25,7 @@ web: [{listen: "127.0.0.1:9400", serve: metrics}]
 """
 
 
+@pytest.mark.slow
 def test_it_costs_nothing_where_no_test_asks(pytester: pytest.Pytester) -> None:
     """No other module of fakedev is imported, nor what they need; the marker and the options are there."""
     pytester.makepyfile("""

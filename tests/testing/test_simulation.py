@@ -87,6 +87,7 @@ def test_orders(tmp_path: Path) -> None:
         Simulation(Order(text="version: 1\nflet: {}\n"), tmp_path)
 
 
+@pytest.mark.slow
 def test_scenario(tmp_path: Path) -> None:
     """Its timeline is played while the clock advances, also a reload."""
     (tmp_path / "more.yaml").write_text(STANDING.replace("[a, b]", "[a, b, c]"))

@@ -146,6 +146,7 @@ def test_every_profile_can_be() -> None:
         assert configured(GPU_PROFILES=name.title()).fleet.base[0].name == f"{name}-0"
 
 
+@pytest.mark.slow
 def test_profiles_with_faults() -> None:
     """They make real faults, as the profiles of that name do: some values are NaN, some series are missing."""
     text, made = meant(METRIC_PROFILE="faulty", NUM_FAKE_GPUS="8")

@@ -66,6 +66,7 @@ class TestPowerLimit:
         assert (fleet.throttled_power[0], fleet.core_frequency_mhz[0]) == (0, 1300)
         assert fleet.power_watts[0] == pytest.approx(124 + 376 * 1.4 * 0.9)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limit", [490, 400, 300, 200])
     @pytest.mark.parametrize("exponent", [2, 2.5, 3])
     def test_a_lowered_limit(self, limit: float, exponent: float) -> None:
@@ -128,6 +129,7 @@ class TestThermalThrottle:
         assert 100 + 24 * (mean - 300) / 1000 + 376 * (mean / 1300) ** 2.5 == pytest.approx(400, abs=0.1)
         assert fleet.throttled_power_seconds[0] == 0
 
+    @pytest.mark.slow
     def test_the_more_it_has_to_lose_the_warmer_it_is_held(self) -> None:
         found = []
         for inlet in (31.0, 40.0, 60.0):
@@ -139,6 +141,7 @@ class TestThermalThrottle:
             found.append(float(fleet.temperature_celsius[0]))
         assert 80 < found[0] < found[1] < found[2] < 84
 
+    @pytest.mark.slow
     def test_when_the_work_ends(self) -> None:
         """Nothing takes clock any more, at once: the seconds do not grow, however hot the board is."""
         fleet = under("compute", slowdown_celsius=70, resume_celsius=60)

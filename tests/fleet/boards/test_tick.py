@@ -25,6 +25,7 @@ class TestIdle:
         ):  # fmt: skip
             assert getattr(fleet, name).tolist() == [value] * 4, name
 
+    @pytest.mark.slow
     def test_after_work(self) -> None:
         fleet = under("compute")
         stop(fleet, "w1")

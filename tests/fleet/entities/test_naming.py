@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, NodeSpec
 from tests.support.fleets import labels_of, make_fleet, pool_of
 
 
 class TestNames:
+    @pytest.mark.slow
     def test_they_are_unique_and_look_like_real_ones(self) -> None:
         fleet = make_fleet(pool_of(nodes=1000, devices_per_node=16))
         rows = [labels_of(fleet, node.name, ["uuid", "serial", "pci_address"]) for node in fleet.roster.nodes]

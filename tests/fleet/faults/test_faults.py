@@ -21,6 +21,7 @@ class TestBoards:
         for name in ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius"):
             assert shown(fleet, name) == pytest.approx(shown(fleet, name, 1), rel=0.05), name
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "fields"),
         [("h100", {"kind": "inlet", "celsius": 32}), ("intel-dg1", {"kind": "fan", "resistance": 1.2})],
@@ -74,6 +75,7 @@ class TestBoards:
         self.recovered(fleet)
         assert shown(fleet, "throttled_sync_boost_seconds") == (30 if kind == "sync-boost" else 0)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["h100", "h200", "a100", "a100-80gb", "v100", "l40s", "t4"])
     def test_overheat_lasts(self, name: str) -> None:
         """The hardware's thermal slowdown lasts, and every NVIDIA board is warm enough for the usual 85 degrees."""
@@ -91,6 +93,7 @@ class TestBoards:
         assert shown(fleet, "throttled_hardware") == 0
         assert shown(fleet, "temperature_celsius") == pytest.approx(shown(fleet, "temperature_celsius", 1), rel=0.1)
 
+    @pytest.mark.slow
     def test_overheat_to_a_temperature(self) -> None:
         """Between the limits the driver throttles, by its relation; past the last one the board shuts down."""
         fleet = busy()

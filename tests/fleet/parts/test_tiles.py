@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -261,6 +262,7 @@ class TestPage:
         told = [re.findall(r'(src|sub_dev|location|type)="(\w+)"', line) for line in lines]
         return [" ".join(value for _, value in sorted(each)) for each in told]
 
+    @pytest.mark.slow
     def test_xpumanager(self) -> None:
         """Each tile and the mean; a board of one piece has one row, and its pod is on all rows."""
         for family, device, expected in (

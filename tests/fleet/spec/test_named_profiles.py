@@ -228,6 +228,7 @@ class TestTraining:
         assert abs(float(np.median(correlations(received[300:], 1, ranks)))) < 0.2
         assert 0.17 < 0.93 * activity[300:].mean() < 0.45
 
+    @pytest.mark.slow
     def test_the_exchange_keeps_usage_high_while_activity_falls(self) -> None:
         usage, activity, _ = job_of(400)
         low = activity[300:].mean(axis=1) < 0.25

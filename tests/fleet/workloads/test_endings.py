@@ -98,6 +98,7 @@ class TestRestart:
         starts = [(each.scope, each.cause) for each in fleet.journal.last(9, ("start",))]
         assert starts == ([("base-base", "restart")] if returns else [])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("restart", "returns"), [("always", True), ("on-failure", False), ("never", False)])
     def test_after_its_end(self, restart: str, returns: bool) -> None:
         """Work that has done what it should is no failure; stopped work does not start again."""

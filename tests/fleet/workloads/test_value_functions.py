@@ -136,6 +136,7 @@ def test_an_increase_only_increases(function: Function, seconds: float) -> None:
     assert all(one <= other + 1e-5 for one, other in pairwise(found))
 
 
+@pytest.mark.slow
 def test_random_values_are_drawn_anew() -> None:
     profile = parse_profile("random(20,60,5):0:10,random(20,60,5):0:10")
     found = [means([profile], begin, begin + 5)[0] for begin in range(0, 4000, 5)]

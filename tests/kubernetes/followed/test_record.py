@@ -82,6 +82,7 @@ def test_it_replays_to_the_same_pages(run: Run, tmp_path: Path) -> None:
     assert all(words in whole for words in (b'pod="train"', b'pod="serve"', b"Tesla T4", b'Hostname="c"'))
 
 
+@pytest.mark.slow
 def test_the_same_cluster_gives_the_same_record(run: Run, tmp_path: Path) -> None:
     """Nothing in it depends on the machine, or on the order of what the server happened to send."""
     (tmp_path / "again").mkdir()
