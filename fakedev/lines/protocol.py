@@ -317,7 +317,7 @@ class PortProtocol(DialectMixin, BoundedSender):
     @property
     def waits_for_ticks(self) -> bool:
         """See ITurnTaker."""
-        return self.factory.waits_for_ticks
+        return bool(self.factory.waits_for_ticks)
 
     def take_turn(self) -> bool:
         """Serve a slice of the input; return whether there is more to do now."""
