@@ -67,6 +67,8 @@ def test_the_same_product(product: str, name: str) -> None:
         ("Tesla-V100", 32510, "v100-sxm2-32gb"),
         ("NVIDIA-B200-192GB-HBM3e", 196608, "b200-sxm-180gb"),
         ("NVIDIA-B300-288GB-HBM3e", 294912, "b300-sxm-270gb"),
+        ("NVIDIA A100-PCIE-10GB", 10240, "a100-sxm4-40gb"),
+        ("GRID A100-12C", 12288, "grid-a100-10c"),
     ],
 )
 def test_the_same_model(product: str, memory_mib: int, name: str) -> None:
@@ -77,9 +79,9 @@ def test_the_same_model(product: str, memory_mib: int, name: str) -> None:
 @pytest.mark.parametrize(
     ("product", "memory_mib", "name"),
     [
-        ("NVIDIA-R200-288GB-HBM4", 294912, "b300-sxm-270gb"),
+        ("NVIDIA-R200-288GB-HBM4", 294912, "gb300-277gb"),
         ("NVIDIA RTX A6000", 49140, "a40-48gb"),
-        ("NVIDIA R200", 0, "b300-sxm-270gb"),
+        ("NVIDIA R200", 0, "gb300-277gb"),
     ],
 )
 def test_an_unknown_product(product: str, memory_mib: int, name: str) -> None:

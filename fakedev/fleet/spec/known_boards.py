@@ -60,20 +60,22 @@ def nearest_board(wanted: Board, known: Iterable[KnownBoard]) -> NearestBoard:
     """The board of the catalog for a product name of any spelling, or for a profile.
 
     The same product comes first, then the same model, then NVIDIA's board with the nearest memory, or with the most
-    where no memory is given: what the catalog lacks is mostly newer.
+    where no memory is given: what the catalog lacks is mostly newer. A virtual GPU is only for a virtual one.
 
     :param known: at least one.
     """
     words = _words(wanted.product or wanted.profile)
 
-    def likeness(board: KnownBoard) -> tuple[bool, int, bool, float, int, str]:
+    def likeness(board: KnownBoard) -> tuple[bool, bool, int, bool, float, int, str]:
         own = _words(board.product)
         models = len(_models(words) & _models(own))
+        is_other_kind = ("grid" in own) != ("grid" in words)
         distance = 0.0 if models else -board.memory_mib
         if wanted.memory_mib and board.memory_mib:
             distance = abs(math.log2(wanted.memory_mib / board.memory_mib))
         # The order of the last two is only for a choice that is always the same.
-        return own != words, -models, board.vendor != "NVIDIA", distance, -len({*words} & {*own}), board.name
+        common = len({*words} & {*own})
+        return own != words, is_other_kind, -models, board.vendor != "NVIDIA", distance, -common, board.name
 
     best = min(known, key=likeness)
     own = _words(best.product)
