@@ -121,7 +121,7 @@ class NodeDevices:
             return ()
         found: list[Slot] = []
         for index in range(len(self.boards)):
-            if strategy is MigStrategy.NONE or not self.is_mig_on(index):
+            if (strategy is MigStrategy.NONE and self.is_nvidia) or not self.is_mig_on(index):
                 found.append(self._board(index))  # with the strategy none a divided board is offered as a whole
             else:
                 found += self._instances(index, strategy)

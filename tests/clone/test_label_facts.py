@@ -35,3 +35,11 @@ def test_a_fact_that_is_shown_is_read(text: str, before: str) -> None:
     template = f"{before}{{fact}}"
     shown = Template.parse(template).value({"fact": text})
     assert facts_of({"label": shown}, [LabelSpec("label", template)]) == {"fact": text}
+
+
+def test_texts_of_a_label() -> None:
+    """What a text stands for is read back; a text that stands for no value says nothing."""
+    spec = LabelSpec("label", "{driver_model}", texts=(("", "[N/A]"), ("WDDM", "WDDM"), ("3", "cpx")))
+    assert facts_of({"label": "WDDM"}, [spec]) == {"driver_model": "WDDM"}
+    assert facts_of({"label": "cpx"}, [spec]) == {"driver_model": "3"}
+    assert facts_of({"label": "[N/A]"}, [spec]) == facts_of({"label": "TCC"}, [spec]) == {}

@@ -33,6 +33,13 @@ def test_other_vendors(device: str, resource: str) -> None:
     assert [(slot.resource, slot.id) for slot in devices.slots] == [(resource, each["uuid"]) for each in devices.boards]
 
 
+def test_partitions() -> None:
+    """A partition of an AMD board is one more device of the usual kind, without any strategy."""
+    slots = node_of(pool_of_boards("amd-mi300x", 1, devices={0: DeviceSpec(0, parts=parts_of("7g.40gb"))})).slots
+    assert [(slot.resource, slot.part) for slot in slots] == [("amd.com/gpu", 0)]
+    assert not slots[0].id.startswith("MIG-")
+
+
 @pytest.mark.parametrize(("is_renamed", "resource"), [(False, "nvidia.com/gpu"), (True, "nvidia.com/gpu.shared")])
 def test_replicas(is_renamed: bool, resource: str) -> None:
     """Each board as often as it is shared: the device is the same, the numbers differ."""
