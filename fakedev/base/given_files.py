@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
 from typing import BinaryIO, Final
 
 #: Records of long runs are the largest files that are read as a whole.
 MOST_BYTES: Final = 2**30
 
 
-def open_given(path: str | Path) -> BinaryIO:
+def open_given(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file, or the pipe of a shell (``<(...)``, ``/dev/stdin``).
 
     :raises OSError: also for a named pipe, a socket and a device: to read one could wait for ever, or never end.
@@ -27,7 +26,7 @@ def open_given(path: str | Path) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def read_given(path: str | Path, most_bytes: int = MOST_BYTES) -> bytes:
+def read_given(path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> bytes:
     """The content of a file.
 
     :raises OSError: as :func:`open_given`; also when it is longer, before more of it is read.

@@ -211,7 +211,7 @@ def _busy(port: int, *_: object, **__: object) -> MemoryPort:
 
 @pytest.mark.parametrize("kind", ["record", "journal"])
 def test_a_disk_that_becomes_full(tmp_path: Path, kind: str, log_events: list[LogEvent]) -> None:
-    """The file ends after a complete line; log, health and metrics say so, and the service continues."""
+    """Lines wait for room; log, health and metrics say so meanwhile, and the service continues. None is lost."""
     path = tmp_path / "file"
     text = SMALL + (f"journal: {{file: {path}}}\n" if kind == "journal" else "")
     with application(text, record=str(path) if kind == "record" else "") as app:
@@ -223,15 +223,18 @@ def test_a_disk_that_becomes_full(tmp_path: Path, kind: str, log_events: list[Lo
             app.tick()
             assert peer.say("run y devices=a/0 profile=10")[0].startswith("ok")
             app.tick()
+            problem = f"the {kind} waits: {path}: the file would be too large"
+            assert app.json("/readyz") == {"status": "healthy", "problems": [problem]}
+            assert f'fakedev_file_failed{{file="{kind}"}} 1.0' in app.get("/-/metrics").body.decode()
+        app.tick()
+        assert app.json("/readyz") == {"status": "healthy"}
         peer.say("run z devices=a/0 profile=10")
-        problem = f"the {kind} ends: {path}: the file would be too large"
-        assert app.json("/healthz") == {"status": "healthy", "problems": [problem]}
-        assert f'fakedev_file_failed{{file="{kind}"}} 1.0' in app.get("/-/metrics").body.decode()
         assert app.json("/api/v1/workloads")["total"] == 3
     assert errors(log_events) == [f"{problem}; all else continues"]
     lines = path.read_bytes().splitlines(keepends=True)
     assert all(line.endswith(b"\n") and json.loads(line) for line in lines)
-    assert not any(b'"x"' in line for line in lines)
+    words = (b'"x"', b'"y"', b'"z"') if kind == "record" else (b"x on a/0", b"y on a/0", b"z on a/0")
+    assert [any(word in line for line in lines) for word in words] == [True] * 3, lines
 
 
 def errors(events: list[LogEvent]) -> list[str]:
