@@ -41,7 +41,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run stack check test test-long image test-image fuzz bench reliability dist clean
+.PHONY: run stack check test test-long image test-image fuzz bench plausible reliability dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -85,6 +85,10 @@ fuzz: $(VENV)/installed-for-tests
 
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+# A simulated day beside a published one: doc/plausibility.md.
+plausible: $(VENV)/installed-for-tests
+	PYTHONPATH=. $(BIN)/python -m tests.support.documents.plausible
 
 reliability: $(VENV)/installed-for-tests
 	PYTHONPATH=. $(BIN)/python benchmarks/run_reliability.py $(ARGS)

@@ -296,7 +296,8 @@ class TestPage:
         pool = f"{{name: p, nodes: [node-1], {boards_of}, identity: xpumanager}}"
         work = "{name: train, devices: node-1/0/0, profile: '80:0:0', kind: tensor, metrics: {memory: '16GiB'}, %s}"
         pod = "pod: train-0, namespace: default, container: main"
-        text = f"fleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: [], base: [{work % pod}]}}"
+        base = f"workloads: {{listen: [], base: [{work % pod}]}}"
+        text = f"fleet: {{exact-sensors: true, pools: [{pool}]}}\nweb: []\n{base}"
         configuration = load(None, Files(environ={}), text=text)
         fleet = Fleet(configuration.fleet)
         advance(fleet, 300)
