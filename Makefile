@@ -42,7 +42,7 @@ define lint_types_and_tests
 	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
 endef
 
-.PHONY: run stack check test test-long image test-image fuzz bench reliability dist docs clean
+.PHONY: run stack check test test-long image test-image fuzz bench plausible reliability dist docs clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -86,6 +86,10 @@ fuzz: $(VENV)/installed-for-tests
 
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+# A simulated day beside a published one: doc/plausibility.md.
+plausible: $(VENV)/installed-for-tests
+	PYTHONPATH=. $(BIN)/python -m tests.support.documents.plausible
 
 reliability: $(VENV)/installed-for-tests
 	PYTHONPATH=. $(BIN)/python benchmarks/run_reliability.py $(ARGS)

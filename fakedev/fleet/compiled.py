@@ -152,9 +152,11 @@ class CompiledFleet:
         self.spec = spec
         self.roster = Roster(spec.pools) if spec.shard is None else shard_roster(spec, spec.shard)
         self.roster.links.prepare()
-        self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
+        self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed, spec.exact_sensors)
         parts = self.roster.parts
-        self.part_relations = PartRelations(self.roster, self.relations, spec.seed) if parts.count else None
+        self.part_relations: PartRelations | None = None
+        if parts.count:
+            self.part_relations = PartRelations(self.roster, self.relations, spec.seed, spec.exact_sensors)
         self.capacity = unit_capacity(self.relations.capacity(), parts)
         self.keys = self.roster.unit_keys
         self.quantities = self.relations.quantities

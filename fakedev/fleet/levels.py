@@ -68,7 +68,7 @@ def next_levels(
     folded = device_demand(demand, parts, used_bytes, of_parts.idle_memory_bytes)
     devices = relations.device_level(folded, before, tick_seconds, of_devices, tick)
     past_parts = None if past is None else Before(past[PART], past[DEVICE])
-    shown = of_parts.level(demand, used_bytes, devices, past_parts, tick_seconds, faults)
+    shown = of_parts.level(demand, used_bytes, devices, past_parts, tick_seconds, faults, tick)
     return _all(parts, devices, shown, links)
 
 

@@ -16,6 +16,7 @@ CONFIGURATION = """
 version: 1
 fleet:
   tick: 1s
+  exact-sensors: true
   pools:
     - {name: a, nodes: [node-1], device: h100, devices-per-node: 1, identity: dcgm}
 web:

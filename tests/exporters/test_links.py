@@ -27,7 +27,8 @@ LINE = re.compile(r"(\w+)\{(.*)\} (\S+)")
 def page_of(*fields: str, version: str = "4.8.2", pool: str = "") -> tuple[Fleet, Page[object]]:
     """The page of a node of two H100s at work, with the fields of a counters file."""
     identity = COUNTERS.format(version) + "".join(f"  {field}, gauge, x\n" for field in fields)
-    text = f"fleet: {{pools: [{{name: dgx, devices-per-node: 2, identity: mine.yaml{pool}}}]}}\nweb: []"
+    dgx = f"{{name: dgx, devices-per-node: 2, identity: mine.yaml{pool}}}"
+    text = f"fleet: {{exact-sensors: true, pools: [{dgx}]}}\nweb: []"
     found = loaded(text, {"mine.yaml": identity})
     fleet = Fleet(found.fleet)
     start(fleet, "all", "10:0:0", metrics={"fabric-tx": "54%", "fabric-rx": "54%"}, pod="train")

@@ -23,6 +23,7 @@ MIG = GOLDEN / "dcgm-exporter-3.0-a100-mig-active-1g5gb.prom"
 POOL = """
 version: 1
 fleet:
+  exact-sensors: true
   pools:
     - {name: dgx, nodes: [n], device: a100, devices-per-node: 3, mig: [1g.5gb, 3g.20gb],
        devices: [{index: 1, mig: []}], identity: IDENTITY, attribution: ATTRIBUTION}

@@ -94,7 +94,7 @@ class TestEvents:
 
 
 #: What there is instead of a metric that nothing resembles.
-METRICS = "; there are frequency, memory, power, usage, pcie_tx and 37 more"
+METRICS = "; there are frequency, memory, power, usage, pcie_tx and 38 more"
 
 
 class TestRefused:

@@ -60,7 +60,7 @@ class TestLoad:
     def test_profile(self) -> None:
         assert load({words.PROFILE: "80:10:1h,0:0:1h", words.UTILIZATION: "5"}) == "80:10:3600,0:0:3600"
         named = fields({words.PROFILE: "training"})
-        assert named["kind"] == "tensor"
+        assert named["kind"] == "training"
         assert "memory?" in str(named["metrics"])
 
     @pytest.mark.parametrize(

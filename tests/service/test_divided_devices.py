@@ -12,6 +12,7 @@ from tests.support.application import MemoryApplication, application
 CONFIGURATION = """
 fleet:
   speed: 0
+  exact-sensors: true
   pools:
     - {name: p, nodes: [a], device: a100, devices-per-node: 2, mig: [3g.20gb, 1g.5gb], devices: [{index: 1, mig: []}]}
 web: ["127.0.0.1:9400"]

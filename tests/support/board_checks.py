@@ -257,7 +257,11 @@ class BoardRules:
             if reason in now:
                 name = f"{reason}_seconds"
                 grown = now[name] - np.where(reset, 0.0, was[name])
-                yield from broken(f"{name} counts", runs & ~near(grown, now[reason] * seconds))
+                counted = near(grown, now[reason] * seconds)
+                if reason == "throttled_power":
+                    # The work may be throttled in a part of the tick, or until the limit has let go.
+                    counted |= (grown > 0) & (grown <= now[reason] * seconds)
+                yield from broken(f"{name} counts", runs & ~counted)
         yield from self._of_groups(was, now, runs, np.where(reset, 0.0, 1.0), seconds, conditions or Conditions())
         yield from self._of_errors(was, after)
         boards = self.has_dynamics & runs

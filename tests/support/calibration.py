@@ -54,6 +54,7 @@ SWEEP = "a DCGM sweep of one board"
 #: How near a clock has to be that was computed from a throughput, in steps of 15 MHz; as a share.
 CLOCK_TOLERANCE = 0.01
 COMPUTE, TENSOR, CONTEXT = (("compute", 100),), (("tensor", 100),), (("compute", 0),)
+MEMORY = (("memory", 100),)
 #: What a board shows, in the columns of the table.
 SHOWN = (
     "power_watts", "memory_power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
@@ -90,7 +91,10 @@ POINTS = (
     Point("t4", "BERT inference", TENSOR, "mlcommons v0.5, discussion 20", 70, None, None, 900),
     Point("v100", "idle", (), "captures, 34 to 41 W", 37.5, None, None, 135),
     Point("v100", "context, 0 % usage", CONTEXT, "a table in a public issue", 53),
+    Point("v100", "LLM decode", MEMORY, "1Cat-vLLM, issue 535: 180 to 200 W", 190),
+    Point("v100", "LLM prefill", TENSOR, "1Cat-vLLM, issue 535: 270 to 300 W", 285),
     Point("v100", "100 % usage, spinning", (("hung", 100),), "that board", 66),
+    Point("mi300x", "LLM decode, 79 % usage", (("memory", 79),), "InferenceX, issue 828", 356),
     Point("mi300x", "dense bf16 GEMM, 782 TFLOP/s", TENSOR, "MAMF finder", 750, None, None, 1360),
     Point("l4", "idle", (), "nvidia-smi -q, and a scrape of dcgm-exporter", 16.4, 32, None, 210),
     Point("l4", "context, 0 % usage", CONTEXT, f"{SMI}: 35 to 37 W", 36, None, None, 2040),
@@ -103,6 +107,7 @@ POINTS = (
     Point("rtx-4000-ada", "context, 0 % usage", CONTEXT, "dcgm-exporter", 40.98, 48, None, 2310),
     Point("rtx-4090", "idle", (), f"{SMI}: 13 to 20 W", 16, 33, None, 210),
     Point("rtx-4090", "context, 0 % usage", CONTEXT, SMI, 65, 36),
+    Point("rtx-4090", "LLM decode", MEMORY, "club-3090, issue 697", 246, None, None, 2820),
     Point("rtx-4090", "90 to 100 % usage", COMPUTE, f"{SMI}: 362 and 435 W", 398, 60),
     Point("p100", "idle", (), f"{SMI}: 25 to 40 W", 32, 30),
     Point("p100", "context, 0 % usage", CONTEXT, SMI, 50),
@@ -115,6 +120,7 @@ POINTS = (
     Point("h800", "context, 0 % usage", CONTEXT, f"{SMI}: 115 to 124 W", 119),
     Point("b200", "idle", (), "an hour's log of two boards", 144, 30, None, 120),
     Point("b200", "context, 0 % usage", CONTEXT, f"{SMI}: 187 to 197 W", 192, 32),
+    Point("b200", "100 % usage", COMPUTE, "TensorRT-LLM, issue 5391: 715 to 766 W", 746, 54.5),
     Point("b200", "dense bf16 GEMM, 1745 TFLOP/s", TENSOR, "MAMF finder", 1000, None, None, 1548),
     Point("gb200", "idle", (), "dcgm-exporter", 166, 27, None, 120),
     Point("a10g", "idle", (), f"{SMI}: 8 to 15 W", 13, 25),

@@ -48,6 +48,7 @@ def make_fleet(
     *pools: PoolSpec, record: Callable[[Stamped], None] | None = None, wall_per_tick: float | None = None, **more: Any
 ) -> Fleet:
     """A fleet of the pools, or of one node ``dgx-0`` with four boards."""
+    more.setdefault("exact_sensors", True)
     spec = FleetSpec(pools or (pool_of(),), **more)
     return Fleet(spec, record or (lambda stamped: None), wall_per_tick)
 

@@ -141,7 +141,7 @@ def events(*on: PoolSpec) -> st.SearchStrategy[Event]:
 def scenes(draw: st.DrawFn, name: str, ticks: int) -> Scene:
     """A pool with what happens on it in some ticks; a fleet of it alone can have all of it."""
     pool = draw(pools(name))
-    fleet = Fleet(FleetSpec((pool,)))
+    fleet = Fleet(FleetSpec((pool,), exact_sensors=True))
     base = draw(st.lists(workloads(pool), max_size=4))
     given = draw(st.lists(faults(pool), max_size=3))
     happens = draw(st.lists(st.lists(events(pool), max_size=2), min_size=ticks, max_size=ticks))
@@ -166,7 +166,7 @@ def fleet_of(some: Sequence[Scene], **more: Any) -> FleetSpec:
     """A configuration of some scenes, in their order."""
     base = tuple(each for scene in some for each in scene.base)
     given = tuple(each for scene in some for each in scene.faults)
-    return FleetSpec(tuple(scene.pool for scene in some), base=base, faults=given, **more)
+    return FleetSpec(tuple(scene.pool for scene in some), base=base, faults=given, exact_sensors=True, **more)
 
 
 def node_states(fleet: Fleet, node: RosterNode) -> dict[str, bytes]:

@@ -179,7 +179,7 @@ def _layout(rng: Random, profiles: tuple[str, ...]) -> list[str]:
 
 def fleet_spec(rng: Random, nodes: int, tick_seconds: float, seed: int) -> FleetSpec:
     """A fleet of such pools."""
-    text = f"version: 1\nfleet:\n  seed: {seed}\n  tick: {tick_seconds}s\n  epoch: 0\n  pools:\n"
+    text = f"version: 1\nfleet:\n  seed: {seed}\n  tick: {tick_seconds}s\n  epoch: 0\n  exact-sensors: true\n  pools:\n"
     text += pools_text(rng, nodes) + "\nweb: []\nworkloads: {listen: []}\n"
     return load(None, Files(environ={}), text=text).fleet
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Final
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from fakedev.fleet.boards.coefficients import Coefficients
 from fakedev.fleet.boards.conditions import Setting
-from fakedev.fleet.boards.heat_and_power import Fitting
+from fakedev.fleet.boards.heat_and_power import Fitting, Swung
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Mask
 
@@ -82,6 +82,14 @@ def power_ratio(
     return end, ratio + gap * boards.limit_lag.mean(seconds)
 
 
+def limited_share(boards: Coefficients, fitting: Fitting | None, swung: Swung | None, seconds: float) -> Floats:
+    """The share of a tick in which the power limit takes clock: after work has fallen, as long as its lag lasts."""
+    share = boards.limit_lag.mean(seconds)
+    if fitting is not None:
+        share = np.where(fitting.ratio < 1.0, 1.0, share)
+    return share if swung is None else np.where(swung.changes, swung.held_share, share)
+
+
 def core_clock(
     boards: Coefficients,
     setting: Setting,
@@ -90,6 +98,7 @@ def core_clock(
     ratios: Mapping[str, Floats],
     before: Mapping[str, Floats] | None,
     seconds: float,
+    held_share: Callable[[str], Floats | float],
 ) -> tuple[Floats, dict[str, Floats]]:
     """The mean of the core clock; and what throttles it, with the supported clocks that the board shows.
 
@@ -99,6 +108,7 @@ def core_clock(
     :param active: boards with work.
     :param awake: these, and those on which a process holds a context.
     :param ratios: the share of the highest clock that each reason allows; among equal ones the first counts.
+    :param held_share: the share of the tick in which a reason holds a throttled clock, for its counter of seconds.
     """
     idle, high, full = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"], setting.full_mhz
     asked = wanted = np.where(awake, full, np.minimum(boards.resting_mhz, full))
@@ -116,7 +126,7 @@ def core_clock(
         mean = np.minimum(wanted, held)
         below = np.minimum(mean, asked - _PART_OF_STEP * boards.step_mhz)
         shown = np.where(throttled, boards.supported_mhz(below), asked)
-    throttles = _reasons(active, throttled, ratios, least, before, seconds)
+    throttles = _reasons(active, throttled, ratios, least, before, seconds, held_share)
     if setting.locked is not None:
         throttles["throttle_reasons"] += np.where(setting.locked & active, _LOCKED, 0.0)
     so_far = np.zeros(boards.count) if before is None else before["throttled_sync_boost_seconds"]
@@ -161,6 +171,7 @@ def _reasons(
     least: Floats,
     before: Mapping[str, Floats] | None,
     seconds: float,
+    held_share: Callable[[str], Floats | float],
 ) -> dict[str, Floats]:
     """Which reason limits the clock, and for how many seconds each has."""
     nothing = np.zeros(len(throttled))
@@ -175,6 +186,6 @@ def _reasons(
             is_it = left & (ratio <= least)
             left = left & ~is_it
             made[reason] = is_it.astype(np.float64)
-            made[f"{reason}_seconds"] = seconds_before + made[reason] * seconds
+            made[f"{reason}_seconds"] = seconds_before + made[reason] * seconds * held_share(reason)
             made["throttle_reasons"] = made["throttle_reasons"] + made[reason] * _BITS[reason]
     return made

@@ -115,6 +115,7 @@ class Coefficients:
     :ivar throttling_celsius: how far over the slowdown temperature a board gets that heat takes all its clock from.
     :ivar throttles_until: the highest temperature that throttles: the hardware's slowdown, else the driver's.
     :ivar hardware_ratio: the share of the highest clock that the hardware slowdown leaves.
+    :ivar power_step_watts, power_average_seconds: the resolution of the power sensor, and for how long it averages.
     :ivar clocked_slope: watts of raised clocks, by the share of the highest clock.
     :ivar fall_mhz: how fast the clock falls per second; infinite where it falls at once.
     :ivar operating_celsius: the highest temperature of operation, whether the board throttles there or not.
@@ -184,7 +185,9 @@ class Coefficients:
         self.clocked_watts = self.dynamic_watts * clocked
         self.work_watts = self.dynamic_watts - self.clocked_watts
         self.clocked_slope = np.maximum(self.clocked_watts / (1.0 - self.min_ratio), _LEAST_SLOPE)
-        self.sensor = PowerSensor(of_types.number("power_noise"), of_types.number("power_step_watts"), seed, keys)
+        self.power_step_watts = of_types.number("power_step_watts")
+        self.power_average_seconds = of_types.number("power_average_seconds")
+        self.sensor = PowerSensor(of_types.number("power_noise"), self.power_step_watts, seed, keys)
 
     def _set_heat(self, of_types: OfTypes, air: Air) -> None:
         until = of_types.number("hardware_slowdown_celsius")

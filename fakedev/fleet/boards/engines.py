@@ -35,12 +35,12 @@ PROFILED: Final = {
 GRAPHICS: Final = "engine_active_ratio"
 #: Its share of the usage of a full load: DCGM's documentation, its example of a tensor kernel.
 _OF_USAGE: Final = 0.9956
-#: The share of the time with a kernel that counts memory reads and writes: guessed to be the square of the bandwidth.
+#: The share of the time in which the memory is read or written: as many cycles as it is busy.
 MEMORY_USAGE: Final = "memory_usage_ratio"
 _USAGE: Final = "usage_ratio"
 _MEMORY: Final = "memory_bandwidth_ratio"
 #: What devices without dynamics show as another quantity.
-SHOWN_AS: Final = {GRAPHICS: _USAGE, MEMORY_USAGE: _MEMORY}
+SHOWN_AS: Final = {GRAPHICS: _USAGE, MEMORY_USAGE: _MEMORY, "power_instant_watts": "power_watts"}
 _COPY: Final = "copy_active_ratio"
 #: Traffic, likewise: both directions of a link carry the same.
 _TRAFFIC: Final = {
@@ -301,7 +301,7 @@ class Engines:
         peak = boards.memory_bytes_per_second
         read, both = peak * reads, peak * made[_MEMORY]
         made[_READ], made[_WRITTEN] = read, both - read
-        made[MEMORY_USAGE] = made[_MEMORY] * made[_MEMORY]
+        made[MEMORY_USAGE] = made[_MEMORY]
         return made
 
     def add_moved(self, traffic: dict[str, Floats]) -> None:
@@ -328,7 +328,7 @@ class Engines:
         traffic[_READ], traffic[_WRITTEN] = read, written
         # Where nothing is raised, the ratio keeps its last digit.
         traffic[_MEMORY] = np.where(short, ratio, traffic[_MEMORY])
-        traffic[MEMORY_USAGE] = traffic[_MEMORY] * traffic[_MEMORY]
+        traffic[MEMORY_USAGE] = traffic[_MEMORY]
 
     def moving(self, traffic: Mapping[str, Floats]) -> Mask:
         """Boards whose memory or links to other boards carry more than those of an idle board."""

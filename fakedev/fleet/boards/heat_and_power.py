@@ -14,6 +14,8 @@ from fakedev.fleet.boards.coefficients import Coefficients
 from fakedev.fleet.boards.conditions import Setting
 from fakedev.fleet.boards.engines import Work
 from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.state import Mask
+from fakedev.fleet.workloads.demand import Swing
 
 _CORE: Final = "temperature_celsius"
 _MEMORY_HEAT: Final = "memory_temperature_celsius"
@@ -259,6 +261,63 @@ def fitting(boards: Coefficients, room_watts: Floats, share: Floats) -> Fitting 
     # Where not even the idle clock fits, the board stays at it.
     ratio = np.maximum(np.minimum(ratio, 1.0), least)
     return Fitting(ratio if over.all() else np.where(over, ratio, 1.0), excess)
+
+
+class Swung(NamedTuple):
+    """Boards whose work changes within a tick as if it had two values: pairs of arrays of shape (B,), the higher first.
+
+    :ivar changes: the boards whose work does.
+    :ivar shares: of the work, as from :func:`work_share`.
+    :ivar parts: of the tick.
+    :ivar ratios: the share of the highest clock that the power limit leaves to each.
+    """
+
+    changes: Mask
+    shares: tuple[Floats, Floats]
+    parts: tuple[Floats, Floats]
+    ratios: tuple[Floats, Floats]
+
+    @property
+    def ratio(self) -> Floats:
+        """The mean share of the highest clock that the power limit leaves."""
+        return self._mean(*self.ratios)
+
+    @property
+    def held_share(self) -> Floats:
+        """The part of the tick in which the power limit takes clock."""
+        return self._mean(*((each < 1.0).astype(np.float64) for each in self.ratios))
+
+    def power(self, boards: Coefficients, clock: Floats) -> Floats:
+        """The mean power.
+
+        :param clock: its mean.
+        """
+        scale = clock / self.ratio
+        clocks = (np.minimum(scale * ratio, boards.high["core_frequency_mhz"]) for ratio in self.ratios)
+        return self._mean(*(
+            board_power(boards, share, each, boards.raised(each))
+            for share, each in zip(self.shares, clocks, strict=True)
+        ))
+
+    def _mean(self, high: Floats, low: Floats) -> Floats:
+        return self.parts[0] * high + self.parts[1] * low
+
+
+def swung(boards: Coefficients, room_watts: Floats, share: Floats, swing: Swing) -> Swung | None:
+    """The work of boards at its two values; None where no work changes.
+
+    :param room_watts, share: as of :func:`fitting`.
+    """
+    changes = swing.high != swing.low
+    if not changes.any():
+        return None
+
+    def ratio(value: Floats) -> Floats:
+        found = fitting(boards, room_watts, value)
+        return np.ones(boards.count) if found is None else found.ratio
+
+    shares = share * swing.high, share * swing.low
+    return Swung(changes, shares, (swing.share, 1.0 - swing.share), (ratio(shares[0]), ratio(shares[1])))
 
 
 def board_power(boards: Coefficients, share: Floats, clock: Floats, raised: Floats) -> Floats:

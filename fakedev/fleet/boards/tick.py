@@ -21,6 +21,7 @@ Formulas, constants and their sources are in doc/simulation.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,17 +31,20 @@ from fakedev.fleet.boards.arrays import Air
 from fakedev.fleet.boards.coefficients import Coefficients
 from fakedev.fleet.boards.conditions import Conditions, Setting
 from fakedev.fleet.boards.engines import PROFILED, Engines, Work
+from fakedev.fleet.boards.sensors import INSTANT, Sensors
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, overlaid
 from fakedev.fleet.links.link_levels import RATES
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.quantities import THROTTLED_SECONDS
+from fakedev.fleet.workloads.demand import Swing
 
 #: Quantities of every board beside those of its type's ranges.
 BOARD_QUANTITIES: Final = (
     "core_frequency_request_mhz",
     "core_frequency_mean_mhz",
     "power_limit_watts",
+    INSTANT,
     "throttle_reasons",
     "throttled_idle",
     "throttled_power",
@@ -96,14 +100,17 @@ class Boards:
     """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
 
     :param types: as the other parameters those of :class:`Coefficients`; they have ranges of the quantities in NEEDED.
+    :param exact: whether sensors show the truth.
+    :ivar sensors: None if they do.
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
 
     def __init__(
-        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys
+        self, types: Sequence[DeviceType], which: Positions, air: Air, seed: int, keys: Keys, exact: bool = True
     ) -> None:
         self.coefficients = Coefficients(types, which, air, seed, keys)
+        self.sensors = None if exact else Sensors(self.coefficients, seed, keys)
         self.engines = Engines(self.coefficients)
         self._setting = Setting.of(self.coefficients, Conditions())
         self._settle: Settle | None = None
@@ -128,11 +135,13 @@ class Boards:
         return self.engines.work(loads, activity, asked, contexts, self._setting.hung)
 
     def step(
-        self, work: Work, before: Mapping[str, Floats] | None, moment: Moment, seconds: float
-    ) -> dict[str, Floats]:
+        self, work: Work, before: Mapping[str, Floats] | None, moment: Moment, seconds: float,
+        swing: Swing | None = None,
+    ) -> dict[str, Floats]:  # fmt: skip
         """The boards' quantities after one tick.
 
         :param work: from :meth:`work`.
+        :param swing: how it changes within the tick; None: not at all.
         :param before: the quantities a tick ago; None at the start, which is a steady state.
         """
         boards, engines = self.coefficients, self.engines
@@ -143,6 +152,9 @@ class Boards:
         share = heat_and_power.work_share(boards, work)
         fitting = heat_and_power.fitting(boards, setting.room_watts, share)
         limited, limited_mean = clocks.power_ratio(boards, setting, fitting, before, seconds)
+        swung = None if swing is None else heat_and_power.swung(boards, setting.room_watts, share, swing)
+        if swung is not None:
+            limited_mean = np.where(swung.changes, swung.ratio, limited_mean)
         ratios = {
             "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
             "throttled_thermal": np.ones(boards.count),
@@ -150,12 +162,15 @@ class Boards:
         }
 
         clocks.let_hardware_lead(ratios)
+        held = partial(self._held_share, moment.tick, clocks.limited_share(boards, fitting, swung, seconds))
 
         def powered() -> tuple[Floats, dict[str, Floats], Floats, Floats, Floats]:
             """Mean clock, throttling, how far the clock is raised, power and core temperature, with these ratios."""
-            clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds)
+            clock, throttles = clocks.core_clock(boards, setting, works, awake, ratios, before, seconds, held)
             raised = boards.raised(clock)
             drawn = heat_and_power.board_power(boards, share, clock, raised)
+            if swung is not None:
+                drawn = np.where(swung.changes, swung.power(boards, clock), drawn)
             drawn = boards.sensor.shown(drawn, setting.power_limit_watts, moment.tick)
             warming = heat_and_power.warming_power(drawn, before)
             core = heat_and_power.temperature(boards, setting, inlet, warming, before, seconds)
@@ -207,6 +222,7 @@ class Boards:
                 boards.memory_resting_mhz,
             ),
             "power_watts": drawn,
+            INSTANT: drawn,
             "power_limit_watts": setting.power_limit_watts,
             "temperature_celsius": core,
             "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
@@ -219,6 +235,16 @@ class Boards:
             "lost": lost,
             **{name: shown() for name, shown in shown_by_some.items() if name in boards.shown},
         }
+
+    def _held_share(self, tick: int, of_power: Floats | float, reason: str) -> Floats | float:
+        """The share of a tick in which a reason holds clocks.
+
+        :param of_power: that in which the power limit would.
+        """
+        if reason == "throttled_hardware":
+            return 1.0
+        share = 1.0 if self.sensors is None else self.sensors.held_share(tick)
+        return share * of_power if reason == "throttled_power" else share
 
     def changed_traffic(self, quantity: str, settle: Settle) -> Mask | None:
         """The boards whose traffic of a kind in the last tick is not that over unimpaired links; None before a tick.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ import numpy as np
 from fakedev.fleet.boards.arrays import Air, Subset, with_dynamics
 from fakedev.fleet.boards.conditions import Conditions, unless_changed
 from fakedev.fleet.boards.engines import SHOWN_AS
+from fakedev.fleet.boards.sensors import READ, Readings, Sensors
 from fakedev.fleet.boards.tick import BOARD_QUANTITIES, Boards, Moment
 from fakedev.fleet.devices.reports import (
     RECOVERY_ACTION,
@@ -36,18 +37,23 @@ from fakedev.fleet.devices.reports import (
     fallen_off,
     recovery_action,
 )
-from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.randomness import Floats, Keys, uniform
 from fakedev.fleet.entities.roster import Roster
-from fakedev.fleet.entities.state import Level, Mask, Positions
+from fakedev.fleet.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.links.exchange import Exchange, limited
 from fakedev.fleet.links.link_levels import FETCHED, LinkHistory
 from fakedev.fleet.spec.device_types import GIGATRANSFERS_PER_SECOND, PCIE_PAYLOAD, DeviceType
 from fakedev.fleet.spec.quantities import ASKABLE, ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.fleet.spec.xids import Xid
-from fakedev.fleet.workloads.demand import Capacity, Demand
+from fakedev.fleet.workloads.demand import Capacity, Demand, Swing
 
 USED: Final = "memory_used_bytes"
+#: By how much less than a share of the memory devices hold, at most: allocators differ. Chosen.
+_MEMORY_SPREAD: Final = 0.02
+#: How long before the first tick drivers were loaded, and how often this time may double: an hour to six weeks, chosen.
+_LOADED_SECONDS: Final = 3600.0
+_LOADED_DOUBLINGS: Final = 10.0
 #: Quantities of devices whose types give the total memory.
 MEMORY_QUANTITIES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio")
 
@@ -221,11 +227,12 @@ RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
 class Relations:
     """The relations of a fleet's devices, their coefficients as arrays of shape (devices,).
 
+    :param exact: whether sensors show the true values.
     :ivar maxima: 100 % of each quantity that workloads use, 0 on devices without it.
     :ivar conditions: what acts on the devices from outside.
     """
 
-    def __init__(self, roster: Roster, epoch_seconds: float, seed: int) -> None:
+    def __init__(self, roster: Roster, epoch_seconds: float, seed: int, exact: bool = True) -> None:
         types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()
         self._count = roster.device_count
         self._epoch_seconds = epoch_seconds
@@ -277,9 +284,12 @@ class Relations:
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._subset = Subset(self._has_dynamics)
+        self._memory_share = None if exact else partial(self._held_memory, seed)
+        #: Counters at the beginning; 0 without a name here.
+        self._first: dict[str, Floats] = {}
         self._boards: Boards | None = None
         if self._has_dynamics.any():
-            self._boards = self._made_boards(types, pools, roster, seed)
+            self._boards = self._made_boards(types, pools, roster, seed, exact)
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
             self._present["performance_state"] = has_state
         if roster.links.is_meshed:
@@ -295,7 +305,9 @@ class Relations:
         self.conditions = Conditions()
         self.use_links(LinkHistory(roster.links))
 
-    def _made_boards(self, types: Sequence[DeviceType], pools: Positions, roster: Roster, seed: int) -> Boards:
+    def _made_boards(
+        self, types: Sequence[DeviceType], pools: Positions, roster: Roster, seed: int, exact: bool
+    ) -> Boards:
         """The devices with dynamics, whose quantities are then present.
 
         :param pools: the type of each device, as an index into ``types``.
@@ -308,7 +320,11 @@ class Relations:
             given = self._present.get(name, nowhere) & ~has
             self._present[name] = given | ((self._memory_carries > 0) & self._present.get(_BANDWIDTH, ~nowhere))
         air = Air(roster.inlets()[has], roster.places(seed)[has])
-        return Boards(of_boards, which, air, seed, roster.keys[has])
+        boards = Boards(of_boards, which, air, seed, roster.keys[has], exact)
+        if not exact:
+            loaded = _LOADED_SECONDS * 2.0 ** (_LOADED_DOUBLINGS * uniform(seed, roster.keys[has], "driver loaded", 0))
+            self._first["energy_joules"] = self._subset.put(boards.coefficients.idle_watts * loaded, None)
+        return boards
 
     def update_conditions(self, faults: FaultTick | None, links: LinkHistory) -> None:
         """Change the conditions to those that faults and links make, from the next tick on.
@@ -406,7 +422,10 @@ class Relations:
             gone = (removed > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
             is_any_lost = bool(arrays["lost"].any())
-        return self._lost.level(arrays, before, removed) if is_any_lost else Level(self._count, arrays, self._masks)
+        level = self._lost.level(arrays, before, removed) if is_any_lost else Level(self._count, arrays, self._masks)
+        if self._boards is None or self._boards.sensors is None:
+            return level
+        return replace(level, arrays=self._read(level.arrays, self._boards.sensors, tick))
 
     def idle_level(self) -> Level:
         """All quantities of the devices before any demand."""
@@ -418,6 +437,13 @@ class Relations:
         if name in asked and name in ASKABLE:
             value = np.clip(value + asked[name], low, self._high[name])
         return value
+
+    def _read(self, true: Mapping[str, Floats], sensors: Sensors, tick: int) -> Mapping[str, Floats]:
+        """What is shown of the true values: on boards what their sensors say, each made when it is first used."""
+        readings = Readings(sensors, self._subset.of(true), tick)
+        return LazyArrays(
+            true, lambda name: self._subset.put(readings.of(name), true[name]) if name in READ else true[name]
+        )
 
     def _board_quantities(
         self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None, tick: int
@@ -440,14 +466,17 @@ class Relations:
         )
         # Ticks follow each other at equal distances from the epoch.
         moment = Moment(tick, self._epoch_seconds + tick * seconds)
-        return self._boards.step(work, past, moment, seconds)
+        swing = demand.swing
+        if swing is not None and not subset.is_all:
+            swing = Swing(*(each[subset.positions] for each in swing))
+        return self._boards.step(work, past, moment, seconds, swing)
 
     def _add_counters(
         self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None
     ) -> None:
         for counter, rate in INTEGRALS.items():
             if rate in arrays:
-                so_far: Floats | float = before.arrays[counter] if before else 0.0
+                so_far: Floats | float = before.arrays[counter] if before else self._first.get(counter, 0.0)
                 if reset is not None:
                     so_far = np.where(reset, 0.0, so_far)
                 counted = arrays[rate] * seconds
@@ -482,7 +511,11 @@ class Relations:
             clock_mhz=self._high.get("core_frequency_mhz", np.zeros(self._count)),
             capability=self._capability,
             brought=cache(self._added),
+            memory_share=self._memory_share,
         )
+
+    def _held_memory(self, seed: int, keys: Keys) -> Floats:
+        return 1.0 - _MEMORY_SPREAD * uniform(seed, keys, "memory spread", 0)
 
     def _maxima(self) -> dict[str, Floats]:
         ones = np.ones(self._count)

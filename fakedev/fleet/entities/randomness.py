@@ -24,6 +24,9 @@ _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 _MASK: Final = (1 << 64) - 1
 _TO_UNIT: Final = 2.0**-53
+#: 16 random bits as a number between -1 and 1.
+_TO_SIGNED: Final = 2.0**-15
+_ALMOST_ONE: Final = 1.0 - 2.0**-16
 _SIXTEENS: Final = np.uint64(0x0000_FFFF_0000_FFFF)
 
 
@@ -79,6 +82,13 @@ class Draws:
     def uniform(self, tick: int) -> Floats:
         """One number in [0, 1) for each entity."""
         return _in_unit(_mixed(self._mixed + _moment(tick, 0)))
+
+    def signed(self, tick: int, draw: int = 0) -> Floats:
+        """Four numbers between -1 and 1 for each entity, of 16 bits each, from one draw: shape (4, entities)."""
+        bits = _mixed(self._mixed + _moment(tick, draw)).astype("<u8", copy=False)
+        fours: Floats = bits.view("<u2").reshape(-1, 4).T * _TO_SIGNED
+        fours -= _ALMOST_ONE
+        return fours
 
 
 def sub_keys(keys: Keys, numbers: Keys) -> Keys:

@@ -12,7 +12,7 @@ from fakedev.fleet.boards.engines import ARE_USAGE
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.parts.part_layout import Parts
 from fakedev.fleet.spec.quantities import ERROR_COUNTERS, IMPLIED_USAGE
-from fakedev.fleet.workloads.demand import Capacity, Demand
+from fakedev.fleet.workloads.demand import Capacity, Demand, Swing
 
 _MEMORY = "memory_used_bytes"
 
@@ -80,6 +80,7 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
         capability=parts.units(devices.capability, devices.capability[parts.owners] * parts.compute_share),
         brought=cache(lambda kind: shared(devices.brought(kind))),
         amount_shares=parts.amount_shares,
+        memory_share=devices.memory_share,
     )
 
 
@@ -140,7 +141,9 @@ def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: 
     asked[_MEMORY] = np.where(parts.is_whole, own, used - idle_bytes)
     folded = demand.with_loads(lambda load: np.minimum(parts.folded(load, parts.compute_share), 1.0))
     contexts = parts.folded(demand.contexts.astype(np.float64)) > 0
-    return replace(folded, held=demand.held[:count], asked=asked, contexts=contexts)
+    # Parts change independently: devices with parts have the mean.
+    swing = None if demand.swing is None else Swing(*(each[:count] for each in demand.swing))
+    return replace(folded, held=demand.held[:count], asked=asked, contexts=contexts, swing=swing)
 
 
 def part_demand(demand: Demand, parts: Parts) -> Demand:

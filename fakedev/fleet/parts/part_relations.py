@@ -16,6 +16,7 @@ from fakedev.fleet.boards.arrays import Air, Subset, with_dynamics
 from fakedev.fleet.boards.coefficients import Coefficients
 from fakedev.fleet.boards.engines import ENGINES, GRAPHICS, MEMORY_USAGE, PROFILED, SHOWN_AS, Engines
 from fakedev.fleet.boards.heat_and_power import work_share
+from fakedev.fleet.boards.sensors import PowerReading
 from fakedev.fleet.devices.relations import Relations
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.reindex import Reindex
@@ -29,6 +30,7 @@ from fakedev.fleet.spec.xids import Xid
 from fakedev.fleet.workloads.demand import Demand
 
 _MEMORY: Final = "memory_used_bytes"
+_POWER: Final = "power_watts"
 _BANDWIDTH: Final = "memory_bandwidth_ratio"
 #: Rounding of sums of shares.
 _ROUNDING: Final = 1e-12
@@ -51,9 +53,12 @@ class Before(NamedTuple):
 
 
 class PartRelations:
-    """The relations of the parts of a fleet, their coefficients as arrays of shape (P,)."""
+    """The relations of the parts of a fleet, their coefficients as arrays of shape (P,).
 
-    def __init__(self, roster: Roster, relations: Relations, seed: int) -> None:
+    :param exact: whether sensors show the true values.
+    """
+
+    def __init__(self, roster: Roster, relations: Relations, seed: int, exact: bool = True) -> None:
         parts = self._parts = roster.parts
         owners = parts.owners
         types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()[owners]
@@ -70,11 +75,15 @@ class PartRelations:
         self._subset = Subset(has_dynamics)
         self._boards: Coefficients | None = None
         self._engines: Engines | None = None
+        self._power: PowerReading | None = None
         if has_dynamics.any():
             of_boards, which = with_dynamics(types, pools)
             keys = roster.keys[owners][has_dynamics]
             self._boards = Coefficients(of_boards, which, Air.usual(len(which)), seed, keys)
             self._engines = Engines(self._boards)
+            if not exact:
+                own_keys = roster.unit_keys[parts.device_count :][has_dynamics]
+                self._power = PowerReading.of(self._boards, seed, own_keys)
         self._tiles: Tiles | None = None
         if parts.is_tile.any():
             idle_watts = capacity.idle.get("power_watts", np.zeros(parts.device_count))[owners]
@@ -117,6 +126,7 @@ class PartRelations:
         before: Before | None,
         seconds: float,
         faults: FaultTick | None = None,
+        tick: int = 0,
     ) -> Level:
         """All quantities of the parts for one tick.
 
@@ -149,6 +159,13 @@ class PartRelations:
                     so_far = np.where(is_reset, 0.0, so_far)
                 own[counter] = so_far + own[rate] * seconds
         self._where_own(own, devices)
+        if self._power is not None and self._boards is not None:
+            # Exporters read the power of the board for one instance after the other.
+            watts = devices.arrays[_POWER][self._parts.owners]
+            shown = self._subset.of({_POWER: watts})[_POWER]
+            above = np.maximum(shown - self._boards.idle_watts, 0.0)
+            read = self._subset.put(self._power.mean(shown, above, tick), watts)
+            own[_POWER] = np.where(self._parts.is_tile, own.get(_POWER, read), read)
         self._add_errors(own, devices, before, faults, is_reset)
         if alone is None:
             return self._parts.part_level(devices, own)
@@ -277,7 +294,7 @@ class PartRelations:
         share = np.divide(room, rooms, out=np.zeros_like(room), where=rooms > 0)
         own.update({name: own[name] + share * np.maximum(each, 0.0) for name, each in missing.items()})
         own[_BANDWIDTH] = np.minimum(own[_BANDWIDTH], 1.0)
-        own[MEMORY_USAGE] = np.where(moved, own[_BANDWIDTH] * own[_BANDWIDTH], own[MEMORY_USAGE])
+        own[MEMORY_USAGE] = own[_BANDWIDTH]
 
     def _add_memory(self, own: dict[str, Floats], used: Floats, devices: Level) -> None:
         if _MEMORY not in devices.arrays:

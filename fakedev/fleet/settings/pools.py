@@ -330,7 +330,7 @@ POOL = Section(
 FLEET = Section(
     "fleet",
     (
-        *keys_from(FleetSpec, "seed", "tick_seconds"),
+        *keys_from(FleetSpec, "seed", "tick_seconds", "exact_sensors"),
         Key(
             "speed",
             Number(0, MAX_SPEED),

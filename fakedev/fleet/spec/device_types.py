@@ -303,6 +303,9 @@ class Dynamics:
     )
     power_noise: float = setting("The largest fluctuation of the power from tick to tick, as a share.", default=0.0)
     power_step_watts: float = setting("The resolution of the power sensor; 0: any number.", "watts", 0.0)
+    power_average_seconds: float = setting(
+        "For how long the power sensor averages; 0: it shows the power of a moment.", "seconds", 1.0
+    )
     clock_step_mhz: float = setting("Throttled clocks are a whole number of these.", "MHz", 15.0)
     clock_fall_seconds: float = setting("From the highest clock to idle when work ends.", "seconds", 3.0)
     thermal_seconds: float = setting("Time constant of the temperature.", "seconds", 25.0)

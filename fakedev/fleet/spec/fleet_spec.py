@@ -202,6 +202,9 @@ class FleetSpec:
     tick_seconds: float = setting(
         "Simulated time of one tick.", default=1.0, low=0.001, high=3600, restart="fleet.tick"
     )
+    exact_sensors: bool = setting(
+        "Show the true values, without the errors of sensors.", default=False, restart="fleet.exact-sensors"
+    )
     epoch_seconds: float = field(default=0.0, metadata=restarts("fleet.epoch"))
     base: tuple[WorkloadSpec, ...] = ()
     metric_names: Mapping[str, MetricName] = field(default_factory=dict)

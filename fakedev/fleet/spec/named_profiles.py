@@ -89,17 +89,19 @@ class _Phase(NamedTuple):
 
 
 #: The beginning of a training job: data is read; the memory fills.
-_LOADING: Final = _Phase("12:9", "30:10", "0:0", 180, 1.5)
+_LOADING: Final = _Phase("12:9", "25:10", "0:0", 180, 1.5)
 #: A step: all ranks compute, those that are early wait for the last one with spinning kernels, and all exchange
 #: gradients. The intensity of the wait varies most between ranks: some compute still, the others spin.
 _STEP: Final = (
-    _Phase("92:8", "55:20", "2:1", 15.5, 1.06),
-    _Phase("99:1", "26:20", "4:2", 1, 2),
-    _Phase("99:1", "15:6", "30:8", 3.5, 1.15),
+    _Phase("92:8", "80:20", "2:1", 15.5, 1.06),
+    _Phase("99:1", "30:22", "4:2", 1, 2),
+    _Phase("99:1", "18:7", "30:8", 3.5, 1.15),
 )
 #: Some ranks write, and the others wait for them.
 _CHECKPOINT: Final = _Phase("45:40", "10:8", "0.5:0.2", 40, 1.6)
 _TRAINING: Final = (*_STEP * 30, _CHECKPOINT)
+#: To the host go figures of the steps, and the weights of each checkpoint.
+_TRAINING_WRITES: Final = f"0.1%:0.1%:180:once,0.05%:0.05%:{sum(phase.seconds for phase in _STEP) * 30:g},8%:6%:40"
 _TRAINING_LINKS: Final = ",".join([f"{_LOADING.transfer}:once", *(phase.transfer for phase in _TRAINING)])
 
 
@@ -154,11 +156,12 @@ PROFILES: Final[Mapping[str, NamedProfile]] = {
         {
             "profile": ",".join([f"{_LOADING.activity}:once", *(phase.activity for phase in _TRAINING)]),
             "intensity": ",".join(phase.intensity for phase in (_LOADING, *_TRAINING)),
-            "kind": "tensor",
+            "kind": "training",
         },
         {
             "memory": "ramp(4%,82%):0:180,82%:0:0",
             "pcie-rx": "12%:8%:180,1.2%:1%:0",
+            "pcie-tx": _TRAINING_WRITES,
             "fabric-tx": _TRAINING_LINKS,
             "fabric-rx": _TRAINING_LINKS,
         },
@@ -222,8 +225,8 @@ MIXES: Final[Mapping[str, ProfileMix]] = {
     ),
     "research": ProfileMix(
         "a busy research cluster: devices are either fully used or idle",
-        {"training": 0.5},
-        {"idle": 0.3, "notebook": 0.3, "batch": 0.35, "failing": 0.05},
+        {"training": 0.4},
+        {"idle": 0.45, "notebook": 0.25, "batch": 0.25, "failing": 0.05},
     ),
 }
 

@@ -59,6 +59,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "memory_frequency_min_mhz": "lowest clock of the memory",
     "memory_max_bytes_per_second": "what the memory carries at most, reads and writes together",
     "power_watts": "power drawn by the board",
+    "power_instant_watts": "power drawn by the board at one moment",
     "memory_power_watts": "power drawn by the memory, part of the board's",
     "power_limit_watts": "the power cap of the board",
     "power_limit_default_watts": "the power cap that the board comes with",

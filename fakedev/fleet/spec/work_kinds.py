@@ -41,6 +41,10 @@ WORK_KINDS: Mapping[str, WorkKind] = {
     "tensor": WorkKind(
         tensor=0.93, sm=0.97, occupancy=0.2, fp32=0.05, fp16=0.02, memory=0.35, fabric=0.1, power=1.4
     ),
+    "training": WorkKind(
+        tensor=0.46, sm=0.86, occupancy=0.24, fp32=0.1, fp16=0.02, memory=0.4, fabric=0.05, power=1.4,
+        clock_sensitivity=0.8,
+    ),
     "memory": WorkKind(
         tensor=0.02, sm=0.85, occupancy=0.6, fp32=0.08, fp16=0.01, memory=0.92, read=0.5, power=0.35,
         clock_sensitivity=0.1,

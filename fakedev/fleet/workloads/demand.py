@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import Mask, Positions, Rows, column
 from fakedev.fleet.spec.quantities import COUNTED, ENGINES, IMPLIED_USAGE, RATES
 from fakedev.fleet.spec.value_functions import scaled
@@ -24,6 +24,33 @@ from fakedev.fleet.workloads.profile import Profiles
 
 _AS_LOADS: Final[Mapping[str, Floats]] = MappingProxyType({})
 _NO_CONTEXTS: Final[Mask] = np.zeros(0, dtype=np.bool_)
+
+
+class Swing(NamedTuple):
+    """How the activity of D devices changes within a tick: as one that has only two values.
+
+    :ivar high, low: the two, by the mean, shape (D,); both 1 where it does not change.
+    :ivar share: the part of the tick with the higher one, shape (D,).
+    """
+
+    high: Floats
+    low: Floats
+    share: Floats
+
+    @classmethod
+    def of(cls, mean: Floats, variance: Floats, third: Floats) -> Self:
+        """Two values with the same mean, variance and third central moment."""
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        changes = (mean > _LEAST_MEAN) & (deviation > _LEAST_SWING * mean)
+        by_mean = np.divide(deviation, mean, out=np.zeros_like(mean), where=changes)
+        skew = np.divide(third, deviation**3, out=np.zeros_like(mean), where=changes)
+        up = 0.5 * (skew + np.sqrt(skew * skew + 4.0))
+        return cls(1.0 + by_mean * up, np.maximum(1.0 - by_mean / up, 0.0), 1.0 / (1.0 + up * up))
+
+
+#: Activity, and changes of it by its mean, that count as none.
+_LEAST_MEAN: Final = 1e-6
+_LEAST_SWING: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,6 +65,7 @@ class Demand:
     :ivar activity: how busy the engines are: load x intensity, by kind of work, each of shape (D,), reduced as the
         loads are. The same mapping as ``loads`` (the default) if all intensities are 100 %.
     :ivar contexts: devices on which a workload runs, whatever its load, shape (D,); by default none.
+    :ivar swing: how the activity changes within the tick; None: not at all, as in short ticks.
     """
 
     loads: Mapping[str, Floats]
@@ -45,6 +73,7 @@ class Demand:
     asked: Mapping[str, Floats] = field(default_factory=dict)
     activity: Mapping[str, Floats] = field(default_factory=lambda: _AS_LOADS)
     contexts: Mask = field(default_factory=lambda: _NO_CONTEXTS)
+    swing: Swing | None = None
 
     def __post_init__(self) -> None:
         if self.activity is _AS_LOADS:
@@ -78,6 +107,8 @@ class Capacity:
     :ivar brought: kind of work to the values at its full load, by quantity.
     :ivar amount_shares: the share of a demanded amount for each of some devices, where several of them may be parts of
         one device. Takes the devices of several workloads, and a number for the workload of each device. None: 1.
+    :ivar memory_share: what devices hold of a share of their memory that a workload demands, by their keys of
+        randomness; None: all.
     """
 
     maxima: Mapping[str, Floats]
@@ -89,6 +120,7 @@ class Capacity:
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
     amount_shares: Callable[[Positions, Positions], Floats] | None = field(default=None, repr=False)
+    memory_share: Callable[[Keys], Floats] | None = field(default=None, repr=False)
 
     def with_usage(self, demand: Demand) -> Demand:
         """A demand with the usage that requested traffic of memory and links implies.

@@ -200,6 +200,10 @@ class FurtherSpans:
         return FurtherSpans(self.spans.at(kept), places[self.rows[kept]], moved[self.before[kept]])
 
 
+#: Decimals of powers of loads, which are shares of 1: variances are differences of them.
+_EXACT: Final = 12
+
+
 @dataclass(frozen=True)
 class Course:
     """How far the profiles of W workloads get in a tick.
@@ -251,6 +255,17 @@ class Course:
                 here[rows] = there  # the last one of each workload stays
         profiles.keep(until, ends)
         return np.round(load, decimals), np.round(fluctuation, decimals)
+
+    def swings(self, profiles: Profiles, of: Positions | None = None) -> tuple[Floats, Floats]:
+        """How much the loads of some profiles change within the tick; parameters as of :meth:`means`.
+
+        :returns: variance and third central moment, by the mean to the power of two and three: both of shape (U,).
+        """
+        first, second, third = (self.means(profiles.power(each), "", of, _EXACT)[0] for each in (1, 2, 3))
+        mean = np.where(first > 0, first, 1.0)
+        variance = np.maximum(second - mean * mean, 0.0)
+        moment = third - 3.0 * mean * second + 2.0 * mean**3
+        return np.where(first > 0, variance / mean**2, 0.0), np.where(first > 0, moment / mean**3, 0.0)
 
     def _drawn(
         self, profiles: Profiles, keys: Keys, services: Keys, quantity: str, spans: Spans

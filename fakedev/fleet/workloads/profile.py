@@ -125,6 +125,11 @@ def shape_integrals(
     return total
 
 
+#: Standard deviations of a sine of width 1, and of values that are spread evenly over a width of 1.
+_SINE: Final = 0.5**0.5
+_EVEN: Final = 12.0**-0.5
+#: It is a divisor.
+_LEAST_PEAK: Final = 1e-9
 #: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
 #: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
 DECIMALS: Final = 6
@@ -284,6 +289,57 @@ class Profiles(Rows):
             + self.fluctuation[segment] * passed
         )
         return load, fluctuation
+
+    def power(self, exponent: int) -> Profiles:
+        """The same workloads with powers of their loads, as shares of each profile's highest load.
+
+        What changes within an activity counts as two values, with the mean and the variance of its shape.
+        """
+        if exponent not in self._powers:
+            self._powers[exponent] = self._power(exponent)
+        return self._powers[exponent]
+
+    @cached_property
+    def _powers(self) -> dict[int, Profiles]:
+        return {}
+
+    def _power(self, exponent: int) -> Profiles:
+        low, high, period, active, offset = self._levels()
+        begins = np.cumsum(self.counts) - self.counts
+        peaks = np.repeat(np.maximum(np.maximum.reduceat(np.maximum(low, high), begins), _LEAST_PEAK), self.counts)
+        low, high = (low / peaks) ** exponent, (high / peaks) ** exponent
+        shape, nothing = np.full(len(low), int(Shape.PULSE)), np.zeros(len(low))
+        seconds = np.where(self.ends < FOREVER, self.ends - self.starts, 0.0)
+        terms = low * seconds + shape_integrals(shape, high - low, period, active, offset, seconds)
+        before, totals = np.zeros(len(low)), np.zeros(len(begins))
+        for place, (begin, count, once) in enumerate(zip(begins, self.counts, self.once_counts, strict=True)):
+            # One profile after the other: those of others change no digit.
+            sums = np.concatenate(([0.0], np.cumsum(terms[begin : begin + count])))
+            before[begin : begin + count], totals[place] = sums[:-1], sums[-1] - sums[once]
+        return replace(
+            self, load=low, fluctuation=nothing, load_before=before, fluctuation_before=nothing, shape=shape,
+            width=high - low, shape_period=period, active=active, offset=offset, load_periods=totals,
+            fluctuation_periods=np.zeros(len(begins)),
+        )  # fmt: skip
+
+    def _levels(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Each segment as a pulse: lower and higher value, period, seconds at the higher one, and their offset."""
+        low, width, shape, period = self.load, self.width, self.shape, self.shape_period
+        middle = low + 0.5 * width
+        apart = np.select(
+            [shape == Shape.SINE, np.isin(shape, (Shape.RAMP, Shape.RANDOM))], [_SINE * width, _EVEN * width], 0.0
+        )
+        middle = np.select([shape == Shape.SINE, shape == Shape.CONSTANT], [low, low], middle)
+        is_pulse = shape == Shape.PULSE
+        periods = np.where(shape == Shape.RANDOM, 2.0 * period, period)
+        half = np.where(shape == Shape.RAMP, 0.5 * period, 0.0)
+        return (
+            np.where(is_pulse, low, np.maximum(middle - apart, 0.0)),
+            np.where(is_pulse, low + width, middle + apart),
+            np.where(period > 0, periods, 1.0),
+            np.where(is_pulse, self.active, 0.5 * periods),
+            np.where(is_pulse, self.offset, half),
+        )
 
     @cached_property
     def _is_endless(self) -> bool:

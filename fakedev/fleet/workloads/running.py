@@ -20,6 +20,7 @@ from fakedev.fleet.steps import AT_ONCE, Steps, result_of, spans
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.lengths import ROUNDING_SECONDS, course_of, pace_of
 from fakedev.fleet.workloads.owners import Holds
+from fakedev.fleet.workloads.swings import swing_of
 from fakedev.fleet.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.fleet.workloads.workload import ENDS, Verdict, Workload
 
@@ -346,8 +347,7 @@ class Workloads:
         held = self._hold() if self._held is None else self._held
         asked = {}
         for metric, uses in table.uses.items():
-            counted = seconds if tick else 0.0
-            amount = uses.ask(metric, course, table.speed, table.ease, table.noise, counted)
+            amount = uses.ask(metric, course, table.speed, table.ease, table.noise, seconds if tick else 0.0)
             asked[metric] = table.sums.by_use(metric, amount, self._count)
             yield
         if len(table.intense):
@@ -358,7 +358,8 @@ class Workloads:
         if self._contexts is None:
             self._contexts = np.bincount(table.device, minlength=self._count) > 0
         yield
-        return Demand(loads, self._held_share(loads, held), asked, activity, self._contexts)
+        swing = swing_of(table, course, share, self._count, seconds)
+        return Demand(loads, self._held_share(loads, held), asked, activity, self._contexts, swing)
 
     @property
     def count_work(self) -> bool:

@@ -475,6 +475,14 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     return on_devices(rows, counts, devices, device_keys, capacity)
 
 
+def _most(metric: str, devices: Positions, device_keys: Keys, capacity: Capacity) -> Floats:
+    """100 % of a metric for each pair, shape (P,)."""
+    most: Floats = capacity.most(metric)[devices]
+    if metric == MEMORY and capacity.memory_share is not None:
+        most = most * capacity.memory_share(device_keys[devices])
+    return most
+
+
 def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: Keys, capacity: Capacity) -> Table:
     """Rows of workloads with all columns that depend on their devices, as at the start of the workloads.
 
@@ -497,7 +505,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
             metric: uses.on_devices(
                 firsts,
                 counts,
-                *_max_and_amounts(metric, capacity.most(metric)[devices], shares),
+                *_max_and_amounts(metric, _most(metric, devices, device_keys, capacity), shares),
                 bandwidth.get(metric),
             )
             for metric, uses in rows.uses.items()

@@ -140,7 +140,7 @@ def test_idle_again(device_type: DeviceType, kind: str, load: float) -> None:
     if device_type.dynamics is not None:
         steady = replace(device_type.dynamics, power_noise=0.0, inlet_drift_celsius=0.0)
         device_type = replace(device_type, dynamics=steady)
-    fleet = Fleet(FleetSpec((pool_of(device_type=device_type),), tick_seconds=20))
+    fleet = Fleet(FleetSpec((pool_of(device_type=device_type),), tick_seconds=20, exact_sensors=True))
     idle = {name: values[0] for name, values in fleet.state.levels["device"].arrays.items()}
     start(fleet, "card0", f"{load}:0:100", kind=kind)
     for _ in range(100):

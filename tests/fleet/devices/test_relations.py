@@ -91,7 +91,9 @@ class TestQuantities:
     def test_a_type_with_a_quantity_of_its_own_that_counts_no_errors(self) -> None:
         own = DeviceType("own", {"happiness": Range(-5, 5), "power_watts": Range(1, 2)}, counts_errors=False)
         fleet = make_fleet(pool_of(device_type=own))
-        assert fleet.quantity_names() == ["created_seconds", "energy_joules", "happiness", "power_watts"]
+        assert fleet.quantity_names() == [
+            "created_seconds", "energy_joules", "happiness", "power_instant_watts", "power_watts",
+        ]
         start(fleet, profile="75:0:0")
         fleet.advance()
         assert fleet.happiness.tolist() == [2.5, -5, -5, -5]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ LIMITS: dict[str, Any] = DEVICE["MetricLimits"]
         ({"id": IDENTITY | {"DeviceLabelMap": {"addr": "a b"}}}, "id.json:3: 'a b' is no label name: letters, digits and _ only, no digit and no __ first"),
         ({"id": IDENTITY | {"DeviceLabelMap": {"addr": "x", "file": "x"}}}, "id.json:4: two labels are mapped to 'x': give them names that differ"),
         ({"id": IDENTITY | {"MetricMap": {"frequency": "f", "temperature": "t"}}}, "id.json:9: MetricMap: dev of pool a has no 'temperature_celsius'; it has "
-            "core_frequency_max_mhz, core_frequency_mhz, core_frequency_min_mhz, created_seconds, energy_joules, engine_active_ratio, fan, memory_free_bytes, memory_reserved_bytes, memory_total_bytes, memory_usable_bytes, memory_used_bytes, memory_used_ratio, power_watts, usage_ratio"),
+            "core_frequency_max_mhz, core_frequency_mhz, core_frequency_min_mhz, created_seconds, energy_joules, engine_active_ratio, fan, memory_free_bytes, memory_reserved_bytes, memory_total_bytes, memory_usable_bytes, memory_used_bytes, memory_used_ratio, power_instant_watts, power_watts, usage_ratio"),
         ({"id": IDENTITY | {"MetricMap": {"frequency": "f g"}}}, "id.json:8: MetricMap.frequency: 'f g' is no metric name: letters, digits, _ and : only, no digit first"),
         ({"id": IDENTITY | {"MetricMap": {}}}, "id.json:7: MetricMap names no metric: give it at least one"),
         ({"id": IDENTITY | {"MetricLabels": {"powr": {"a": "b"}}}}, "id.json:14: MetricLabels.powr: the metric is not in MetricMap; did you mean 'power'?"),
@@ -231,7 +232,8 @@ class TestRelations:
         """Its quantities after a minute of two workloads at 30 %, of which one is memory-bound."""
         limits = {name: {"Min": low, "Max": high} for name, (low, high) in RANGES.items()}
         device = json.dumps({"DeviceLabels": {"pciid": "0x1", "name": "Small"}, "MetricLimits": limits})
-        fleet = Fleet(loaded(pool(device="dev.json", labels="{driver_version: x}", **pool_keys), {"dev.json": device}).fleet)
+        spec = loaded(pool(device="dev.json", labels="{driver_version: x}", **pool_keys), {"dev.json": device}).fleet
+        fleet = Fleet(replace(spec, exact_sensors=True))
         for kind in ("compute", "memory") if pool_keys else ("compute", "compute"):
             start(fleet, "card0", "30:0:0", kind=kind)
         advance(fleet, 60)

@@ -30,7 +30,7 @@ BOARD = DeviceType(
 
 def fleet(device_type: DeviceType = BOARD, tick_seconds: float = 1.0) -> Fleet:
     pool = PoolSpec("p", (NodeSpec("n"),), device_type, 2)
-    return Fleet(FleetSpec((pool,), tick_seconds=tick_seconds))
+    return Fleet(FleetSpec((pool,), tick_seconds=tick_seconds, exact_sensors=True))
 
 
 def capped(watts: float) -> DeviceType:
