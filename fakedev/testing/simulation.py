@@ -85,7 +85,7 @@ class Simulation:
     def stop(self, workload: str | Description) -> list[str]:
         """Stop a workload, or all of a name; their ids."""
         with _refusals():
-            return self._workloads.stop(id_of(workload))
+            return list(self._workloads.stop(id_of(workload)))
 
     def workloads(self) -> list[Description]:
         """The workloads, oldest first."""
