@@ -164,7 +164,9 @@ def _bytes(path: str) -> bytes:
             raise  # no fault of the configuration: the process has no file descriptors left
         if number == errno.ENXIO:
             raise Unreadable("is a named pipe, a socket or a device: to read it could wait for ever") from None
-        raise Unreadable(str(error) if number is None else f"cannot be read: {plain_reason(error)}") from None
+        if isinstance(error, OSError) and number is None:  # it is too large
+            raise Unreadable(str(error)) from None
+        raise Unreadable(f"cannot be read: {plain_reason(error)}") from None
 
 
 def _decoded(data: bytes) -> str:

@@ -36,7 +36,7 @@ DYNAMICS_COLUMNS = (
 #: Keys of dynamics that are the same for all types that have them.
 ALIKE = {
     "power-noise": 0.01, "power-step-watts": 0.001, "inlet-spread-celsius": 1.5, "inlet-drift-celsius": 1,
-    "compute-performance-state": 2, "compute-memory-mhz": 10251, "power-average-seconds": 0,
+    "compute-performance-state": 2, "power-average-seconds": 0,
 }  # fmt: skip
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
 SOURCE = re.compile(r"\[(?:C|S|P|L|D|F|V|X|M)\]|derived|chosen|guess|by definition|not known")
