@@ -365,9 +365,13 @@ class _Query:
         """Why no device of this fleet can have a row; empty when one can."""
         roster, level, has = self._fleet.roster, row.state_level, self._fleet.quantity_names()
         if not any(map(row.is_of, self._kinds)):
-            (fact, *values), negation = (row.only, "") if row.only else (row.excepted, "not ")
+            if row.between:
+                fact, which = row.fact.strip("{}"), f"from {row.between[0]} to below {row.between[1]}"
+            else:
+                (fact, *values), negation = (row.only, "") if row.only else (row.excepted, "not ")
+                which = f"{negation}{' or '.join(values)}"
             here = ", ".join(dict.fromkeys(each.get(fact, "") or "not known" for each in self._kinds))
-            return f"only devices whose {fact} is {negation}{' or '.join(values)} have it, and here it is {here}"
+            return f"only devices whose {fact} is {which} have it, and here it is {here}"
         if level == "part" and not roster.parts.count:
             return "it is shown of instances (MIG), and no device is divided: mig: of a pool divides them"
         if level in LINK_QUANTITIES and "links_up" not in has:

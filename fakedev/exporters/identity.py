@@ -357,6 +357,8 @@ def _possible_rows(
             return False
         if row.state_level in LINK_QUANTITIES:
             return "links_up" in quantities
+        if row.state_level == "xid":
+            return "xid" in quantities
         needed = {FOLLOW_FROM.get(name, name) for name in row.needed}
         return row.state_level in PAGE_QUANTITIES or needed <= set(quantities)
 

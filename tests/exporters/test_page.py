@@ -92,5 +92,5 @@ class TestDevices:
     def test_a_family_of_some_drivers(self, driver: str, is_absent: bool) -> None:
         """Boards without links have this row up to a driver."""
         name = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"
-        absent = loaded("dcgm@4.8.2").absent_families(["power_watts"], [{"driver_version": driver}])
+        absent = loaded("dcgm@4.8.2").absent_families(["memory_total_bytes"], [{"driver_version": driver}])
         assert (name in absent) is is_absent

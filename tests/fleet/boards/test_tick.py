@@ -106,6 +106,7 @@ class TestKindsOfWork:
         assert found == {
             "compute": [1, 0.5, 0.1, 1e6, 500],
             "tensor": [1, 0.93, 0.35, 1e3, pytest.approx(124 + 376 * 1.4)],
+            "training": [1, 0.46, 0.4, 1e3, pytest.approx(124 + 376 * 1.4)],
             "memory": [1, 0.02, 0.92, 1e3, pytest.approx(124 + 376 * 0.35)],
             "transfer": [0.1, 0, 0.05, 8e9 + 1e3, 124 + 376 * 0.12],
             "exchange": [1, 0, 0.3, 1e3, 124 + 376 * 0.25],

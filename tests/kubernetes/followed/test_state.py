@@ -229,8 +229,8 @@ def test_a_health_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixt
         kept.cluster.start()
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        f"fakedev: the state cannot be used: {file}: it is no record of the health of devices: "
-        "move its folder away to begin anew\n"
+        f"fakedev: the state cannot be used: {file}: it is damaged: restore it, "
+        f"or lose what it has: rm {file}\n"
     )
     alone = f"{SMALL}state: {tmp_path}/alone\n"
     with application(alone):

@@ -224,7 +224,7 @@ async def test_four_faults(start_async: StartAsync, tmp_path: Path, browser: Bro
     assert hot["detect-seconds"] == {"median": 135, "worst": 135}
     assert {each["labels"]["gpu"] for each in hot["firings"]} == {"1"}
     slow = rules["Slow"]
-    assert fired("Slow") == [(885, 885), (1035, 1095)]
+    assert fired("Slow") == [(825, 885), (1035, 1095), (1215, 1215)]
     assert (slow["precision"], slow["recall"]) == (1, 0.5)
     assert [each["found"] for each in slow["incidents"]] == [True, False]
     verdicts = {name: rule["verdict"] for name, rule in rules.items()}
