@@ -68,6 +68,10 @@ class FrameSource:
     _tester: LoadTester | None
     _scenario: LiveScenario | None = None
 
+    def key(self) -> tuple[int, float]:
+        """The tick and the speed of the clock: frames with others are needed at once."""
+        return self.fleet.state.tick, self._ticker.speed
+
     def frame(self) -> dict[str, Any]:
         """The values of the event ``tick``, see doc/http.md."""
         fleet, state = self.fleet, self.fleet.state
@@ -306,7 +310,7 @@ class LiveView(Service):
         self._loop = LoopingCall(self._beat)
         self._loop.clock = clock
         self._frame = Body()
-        self._shown: tuple[int, float] | None = None  # tick and time of the frame
+        self._shown: tuple[tuple[int, float], float] | None = None  # tick and speed, and the time of the frame
         self.frames = 0
 
     @property
@@ -363,15 +367,15 @@ class LiveView(Service):
         return _event("fleet", fleet_outline(self._source.fleet, __version__))
 
     def _make(self) -> None:
-        tick, now = self._source.fleet.state.tick, self._clock.seconds()
-        if self._shown is not None and self._shown[0] == tick and 0 <= now - self._shown[1] < _STILL_SECONDS:
+        key, now = self._source.key(), self._clock.seconds()
+        if self._shown is not None and self._shown[0] == key and 0 <= now - self._shown[1] < _STILL_SECONDS:
             return
         try:
             self._frame = _event("tick", self._source.frame())
         except Exception:
             self.log.failure("a frame of the live view could not be made")
             return
-        self._shown = tick, now
+        self._shown = key, now
         self.frames += 1
 
 

@@ -230,6 +230,16 @@ def test_the_first_frame_comes_without_delay(app: MemoryApplication) -> None:
     peer.leave()
 
 
+def test_a_new_speed_is_shown_at_once(app: MemoryApplication) -> None:
+    """Also to a second viewer in the same tick."""
+    first = viewer(app)
+    assert app.ask("PATCH", "/api/v1/clock", {"speed": 7}).status == 200
+    second = viewer(app)
+    assert [dict(events(peer))["tick"]["speed"] for peer in (first, second)] == [1, 7]
+    first.leave()
+    second.leave()
+
+
 def test_bounded(app: MemoryApplication) -> None:
     """The number of viewers is limited; when one leaves the next may connect."""
     peers = [viewer(app) for _ in range(MAX_VIEWERS)]
