@@ -465,7 +465,7 @@ class _Query:
                 words += [] if needs or any(word.startswith(f"{kind.name} ") for word in words) else [kind.name]
         if quantity == "xid":
             code = self._compared[0][1] if self._compared and math.isfinite(self._compared[0][1]) else 0
-            words.insert(0, f"xid code={int(code) if code > 0 else 79}")
+            words[:0] = [f"xid code={int(code) if code > 0 else 79}", *["lost"] * (code in (0, 79))]
         operator, number = self._compared[0] if self._compared else (">", 0.0)
         beyond = (number if math.isfinite(number) else 0.0) + {">": 1.0, "<": -1.0, "!=": 1.0}.get(operator, 0.0)
         return [*words[:_MAX_LISTED], f"sentinel metric={self._metric} value={beyond:g}"]

@@ -382,6 +382,11 @@ class Why(ApiResource):
         found[[self._fleet.roster.node_position(node.first) for node in nodes]] = True
         return found
 
+    def _is_lost(self, fault: Fault) -> bool:
+        """Whether a board that has a fault is shut down."""
+        lost = self._fleet.state.levels[UNIT].arrays.get("lost")
+        return lost is not None and bool((lost[fault.devices] > 0).any())
+
     def _where(self, fault: Fault, nodes: Mask) -> str:
         """What a fault affects now on some nodes; empty for nothing."""
         concerned = fault.concerned
@@ -431,7 +436,7 @@ class Why(ApiResource):
             fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
             if fault.kind.name in kinds or (not kinds and (
                 fault.kind.scope in _OF_PAGES
-                or (fault.kind.scope is Scope.BOARD and not {*fault.kind.moves}.isdisjoint({*moved, "lost"}))
+                or (fault.kind.scope is Scope.BOARD and fault.kind.may_change(moved, is_shut_down=self._is_lost(fault)))
             ))
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -38,7 +39,7 @@ _BOARDS: Final = ("max-1550", "mi300x", "flex-170", "h100")
 _LONGEST_SECONDS: Final = 7200.0
 #: For what heats up, for the scrape, and for the evaluation.
 _SLACK_SECONDS: Final = 900.0
-#: How many faults a row of the table names.
+#: How many faults, or values of a label, a row of the table names.
 _SHOWN: Final = 3
 _ORDER: Final = {Scope.BOARD: 0, Scope.NODE: 1, Scope.PAGE: 2, Scope.SERIES: 3}
 
@@ -176,16 +177,19 @@ def answer(
     # Rules that compare series fire when one of them is wrong.
     scraped = trials.scraped({name for rule in rules.alerts if len(rule.metrics) > 1 for name in rule.metrics})
     found = fired(rules, scraped, trials.last_seconds)
-    names, known = set().union(*(each.names for each in scraped)), set().union(*(each.labels for each in scraped))
+    names, known = set().union(*(each.names for each in scraped)), defaultdict[str, set[str]](set)
+    for each in scraped:
+        for label, values in each.labels.items():
+            known[label] |= values
     return [_answer(rule, scraped, found, identity, device, names, known) for rule in rules.alerts]
 
 
 def _answer(
     rule: AlertRule, scraped: Sequence[Scraped], found: Mapping[tuple[int, int], float],
-    identity: str, device: str, names: set[str], labels: set[str],
+    identity: str, device: str, names: set[str], labels: Mapping[str, set[str]],
 ) -> Answer:
     """
-    :param names, labels: all metrics and labels of the pages.
+    :param names, labels: all metrics and labels of the pages, labels with their values.
     """  # fmt: skip
     fires = [(each, found[rule.number, place]) for place, each in enumerate(scraped) if (rule.number, place) in found]
     work = [each.trial.work for each, _ in fires if not each.trial.kind]
@@ -200,13 +204,22 @@ def _answer(
         return Answer(rule, fires, f"{FULL}, too" if work else reason)
     wait = rule.for_seconds + rule.window_seconds
     missing = sorted(rule.metrics - names - {"ALERTS"})
-    unknown = sorted(rule.labels - labels)
+    unknown = sorted(rule.labels - labels.keys())
+    unmatched = [
+        matcher for matchers in selectors_of(rule.expression) for matcher in matchers
+        if matcher.label in labels and not any(map(matcher.matches, (*labels[matcher.label], "")))
+    ]  # fmt: skip
     if wait > _LONGEST_SECONDS:
         reason = f"not tried: it waits for {format_duration(wait)}, more than {format_duration(_LONGEST_SECONDS)}"
     elif missing:
         reason = f"{', '.join(missing)}: on no page of {identity} with {device}"
     elif unknown:
         reason = f"it wants the label {', '.join(unknown)}, which no series has: add it with --label NAME=VALUE"
+    elif unmatched:
+        shown = [f'{label}{kind}"{text}"' for label, kind, text in unmatched]
+        values = {each.label: " or ".join(sorted(labels[each.label])[:_SHOWN]) for each in unmatched}
+        here = ", ".join(f"{label} is {of}" for label, of in values.items())
+        reason = f"no series has {', '.join(shown)}: {here}; give it with --label NAME=VALUE, if a scrape adds it"
     else:
         reason = "; ".join(filter(None, ("no fault that was tried makes it fire", reached(rule, scraped, device))))
     return Answer(rule, (), reason)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -114,13 +115,13 @@ class Scraped:
     """The series of a trial.
 
     :ivar series: text of a series to its samples: (number of the scrape, text of the value).
-    :ivar names: the metrics of its pages; ``labels``: the labels of the series.
+    :ivar names: the metrics of its pages; ``labels``: the labels of the series, with their values.
     """
 
     trial: Trial
     series: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
-    labels: set[str] = field(default_factory=set)
+    labels: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
 def all_trials(
@@ -310,5 +311,6 @@ def _scrape(
         text = series.text.decode()
         if text not in scraped.series:
             scraped.names.add(series.name)
-            scraped.labels.update(name for name, _ in series.labels)
+            for label, of in series.labels:
+                scraped.labels[label].add(of)
         scraped.series.setdefault(text, []).append((number, value.decode()))

@@ -437,3 +437,16 @@ def test_many_nodes() -> None:
         found = why(app, "{alert: Busy, expr: DCGM_FI_DEV_GPU_UTIL > 50}")
         assert found["selectors"][0]["series"] == 40
         assert {mark["device"] for mark in found["marks"]} == {"n-17/1"}
+
+
+def test_active_faults_that_may_change_a_query(app: MemoryApplication) -> None:
+    """A lost board changes all that it shows; a fan only the XID of boards that heat has shut down."""
+    query = "DCGM_FI_DEV_XID_ERRORS == 79"
+    for body in ({"kind": "lost", "devices": "b/1"}, {"kind": "fan", "devices": "b/0"}):
+        assert app.ask("POST", "/api/v1/faults", body).status == 201
+    app.tick(2)
+    lines = why(app, query)["lines"]
+    (active,) = [line for line in lines if line.startswith("active now")]
+    assert "lost on b/1" in active
+    assert "fan" not in active
+    assert any(line.startswith("what changes it: fault xid code=79; fault lost;") for line in lines)

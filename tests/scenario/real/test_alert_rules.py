@@ -37,13 +37,17 @@ def test_the_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         '  - {alert: Unknown, expr: "no_such_metric > 50"}\n'
         '  - {alert: Elsewhere, expr: "DCGM_FI_DEV_GPU_TEMP{cluster=\'x\'} > 80"}\n'
         '  - {alert: Late, expr: "DCGM_FI_DEV_GPU_TEMP > 1000", for: 3h}\n'
+        '  - {alert: Other, expr: "DCGM_FI_DEV_GPU_TEMP{job=\'dcgm\'} > 80"}\n'
     )
     assert main(["faults", "--for", str(rules), "--device", "h100", "--json"]) == 0
-    hot, code, busy, unknown, elsewhere, late = json.loads(capfd.readouterr().out)
+    hot, code, busy, unknown, elsewhere, late, other = json.loads(capfd.readouterr().out)
     assert hot["faults"][0]["fault"] == "overheat"
     assert 120 < hot["faults"][0]["after-seconds"] < 400
     assert [each["fault"] for each in code["faults"]] == ["xid code=46", "xid code=46 every=1m"]
     assert busy["reason"] == "no fault is needed: a busy board, a full board makes it fire"
+    assert other["reason"] == (
+        'no series has job="dcgm": job is fakedev; give it with --label NAME=VALUE, if a scrape adds it'
+    )
     assert unknown["reason"] == "no_such_metric: on no page of dcgm with h100"
     assert "wants the label cluster" in elsewhere["reason"]
     assert late["reason"] == "not tried: it waits for 3h, more than 2h"
