@@ -65,7 +65,7 @@ def test_thresholds() -> None:
 @pytest.mark.parametrize(
     ("identity", "board"),
     [("xpumd", "max-1550"), ("collectd", "max-1550"), ("xpumanager", "max-1550"), ("dcgm@3.3.5", "h100"),
-     ("dcgm-fake", "h100"), ("run-ai", "h100"), ("gaudi", "gaudi-3"), ("amd-device-metrics", "mi300x"),
+     ("dcgm-fake", "v100"), ("run-ai", "h100"), ("gaudi", "gaudi-3"), ("amd-device-metrics", "mi300x"),
      ("nvidia-gpu-exporter@1-nvml", "h100"), ("etc/alert-rules/dcgm-identity.yaml", "h100"),
      ("etc/own/identity.yaml", "h100"), ("etc/amd-device-metrics/labels-1.2.yaml", "mi300x"),
      ("etc/amd-device-metrics/labels-1.3.yaml", "mi300x")],
