@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from fakedev.base.errors import CannotWrite
+from fakedev.base.errors import CannotWrite, plain_reason
 from fakedev.fleet.fleet import Fleet
 from fakedev.nvml.kernel_log import BoardXid, KernelLog, xids_of_tick
 from fakedev.nvml.settings import KernelLogFile
@@ -75,63 +75,41 @@ class SyslogFile:
         self._file.close()
 
 
-class Pipe:
-    """A named pipe that is read as ``/dev/kmsg`` is: a record with each read, in the form that the kernel has for it.
+class Device:
+    """A named pipe that is read as ``/dev/kmsg`` is, a record with each read; or ``/dev/kmsg`` itself.
 
-    What nobody reads is lost, and the log says so once.
+    There messages have the facility of users. What nobody reads of a pipe is lost, and the log says so once.
     """
 
     log = Logger()
-    problem = ""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        # For reading too: then it is there, whether somebody else reads it or not.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        # Each write is a packet (pipe(2), O_DIRECT).
-        fcntl.fcntl(self._descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
-        fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self._sequence = 0
-        self._lost = 0
+    def __init__(self, path: str, *, is_pipe: bool) -> None:
+        self._path, self._is_pipe = path, is_pipe
+        self.problem = ""
+        # A pipe is opened for reading too: then it is there, whether somebody else reads it or not.
+        flags = os.O_RDWR if is_pipe else os.O_WRONLY
+        self._descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        if is_pipe:
+            # Each write is a packet (pipe(2), O_DIRECT).
+            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._sequence = self._lost = 0
 
     def write(self, xid: BoardXid, text: str) -> None:
-        """Add a record, with the time since the machine has started."""
-        record = f"{_PRIORITY},{self._sequence},{time.monotonic_ns() // 1000},-;{text}\n"
+        """Add a message; a pipe gets the time since the machine has started, too."""
+        head = f"{_PRIORITY},{self._sequence},{time.monotonic_ns() // 1000},-;" if self._is_pipe else f"<{_PRIORITY}>"
         self._sequence += 1
         try:
-            os.write(self._descriptor, record.encode())
+            os.write(self._descriptor, f"{head}{text}\n".encode())
+            self.problem = ""
         except BlockingIOError:
             self._lost += 1
             if self._lost == 1:
                 self.log.warn("nobody reads {path}: messages of the kernel log are lost", path=self._path)
-
-    def try_again(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        """Add no more."""
-        os.close(self._descriptor)
-
-
-class KernelDevice:
-    """``/dev/kmsg``: messages get into the log of the kernel itself, with the facility of users."""
-
-    log = Logger()
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.problem = ""
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def write(self, xid: BoardXid, text: str) -> None:
-        """Add a message."""
-        if self.problem:
-            return
-        try:
-            os.write(self._descriptor, f"<{_PRIORITY}>{text}\n".encode())
         except OSError as reason:
-            self.problem = f"the kernel log ends: {CannotWrite(self._path, reason)}"
-            self.log.error("{problem}; all else continues", problem=self.problem)
+            if not self.problem:
+                self.log.error("{path}: {reason}; all else continues", path=self._path, reason=plain_reason(reason))
+            self.problem = f"messages of the kernel log are lost: {CannotWrite(self._path, reason)}"
 
     def try_again(self) -> None:
         """Nothing waits."""
@@ -154,10 +132,8 @@ def opened(settings: KernelLogFile) -> Target:
     except OSError as reason:
         raise CannotWrite(path, reason) from None
     try:
-        if stat.S_ISFIFO(kind):
-            return Pipe(path)
-        if stat.S_ISCHR(kind):
-            return KernelDevice(path)
+        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
+            return Device(path, is_pipe=stat.S_ISFIFO(kind))
     except OSError as reason:
         raise CannotWrite(path, reason) from None
     return SyslogFile(path, settings.mode)
