@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -382,10 +382,13 @@ class Why(ApiResource):
         found[[self._fleet.roster.node_position(node.first) for node in nodes]] = True
         return found
 
-    def _is_lost(self, fault: Fault) -> bool:
-        """Whether a board that has a fault is shut down."""
+    def _may_change(self, fault: Fault, quantities: Iterable[str]) -> bool:
+        """Whether a fault changes one of some quantities, or hides all; heat only where it has shut a board down."""
+        moved = [each for each in {*quantities, "lost"} if fault.moves(each)]
+        if any(each not in fault.kind.by_loss for each in moved):
+            return True
         lost = self._fleet.state.levels[UNIT].arrays.get("lost")
-        return lost is not None and bool((lost[fault.devices] > 0).any())
+        return bool(moved) and lost is not None and bool((lost[fault.devices] > 0).any())
 
     def _where(self, fault: Fault, nodes: Mask) -> str:
         """What a fault affects now on some nodes; empty for nothing."""
@@ -436,7 +439,7 @@ class Why(ApiResource):
             fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
             if fault.kind.name in kinds or (not kinds and (
                 fault.kind.scope in _OF_PAGES
-                or (fault.kind.scope is Scope.BOARD and fault.kind.may_change(moved, is_shut_down=self._is_lost(fault)))
+                or (fault.kind.scope is Scope.BOARD and self._may_change(fault, moved))
             ))
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)

@@ -6,7 +6,7 @@ A kind says what a fault takes, what it concerns, and how devices recover. The e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -114,16 +114,6 @@ class FaultKind:
             return ""
         what = f"XID {int(values['code'])}" if self.name == "xid" else self.name
         return f"{what} affects the whole device"
-
-    def may_change(self, quantities: Iterable[str], *, is_shut_down: bool = True) -> bool:
-        """Whether it changes one of some quantities, or shuts boards down.
-
-        :param is_shut_down: False: no board that has it is shut down now.
-        """
-        if not self.moves:
-            return True
-        moved = {*self.moves}.difference(() if is_shut_down else self.by_loss)
-        return not moved.isdisjoint({*quantities, "lost"})
 
     @property
     def takes_metric(self) -> bool:
