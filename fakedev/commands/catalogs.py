@@ -73,7 +73,7 @@ def identities(options: Namespace) -> None:
         "for", "RULES", "tell which fault makes which alert rule of this Prometheus rule file fire; needs promtool",
         value="rules",
     ),
-    Option("show", "FAULT", "tell everything by which a fault is seen on a board at work, as 'xid code=79'"),
+    Option("show", "FAULT", "show every sign of a fault on a busy board, e.g. 'xid code=79'"),
     Option("identity", "ID", "with --for or --show: the exporter of the pages, default dcgm"),
     Option("device", "NAME", "with --for or --show: the boards, default: those on which the identity shows most"),
     Option(

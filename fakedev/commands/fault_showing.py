@@ -1,4 +1,4 @@
-"""``fakedev faults --show``: everything by which one fault is seen, a minute after it has struck a busy board."""
+"""``fakedev faults --show``: every sign of one fault, a minute after it strikes a busy board."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Seen:
 
 
 def show_fault(words: str, identity: str, device: str, *, as_json: bool) -> None:
-    """Print everything by which a fault is seen.
+    """Print every sign of a fault.
 
     :param words: its kind and its fields, as ``xid code=79``.
     :raises ConfigurationError: for an identity or a device that there is not.

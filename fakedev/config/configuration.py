@@ -31,12 +31,12 @@ class Shown:
     """What a page of metrics shows; in the configuration the identity is a name."""
 
     identity: Identity | None = setting(
-        "Shows all devices as this exporter does, here only.", default_words="those of the pools"
+        "Shows all devices as this exporter does, here only.", default_words="the identities of the pools"
     )
     pool: str | None = setting("Show only this pool here.", default_words="all pools")
     hold_seconds: float | None = setting(
         "Pages show the last tick at a multiple of this, as exporters that collect at intervals do.",
-        low=0.001, high=LONGEST_SECONDS, default_words="those of the identities",
+        low=0.001, high=LONGEST_SECONDS, default_words="what the identities say",
     )  # fmt: skip
 
 

@@ -210,7 +210,7 @@ class PortLimits:
 
 
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
-GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
+GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="the group of the process")
 
 TOKEN: Final = Text("text", token_text)
 LINE_TOKENS = Key(

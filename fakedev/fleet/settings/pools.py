@@ -87,8 +87,8 @@ CHURN_WORKLOAD = Section(
             "How long it lasts: a duration, or the shortest and the longest, between which it is drawn, as [10m, 4h].",
             required=True, unit=DURATION_UNITS,
         ),
-        Key("pods", Choice(("deployment", "job")), "How its pods are named: as those of one deployment, or each as "
-            "that of its own job.", default="deployment"),
+        Key("pods", Choice(("deployment", "job")), "How its pods are named: all as pods of one deployment, or each as "
+            "the pod of a job of its own.", default="deployment"),
         *(replace(key, required=key.name == "profile") for key in BASE.keys if key.name in _SHARED),
         Key("namespace", Text(), "Namespace of its pods.", default="default"),
         Key("container", Text(), "Container of its pods.", default_words="the name"),
@@ -236,7 +236,7 @@ POOL = Section(
                     Text("path of a CSV file"),
                 )
             ),
-            "The nodes: a number of them, their names, or a CSV file with the columns name and, if wanted, "
+            "How many nodes, or their names, or a CSV file with the columns name and, if wanted, "
             "device, count, driver, labels (as k=v;k=v), label:NAME and inlet; cluster: those of a Kubernetes cluster.",
             default=1,
         ),

@@ -443,7 +443,7 @@ BASE = Section(
             default={},
         ),
         key_of(_FIELDS["repeat"], REPEAT, default=None, default_words="from the file or schedule, else 0"),
-        key_of(_FIELDS["intensity"], INTENSITY, default_words="100, or that of a profile by name"),
+        key_of(_FIELDS["intensity"], INTENSITY, default_words="100, or as the named profile has it"),
         *(
             key_of(_FIELDS[name])
             for name in (
@@ -457,7 +457,7 @@ BASE = Section(
             MapOf(OneOf((Number(), Text("size", _size)), "number or size"), words="mapping of metrics to numbers"),
             default={},
         ),
-        key_of(_FIELDS["faults"], ListOf(BROUGHT, words="list of faults"), default_words="those of a profile by name"),
+        key_of(_FIELDS["faults"], ListOf(BROUGHT, words="list of faults"), default_words="of the named profile"),
         key_of(_FIELDS["run-time-limit"]),
         key_of(_FIELDS["ttl"]),
         Key(

@@ -15,8 +15,8 @@ class WorkKind:
     usage: float = setting("The usage that the board reports.", default=1.0)
     plain: float = setting("Share of the ranges of engines, memory bandwidth and links that it uses.", default=0.0)
     tensor: float = setting("Further share of the tensor pipes.", default=0.0)
-    sm: float = setting("Share of the multiprocessors that have work; at least that of any pipe.", default=0.9)
-    occupancy: float = setting("Share of the places for warps that are taken; at most that of SMs.", default=0.3)
+    sm: float = setting("Share of the multiprocessors that have work; no less than any pipe.", default=0.9)
+    occupancy: float = setting("Share of the warp slots that are taken; no more than sm.", default=0.3)
     fp64: float = setting("Share of the FP64 pipes.", default=0.0)
     fp32: float = setting("Share of the FP32 pipes.", default=0.0)
     fp16: float = setting("Share of the FP16 pipes.", default=0.0)
@@ -28,7 +28,7 @@ class WorkKind:
     read: float = setting("Share of its memory traffic that reads.", default=0.67)
     transfer: float = setting("Further share of the PCIe link, each way.", default=0.0)
     fabric: float = setting("Further share of the links to other boards, each way.", default=0.0)
-    power: float = setting("Dynamic power, as a share of that of plain full load.", default=1.0)
+    power: float = setting("Dynamic power, as a share of the dynamic power at plain full load.", default=1.0)
     power_exponent: float = setting("Power is proportional to load to this power.", default=1.0)
     clock_sensitivity: float = setting(
         "Share of a throttled clock's loss by which the work and its traffic become slower.", default=1.0
