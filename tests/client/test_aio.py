@@ -125,7 +125,7 @@ async def with_server(answer: Answer, use: Callable[[str], Awaitable[None]], pat
         await use(address)
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
-            await asyncio.wait(others, timeout=60)
+            await asyncio.wait(others, timeout=300)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

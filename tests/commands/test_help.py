@@ -74,7 +74,7 @@ def test_programs(program: str, module: str, function: str) -> None:
     """As their users start them; nothing else is printed."""
     code = f"PROGRAM, MODULE, FUNCTION = {program!r}, {module!r}, {function!r}\n{ASK}"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=clean_environment(), capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], env=clean_environment(), capture_output=True, text=True, check=False, timeout=300
     )
     declared = done.stderr.splitlines()
     assert done.returncode == 0, done.stderr

@@ -100,7 +100,7 @@ def test_a_state_is_refused(tmp_path: Path) -> None:
     before = {file.name: file.read_bytes() for file in (tmp_path / "state").iterdir()}
     done = subprocess.run(
         [*console("fakedev"), "serve", "--config", str(config)], capture_output=True, text=True, check=False,
-        timeout=60, env=clean_environment(RUNTIME_DIRECTORY=str(tmp_path)),
+        timeout=300, env=clean_environment(RUNTIME_DIRECTORY=str(tmp_path)),
     )  # fmt: skip
     assert done.returncode != 0
     (line,) = [line for line in done.stderr.splitlines() if "state" in line]
@@ -129,7 +129,7 @@ def test_a_program(line: list[str]) -> None:
     """It is there, with all options that its help had."""
     done = subprocess.run(
         [sys.executable, *console(line[0])[1:], "--help"],
-        capture_output=True, text=True, check=False, timeout=60, env=clean_environment(),
+        capture_output=True, text=True, check=False, timeout=300, env=clean_environment(),
     )  # fmt: skip
     options = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", done.stdout + done.stderr))
     assert set(line[1:]) - options == set()

@@ -120,7 +120,7 @@ class MapFiles:
                         _CHANGE_NUMBER.pack_into(content, beat, time.monotonic_ns())
                         path.write_bytes(content)
                 command = [str(program), *map(str, self._files)]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
                 assert done.returncode == 0, done.stderr[-3000:]
                 assert set(done.stdout.split()) <= {"0", "9"}, done.stdout
         finally:

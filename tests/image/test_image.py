@@ -112,7 +112,7 @@ def test_the_example_for_testcontainers(engine: Engine) -> None:
             environment = {f"TESTCONTAINERS_{name}": value for name, value in settings.items()}
             done = subprocess.run(
                 [sys.executable, "-c", example], env={**os.environ, **environment, "DOCKER_HOST": address},
-                capture_output=True, text=True, timeout=120, check=False,
+                capture_output=True, text=True, timeout=300, check=False,
             )  # fmt: skip
     except NoEngine as reason:
         pytest.skip(f"the example is not tried: {reason}")

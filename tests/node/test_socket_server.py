@@ -35,7 +35,7 @@ def of_another(path: Path) -> Iterator[None]:
 def answers(path: Path) -> bool:
     """Whether a device plugin answers there."""
     with open_channel(str(path)) as channel:
-        options = DEVICE_PLUGIN.call(channel, "GetDevicePluginOptions")(DEVICE_PLUGIN.messages["Empty"](), timeout=10)
+        options = DEVICE_PLUGIN.call(channel, "GetDevicePluginOptions")(DEVICE_PLUGIN.messages["Empty"](), timeout=300)
         return bool(options.get_preferred_allocation_available)
 
 

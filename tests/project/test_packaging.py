@@ -32,7 +32,7 @@ def run(*command: str, environment: dict[str, str] | None = None, folder: Path |
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=5 * PATIENCE_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"

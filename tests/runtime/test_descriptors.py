@@ -195,7 +195,7 @@ def test_the_lowest_descriptor() -> None:
         "os.close(17)\n"
         "assert lowest_free_descriptor(1) == 17\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env={**os.environ, "PYTHONPATH": "."})
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env={**os.environ, "PYTHONPATH": "."})
 
 
 def test_a_bad_descriptor_is_an_error() -> None:

@@ -32,7 +32,7 @@ class Reactor:
 
     def turn(self) -> None:
         """Wait for a call of a thread, and do it."""
-        function, arguments = self.calls.get(timeout=30)
+        function, arguments = self.calls.get(timeout=300)
         function(*arguments)
 
 

@@ -78,7 +78,7 @@ def test_the_reactor_of_a_program() -> None:
         "assert clock_shift(program_reactor()) == 0\n"
     )
     for text in (program, chosen):
-        subprocess.run([sys.executable, "-c", text], check=True, timeout=60, env={**os.environ, "PYTHONPATH": "."})
+        subprocess.run([sys.executable, "-c", text], check=True, timeout=300, env={**os.environ, "PYTHONPATH": "."})
 
 
 def test_a_reactor_of_tests() -> None:

@@ -16,7 +16,7 @@ from tests.support.programs.processes import StartAsync, run, skip_or_fail
 #: The variable with the kubeconfig file of a cluster that the tests may change.
 KUBECONFIG: Final = "FAKEDEV_TEST_KUBECONFIG"
 #: Seconds for what takes several programs: a pod that is scheduled, started and reported.
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 300.0
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _NUMBERS: Final = itertools.count()

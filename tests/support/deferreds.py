@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 T = TypeVar("T")
 #: No test waits longer for the real reactor, however slow the machine is.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 300.0
 
 
 def success_result_of(awaitable: Deferred[T] | Coroutine[Deferred[Any], Any, T]) -> T:

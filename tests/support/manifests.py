@@ -39,7 +39,7 @@ def printed_by(name: str, *arguments: str) -> str:
     path = program(name)
     assert path is not None, f"{name} is not installed"
     done = subprocess.run(
-        [path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        [path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
     )
     if done.returncode != 0:
         raise ValueError(f"{name} {' '.join(arguments)}: {done.stderr or done.stdout}")

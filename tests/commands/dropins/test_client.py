@@ -154,7 +154,7 @@ def test_no_frontend(tmp_path: Path) -> None:
     away = str(tmp_path / "none.sock")
     program = [sys.executable, "-m", "fakedev.commands.dropins.client"]
     command = [*program, "-headless", "-duration=200ms", f"-faddr={away}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1
     assert done.stderr.endswith(f"fakedev-client: no frontend was reached at {away}: start it, or give its address\n")
     assert "started                 0" in done.stdout
@@ -171,6 +171,6 @@ def test_nobody_answers(short_folder: Path, expected: str, code: int) -> None:
         command = [sys.executable, "-m", "fakedev.commands.dropins.client", "-faddr", address, "-headless"]
         command += ["-duration", "500ms", "-grace", "1s", "-rate", "20/s"]
         command += [*(["-expect", expected] if expected else []), "0.1"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stderr
     assert ("fakedev-client: no request succeeded: start a frontend" in done.stderr) == (not expected)

@@ -28,6 +28,6 @@ def test_which_program(words: list[str], variables: dict[str, str], code: int, p
     """A command, options of dcgm-exporter, variables of dcgm-fake-gpu-exporter, and the service."""
     command = [sys.executable, "-m", "fakedev.commands.dropins.container", *words]
     done = subprocess.run(
-        command, env=clean_environment(**variables), capture_output=True, text=True, timeout=60, check=False
+        command, env=clean_environment(**variables), capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, printed in done.stdout + done.stderr) == (code, True), done.stderr

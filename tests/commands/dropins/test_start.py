@@ -58,7 +58,8 @@ def modules_of(program: str, *arguments: str, sockets: int = 0, **environment: s
     text = REPORTER.replace("SOCKETS", str(sockets)).replace("MODULE", repr(PROGRAMS[program]))
     command = [sys.executable, "-c", text, *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, env=clean_environment(**environment), capture_output=True, text=True, check=False, timeout=60
+        command, cwd=ROOT, env=clean_environment(**environment), capture_output=True, text=True, check=False,
+        timeout=300,
     )
     found = set(done.stdout.split())
     assert PROGRAMS[program] in found, done.stderr

@@ -239,7 +239,7 @@ async def test_tools_in_a_container(node: NodeProgram, tmp_path: Path) -> None:
 
         def smi() -> subprocess.CompletedProcess[str]:
             words = [mounts["/bin/nvidia-smi"], "-L"]
-            return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+            return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
         assert (await deferToThread(smi)).stdout.count("GPU-") == 8
         app.connect().say("fault lost devices=a/3")
@@ -250,7 +250,7 @@ async def test_tools_in_a_container(node: NodeProgram, tmp_path: Path) -> None:
         code = "from pynvml import *; nvmlInit(); print(nvmlDeviceGetCount())"
         words = [sys.executable, "-c", code]
         found_there = {**environment, "LD_LIBRARY_PATH": str(Path(path).parent)}
-        done = subprocess.run(words, env=found_there, text=True, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(words, env=found_there, text=True, capture_output=True, timeout=300, check=False)
         assert (done.stdout, done.stderr) == ("8\n", "")
     assert await program.stop() == 0
     assert not (folder / "nvml.map").exists()

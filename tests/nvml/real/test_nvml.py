@@ -31,7 +31,7 @@ def asked(file: Path, code: str, node: str = "a") -> str:
     """What a program prints that asks by NVIDIA's bindings."""
     wrapped = f"from pynvml import *\nnvmlInit()\n{code}"
     done = subprocess.run([sys.executable, "-c", wrapped], env=environment(file, node), capture_output=True, text=True,
-                          timeout=60, check=False)  # fmt: skip
+                          timeout=300, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -53,7 +53,7 @@ async def test_nvitop(start_async: StartAsync, tmp_path: Path) -> None:
     def screen() -> str:
         done = subprocess.run([sys.executable, "-m", "nvitop", "--once", "--ascii", "--colorful"],
                               env=environment(file, "a") | {"TERM": "dumb", "COLUMNS": "120"},
-                              capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+                              capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
         return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
 
     shown = await eventually(lambda: re.search(rf"\b1 +{os.getpid()} ", text := screen()) and text, "the process")
@@ -107,7 +107,7 @@ async def test_nvidia_smi(start_async: StartAsync, tmp_path: Path, monkeypatch: 
     words = {**environment(file, "a"), "PATH": f"{folder}:{os.environ['PATH']}"}
 
     def smi(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["nvidia-smi", *arguments], env=words, capture_output=True, text=True, timeout=60,
+        return subprocess.run(["nvidia-smi", *arguments], env=words, capture_output=True, text=True, timeout=300,
                               check=False)  # fmt: skip
 
     def temperature() -> int:

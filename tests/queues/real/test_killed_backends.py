@@ -115,7 +115,7 @@ async def test_backends_killed_at_random(start_async: StartAsync, tmp_path: Path
         while victims and answers > (KILLED - len(victims) + 1) * REQUESTS // (KILLED + 5):
             victims.pop().send_signal(signal.SIGKILL)
 
-    await at_once([client.run(address, answered) for client in clients], seconds=10 * PATIENCE_SECONDS)
+    await at_once([client.run(address, answered) for client in clients], seconds=2 * PATIENCE_SECONDS)
     assert (answers, victims) == (REQUESTS, [])
     told = {queue: Counter[str]() for queue in RETRIES}
     for client in clients:

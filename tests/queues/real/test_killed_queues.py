@@ -62,7 +62,7 @@ class Load:
     async def until_empty(self, folder: Path) -> None:
         self.is_ending = True
         self._service = None
-        await at_once(list(self._backends(folder)), seconds=10 * PATIENCE_SECONDS)
+        await at_once(list(self._backends(folder)), seconds=2 * PATIENCE_SECONDS)
 
     def _backends(self, folder: Path):  # type: ignore[no-untyped-def]  # coroutines of two methods
         return (self._backend(queue, folder) for queue in RETRIES for _ in range(2))

@@ -114,7 +114,7 @@ class Engine:
 
     def remove(self) -> None:
         """Remove all containers, images and files."""
-        self.podman("system", "reset", "--force", check=False, timeout=5 * _MINUTES)
+        self.podman("system", "reset", "--force", check=False, timeout=15 * _MINUTES)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make_base(self) -> None:
@@ -133,9 +133,9 @@ class Engine:
         # Nobody needs these files after a power failure.
         command += ["--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Languages "none"', suite, str(archive), *mirror]
         subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=6 * _MINUTES, check=True
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=15 * _MINUTES, check=True
         )
-        self.podman("import", str(archive), _base_name(), timeout=2 * _MINUTES)
+        self.podman("import", str(archive), _base_name(), timeout=15 * _MINUTES)
         archive.unlink()
 
 
@@ -172,7 +172,7 @@ class Container:
 
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a program in the container to its end."""
-        return self._engine.podman("exec", self.id, *command, check=False, timeout=2 * _MINUTES)
+        return self._engine.podman("exec", self.id, *command, check=False, timeout=15 * _MINUTES)
 
     def state(self) -> dict[str, Any]:
         """Its number of process, exit code and so on."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.support.programs.processes import StartAsync
-
-_PATIENCE_SECONDS: Final = 300.0
 
 
 async def install(start_async: StartAsync, folder: Path, *packages: str) -> Path:
@@ -24,6 +21,6 @@ async def install(start_async: StartAsync, folder: Path, *packages: str) -> Path
         pytest.skip("there is no npm, or no node")
     options = ["--prefix", str(folder), "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"]
     npm = start_async(["npm", "install", *options, *packages], folder=folder)
-    if await npm.wait(_PATIENCE_SECONDS) != 0:
+    if await npm.wait() != 0:
         pytest.skip(f"npm cannot install {' '.join(packages)}: {npm.stderr[-500:]}")
     return folder / "node_modules" / ".bin"
