@@ -159,4 +159,6 @@ def _refuse_if_answered(path: str) -> None:
             # EAGAIN: a program listens, and its queue is full; EPROTOTYPE: it is a socket of another type.
             if reason.errno not in (errno.EAGAIN, errno.EINPROGRESS, errno.EPROTOTYPE):
                 raise SocketPathError(f"cannot find out whether the socket is in use: {plain_reason(reason)}") from None
-    raise SocketPathError("the socket is in use: another program answers on it")
+    raise SocketPathError(
+        "the socket is in use: another program answers on it; RUNTIME_DIRECTORY=FOLDER gives a second service its own"
+    )
