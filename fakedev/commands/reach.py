@@ -323,7 +323,7 @@ def ps(options: Namespace) -> None:
             "STATE": f"stale: {service.stale}" if service.stale else "suspended" if service.is_suspended else "runs",
             "ADDRESSES": printable(", ".join(each.address for each in service.addresses)),
             "CONFIGURATION": printable(service.configuration)
-            or ("none: a frontend has options" if _is_frontend(service) else "the built-in demo"),
+            or ("the built-in demo" if service.name == "demo" else "none: it has options"),
         }
         for service in services
     ]

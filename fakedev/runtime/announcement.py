@@ -64,23 +64,24 @@ class Announcement(Service):
         for service in self._listening():
             if service.announced is not None:
                 by_key[service.announced.key].append(service)
-        lines = [*self._summary(), *(_line(service) for services in by_key.values() for service in services)]
-        for line in lines:
-            self.log.info(line.replace("{", "{{").replace("}", "}}"))
-        if self._ready_file:
-            self._write_ready_file(by_key)
+        # First: who sees the lines or the ready file may ask for the service by name at once.
         if self._registration is not None:
             try:
                 self._registration.write(_served(service) for services in by_key.values() for service in services)
             except CannotWrite as reason:
                 self.log.debug("fakedev ps will not list this service: {reason}", reason=str(reason))
+        lines = [*self._summary(), *(_line(service) for services in by_key.values() for service in services)]
+        for line in lines:
+            self.log.info(line.replace("{", "{{").replace("}", "}}"))
+        if self._ready_file:
+            self._write_ready_file(by_key)
 
     def stopService(self) -> None:
         """Remove the ready file, if it is still ours, and the registration."""
         super().stopService()
+        remove_own(self._ready_file, self._mark)
         if self._registration is not None:
             self._registration.remove()
-        remove_own(self._ready_file, self._mark)
 
     def _write_ready_file(self, by_key: Mapping[str, Sequence[ListeningService]]) -> None:
         displayed = {key: [service.display for service in services] for key, services in by_key.items()}

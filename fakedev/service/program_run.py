@@ -23,6 +23,7 @@ class Run:
     :param record: the file for the events; empty for none.
     :param read_again: None: there is no file to read again.
     :param option_of: the options that give addresses; see Remedies.
+    :param program: its name, of one that has options and no file.
     :param scenario: played from the start on; None for none.
     :param owns_process: False: the process is that of somebody else, as of a test; its signals, its limits and its
         garbage collector stay as they are, and no manager of services is told.
@@ -33,5 +34,6 @@ class Run:
     ready_file: str = ""
     read_again: ReadAgain | None = None
     option_of: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
     scenario: LoadedScenario | None = None
     owns_process: bool = True

@@ -134,7 +134,7 @@ def _with_parts(
         notifier = notifier_of(os.environ, reactor, partial(_status, fleet, scrapes))
     announcement = Announcement(
         fleet.summary, application.listening, run.ready_file, ["nodes"] if kubernetes else [],
-        Registration(run.head.config, os.environ) if run.owns_process else None,
+        Registration(None if run.program else run.head.config, os.environ, run.program) if run.owns_process else None,
     )
     reloader = Reloader(fleet, listeners, announcement, notifier, reactor)
     if run.scenario is not None:

@@ -13,6 +13,7 @@ import pytest
 
 from fakedev.base.errors import CannotWrite
 from fakedev.commands.main import main
+from fakedev.runtime.announcement import Announcement
 from fakedev.runtime.running_services import Registration, ServedAddress, process_start, running_services
 
 WEB = ServedAddress("web", "http://127.0.0.1:9400", has_control=True, token_file="/run/token")
@@ -120,3 +121,28 @@ def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert service["addresses"] == [
         {"key": "web", "address": "http://127.0.0.1:9400", "has-control": True, "token-file": "/run/token"}
     ]
+
+
+def test_a_program_with_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A drop-in has its name and no file."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "fakedev"))
+    Registration(None, os.environ, "dcgm-exporter").write([WEB])
+    assert main(["ps"]) == 0
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert (row[0], " ".join(row[5:])) == ("dcgm-exporter", "none: it has options")
+
+
+def test_found_as_soon_as_it_is_announced(tmp_path: Path) -> None:
+    """Who waits for the ready file, or reads the lines of the log, can ask for the service by its name at once."""
+    environ, ready, found = environ_of(tmp_path), tmp_path / "ready.json", []
+
+    def summary() -> list[str]:
+        found.append((running_services(environ)[0][0].pid, ready.exists()))
+        return []
+
+    announcement = Announcement(summary, lambda: [], str(ready), registration=Registration(None, environ))
+    announcement.tell()
+    assert found == [(os.getpid(), False)]
+    assert ready.exists()

@@ -459,5 +459,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from fakedev.service.service import run_program  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
-    run_program(configuration, Run(head, option_of={"web.0.listen": "--address", "web.1.listen": "UDS_SOCKET_PATH"}))
+    option_of = {"web.0.listen": "--address", "web.1.listen": "UDS_SOCKET_PATH"}
+    run_program(configuration, Run(head, option_of=option_of, program="dcgm-exporter"))
     return 0
