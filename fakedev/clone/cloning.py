@@ -87,6 +87,18 @@ class Rendered:
         return float(array[place.first + index])
 
 
+def rendered(text: str, path: Path, made: Mapping[str, str]) -> Rendered:
+    """The fleet of a configuration after :data:`STEADY_SECONDS`.
+
+    :param path: where it would be; paths in it begin at its folder.
+    :param made: texts of the identities beside it, by path.
+    :raises ConfigurationError: when it cannot be used.
+    """
+    files = Files(environ={}, made={str(path): text, **made})
+    configuration = load(str(path), files, [_EPOCH])
+    return Rendered(fleet_after(STEADY_SECONDS, configuration.fleet), configuration)
+
+
 #: How often the identity is brought nearer to the page; each time its pages are rendered.
 _ROUNDS: Final = 3
 #: The identity of pages of which only fields are known that no identity has by itself.
@@ -343,15 +355,7 @@ class Cloning:
         return file_text(configuration_document(placed, is_steady=is_steady)), made
 
     def _rendered(self, text: str, made: Mapping[Path, str]) -> Rendered:
-        """The fleet of a configuration after :data:`STEADY_SECONDS`.
-
-        :param made: texts of the identities beside it, by path.
-        :raises ConfigurationError: when it cannot be used.
-        """
-        path = str(self._wanted.path)
-        files = Files(environ={}, made={path: text, **{str(file): identity for file, identity in made.items()}})
-        configuration = load(path, files, [_EPOCH])
-        return Rendered(fleet_after(STEADY_SECONDS, configuration.fleet), configuration)
+        return rendered(text, self._wanted.path, {str(path): each for path, each in made.items()})
 
     def _board(self, exporter: _Exporter, node: ObservedNode) -> Board:
         """The device type of a node: by the texts of its first device."""
