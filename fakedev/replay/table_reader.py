@@ -217,12 +217,11 @@ def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]
     if not head:
         yield f"is empty: the first line names the columns, as {','.join(names)}"
         return
-    for name in [each for each, count in Counter(head).items() if count > 1][:MOST_PROBLEMS]:
-        yield f"has the column {name[:60]!r} twice"
+    twice = [each for each, count in Counter(head).items() if count > 1]
+    yield from (f"has the column {name[:60]!r} twice" for name in twice[:MOST_PROBLEMS])
     short = [each[:_LONGEST_FIELD] for each in head]
-    for column in columns:
-        if column.is_required and column.name not in head:
-            yield f"has no column {column.name!r}{did_you_mean(column.name, short, '')}"
+    missing = (each.name for each in columns if each.is_required and each.name not in head)
+    yield from (f"has no column {name!r}{did_you_mean(name, short, '')}" for name in missing)
 
 
 def number(text: str) -> float:
