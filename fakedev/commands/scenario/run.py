@@ -28,7 +28,6 @@ from fakedev.fleet.events import event_to_fields
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.record import head_fields
 from fakedev.scenario.history import HistoryBlocks, HistoryFiles
-from fakedev.scenario.promtool import PromtoolError
 from fakedev.scenario.run import Run
 from fakedev.scenario.series import FleetSamples, Stored
 from fakedev.scenario.settings import LoadedScenario, load_scenario
@@ -90,7 +89,7 @@ SCENARIO: Final = (
     Option("truth", "FILE", "what happened: causes and effects, in JSON Lines"),
     Option("journal", "FILE", "the journal, in JSON Lines"),
     Option("record", "FILE", "the events, to be run again by fakedev render --events"),
-    failures={Refused: 2, ValueError: 1, PromtoolError: 1},
+    failures={Refused: 2, ValueError: 1},
 )  # fmt: skip
 def run(options: Namespace) -> int:
     """Run the scenario; the exit code is 130 after a signal.
@@ -183,8 +182,6 @@ def _written(
                 for history in histories:
                     history.write(stored)
             yield stored
-    except PromtoolError as error:
-        raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(f"{error.filename or 'the history'}: {plain_reason(error)}") from None
 
@@ -220,9 +217,10 @@ def _remote_progress(options: Namespace, loaded: LoadedScenario, begin_seconds: 
             if getattr(options, name):
                 raise ValueError(f"--{name.replace('_', '-')} goes with --remote-write URL")
         return None
-    from fakedev.scenario.sender import send_progress  # noqa: PLC0415 - virtual time alone needs no Twisted
+    from fakedev.scenario.sender import SendProgress, without_credentials  # noqa: PLC0415 - it needs Twisted
 
-    return send_progress(options.resume, _digest(options, loaded), options.remote_write, begin_seconds)
+    url, _ = without_credentials(options.remote_write)
+    return SendProgress(options.resume, _digest(options, loaded), url, begin_seconds).of_file()
 
 
 def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, progress: Progress) -> int:
@@ -239,15 +237,14 @@ def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, pro
             progress.clear()
             write_text(sys.stderr, f"{_PROGRAM}: {problem}: again in {format_duration(round(seconds))}\n")
 
-    end = send_history(history, remote, options.remote_write, token=_token(options.token_file), on_wait=tell)
+    token = _token(options.token_file)
+    samples, signal_name = send_history(history, remote, options.remote_write, token=token, on_wait=tell)
     progress.clear()
-    if end.signal_name:
+    if signal_name:
         if options.resume:
             write_text(sys.stderr, f"{_PROGRAM}: interrupted: the same command goes on from {options.resume}\n")
         return 130
-    if end.problem:
-        raise ValueError(end.problem)
-    write_text(sys.stderr, f"{_PROGRAM}: {end.samples} samples sent\n")
+    write_text(sys.stderr, f"{_PROGRAM}: {samples} samples sent\n")
     return 0
 
 
