@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from fakedev.fleet.settings.original import (
 from fakedev.schema.files import Files, Unreadable, absolute
 from fakedev.schema.places import Node, Place, Report, Table
 from fakedev.schema.prepared import read_prepared
-from fakedev.schema.reader import Variables, is_json, read_document
+from fakedev.schema.reader import Variables, is_clean, is_json, read_document
 from fakedev.schema.sections import Section, did_you_mean
 
 Loaded = TypeVar("Loaded")
@@ -210,6 +211,33 @@ class _BuiltIn:
     value: object
     report: Report
     files: tuple[tuple[str, str], ...]
+
+
+def csv_rows(
+    text: str, shown: str, report: Report, wrong: Callable[[list[str]], Iterable[str]]
+) -> Iterator[tuple[Place, dict[str, str | None]]]:
+    """The rows of a user's CSV file by the columns of its first line, each with its place; problems are reported.
+
+    :param shown: how problems name the file.
+    :param wrong: what is wrong with the columns; then there are no rows.
+    """
+    if not is_clean(text, shown, report):
+        return
+    reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    try:
+        columns = [column.strip() for column in reader.fieldnames or ()]
+        reader.fieldnames = columns
+        problems = list(wrong(columns))
+        for problem in problems:
+            report.problem(Place(shown, 1), problem)
+        for row in reader if not problems else ():
+            place = Place(shown, reader.line_num)
+            if None in row:
+                report.problem(place, "has more values than the first line has columns")
+            else:
+                yield place, row
+    except csv.Error as error:
+        report.problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
 
 
 def is_original(name: str, node: Node, section: Section) -> bool:

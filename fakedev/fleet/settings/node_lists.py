@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from fakedev.base.names import MAX_DEVICES_PER_NODE, MAX_NODES, driver_version, fact_name, inlet_celsius, node_name
-from fakedev.fleet.settings.catalog import DeviceCatalog
+from fakedev.fleet.settings.catalog import DeviceCatalog, csv_rows
 from fakedev.fleet.spec.fleet_spec import NodeSpec
 from fakedev.schema.places import Place, Report
-from fakedev.schema.reader import is_clean
 from fakedev.schema.sections import Values, did_you_mean
 
 #: The columns that a list may have; beside them those of labels.
@@ -43,33 +41,16 @@ def read_node_list(text: str, shown: str, report: Report) -> list[ListedNode]:
 
     :param shown: how problems name the file.
     """
-    if not is_clean(text, shown, report):
-        return []
-    reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    before = len(report.sorted_problems())
     nodes: list[ListedNode] = []
-    rows = 0
-    try:
-        columns = [column.strip() for column in reader.fieldnames or ()]
-        reader.fieldnames = columns
-        is_wrong = False
-        for problem in _wrong_columns(columns):
-            is_wrong = True
-            report.problem(Place(shown, 1), problem)
-        if is_wrong:
-            return []
-        for row in reader:
-            rows += 1
-            place = Place(shown, reader.line_num)
-            try:
-                nodes.append(_node(row, rows, place))
-            except ValueError as error:
-                report.problem(place, str(error))
-    except csv.Error as error:
-        rows += 1
-        report.problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
+    for number, (place, row) in enumerate(csv_rows(text, shown, report, _wrong_columns), 1):
+        try:
+            nodes.append(_node(row, number, place))
+        except ValueError as error:
+            report.problem(place, str(error))
     if len(nodes) > MAX_NODES:
         report.problem(Place(shown, 1), f"has {len(nodes)} nodes: at most {MAX_NODES}")
-    elif not rows:
+    elif not nodes and len(report.sorted_problems()) == before:
         report.problem(Place(shown, 1), "has no node: give at least one line below the first")
     return nodes
 
@@ -98,8 +79,6 @@ def _node(row: Mapping[str, str | None], number: int, place: Place) -> ListedNod
 
     :raises ValueError: for one that cannot be, naming the column.
     """
-    if None in row:
-        raise ValueError("has more values than the first line has columns")
     given = {column: (text or "").strip() for column, text in row.items()}
     facts: dict[str, str] = {}
     for pair in given.get("labels", "").split(";"):

@@ -6,13 +6,12 @@ device by name stands for workloads and faults.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from fakedev.base.errors import FieldError, Refused
 from fakedev.base.units import parse_duration, parse_size
 from fakedev.fleet.entities.randomness import uniform
 from fakedev.fleet.faults.rules import FaultRules, workload_faults
-from fakedev.fleet.settings.catalog import DeviceCatalog, Fields
+from fakedev.fleet.settings.catalog import DeviceCatalog, Fields, csv_rows
 from fakedev.fleet.settings.faults import BROUGHT, DEVICE_WORDS
 from fakedev.fleet.settings.loaded import LoadedPool
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
@@ -33,7 +32,6 @@ from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.fleet.spec.workload_spec import RESTARTS, WorkloadSpec
 from fakedev.fleet.workloads.admission import Admission
 from fakedev.schema.places import Place, Report, Table
-from fakedev.schema.reader import is_clean
 from fakedev.schema.sections import Key, Section, Type, Values, plain, was_read
 from fakedev.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, OneOf, Text, key_of
 
@@ -198,9 +196,7 @@ class Series:
         if values["csv"] is None:
             return None
         found = self._catalog.text(values["csv"], values.place_of("csv"), "the series")
-        if found is None or not is_clean(*found, self._report):
-            return None
-        points = self._points(*found, check)
+        points = None if found is None else self._points(*found, check)
         if points is None:
             return None
         if len(points) == 1:
@@ -213,36 +209,23 @@ class Series:
         return [[point.value, 0, length] for point, length in zip(points, [*lengths, lengths[-1]], strict=True)]
 
     def _points(self, text: str, shown: str, check: Callable[[object], object]) -> list[Point] | None:
-        reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
         points: list[Point] = []
         before = len(self._report.sorted_problems())
-        try:
-            columns = [column.strip() for column in reader.fieldnames or ()]
-            reader.fieldnames = columns
-            for column in ("time", "value"):
-                if column not in columns:
-                    self._problem(Place(shown, 1), f"has no column {column!r}: the first line is time,value")
-                    return None
-            for row in reader:
-                place = Place(shown, reader.line_num)
-                if len(points) > MAX_ACTIVITIES:
-                    self._problem(place, f"has more than {MAX_ACTIVITIES} values")
-                    return None
-                point = self._point(row, place, points, check)
-                if point is not None:
-                    points.append(point)
-        except csv.Error as error:
-            self._problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
+        for place, row in csv_rows(text, shown, self._report, _missing_column):
+            if len(points) > MAX_ACTIVITIES:
+                self._problem(place, f"has more than {MAX_ACTIVITIES} values")
+                return None
+            point = self._point(row, place, points, check)
+            if point is not None:
+                points.append(point)
         if not points and len(self._report.sorted_problems()) == before:
             self._problem(Place(shown, 1), "has no value: give at least one line below the first")
         return points if points and len(self._report.sorted_problems()) == before else None
 
     def _point(
-        self, row: dict[Any, Any], place: Place, points: list[Point], check: Callable[[object], object]
+        self, row: Mapping[str, str | None], place: Place, points: list[Point], check: Callable[[object], object]
     ) -> Point | None:
         try:
-            if None in row:
-                raise ValueError("has more values than the first line has columns")
             time, value = ((row[column] or "").strip() for column in ("time", "value"))
             seconds = float(time) if _NUMBER.fullmatch(time) else parse_duration(time)
             if points and seconds <= points[-1].seconds:
@@ -259,6 +242,12 @@ class Series:
 
     def _problem(self, place: Place, text: str) -> None:
         self._report.problem(place, text)
+
+
+def _missing_column(columns: list[str]) -> list[str]:
+    """The first column that a series needs and does not have."""
+    missing = (column for column in ("time", "value") if column not in columns)
+    return [f"has no column {column!r}: the first line is time,value" for column in islice(missing, 1)]
 
 
 #: Of the configuration's workloads alone: what a request starts ends for its peer.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from tests.support.fleets import advance, make_fleet, pool_of, start
 SECONDS = 120
 
 
+@cache
 def after(profile: str, tick_seconds: float) -> tuple[float, float]:
     """Joules and throttled seconds of an H100 in some minutes of tensor work."""
     fleet = make_fleet(pool_of(device_type=catalog_type("h100"), devices_per_node=1), tick_seconds=tick_seconds)
