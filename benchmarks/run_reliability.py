@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from pages import machine, verdict, with_sections
-from reliability import chaos, full_load, hostile, kills, surroundings
+from reliability import chaos, full_load, hostile, kills, storage, surroundings
 from results import Section
 
 #: Each takes whether it is to be short, and makes its section of the page.
 FIGURES: Final[dict[str, Callable[[bool], Section]]] = {
     "hostile": hostile.hostile,
     "kills": kills.kills,
+    "storage": storage.storage,
     "surroundings": surroundings.surroundings,
     "load": full_load.full_load,
     "chaos": chaos.chaos,  # the last one: it gives this process a network of its own
@@ -34,7 +35,7 @@ def main() -> int:
     """Measure; 1 when a goal was missed, 2 for an unknown name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="three minutes for all, instead of twenty")
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long full load lasts, 10 if not given, and chaos")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of full load and of chaos, 10 if not given")
     parser.add_argument("--only", action="append", choices=FIGURES, help="this figure; may be given several times")
     parser.add_argument("--write", action="store_true", help="write also the sections of these into doc/reliability.md")
     options = parser.parse_args()

@@ -186,7 +186,8 @@ class _Run:
         tls = f'tls_server_config: {{cert_file: "{self.folder}/cert.pem", key_file: "{self.folder}/key.pem"}}'
         users = 'basic_auth_users: {alice: "$2b$10$abcdefghijklmnopqrstuu5Lo0g67CiD3M4RpN1BmBb4Crp5w7dbK"}'
         for kind, keys in (("password", users), ("tls", tls)):
-            text = text.replace("web: [", f'web: [{{listen: "{self.addresses[kind]}", web-config: {{{keys}}}}}, ', 1)
+            more = f'{{listen: "{self.addresses[kind]}", web-config: {{{keys}}}}}'
+            text = text.replace(f'"{self.addresses["web"]}"', f'"{self.addresses["web"]}", {more}', 1)
         ports = {kind: address.rpartition(":")[2] for kind, address in self.addresses.items()}
         text += _QUEUE.format(disk=self.disk, **ports)
         text += f"journal: {{file: '{self.disk}/journal.jsonl', max-size: 2MB}}\nstate: '{self.disk}/state'\n"
