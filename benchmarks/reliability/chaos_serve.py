@@ -10,6 +10,6 @@ from shifted_serve import let_clock_be_set
 if __name__ == "__main__":
     let_clock_be_set()
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from watched_serve import main  # noqa: PLC0415 - after the clock was changed
+    from watched_serve import main
 
     raise SystemExit(main())

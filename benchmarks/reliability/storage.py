@@ -44,8 +44,8 @@ def storage(is_short: bool) -> Section:
     return measure(20 if is_short else 1000)
 
 
-def measure(kills: int) -> Section:
-    """Kill a service so often, each started where the one before was killed."""
+def measure(kills: int, seed: int = 1000) -> Section:
+    """Kill a service so often, each started where the one before was killed; the seed decides when."""
     section = Section(
         "Storage and kill -9",
         f"""
@@ -59,7 +59,7 @@ a process that has loaded all modules. After each kill the state and the queue's
     )
     with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
         service = _Service(Path(name))
-        draw = random.Random(1000)
+        draw = random.Random(seed)
         for _ in range(kills):
             service.live(draw)
         service.live(None)
