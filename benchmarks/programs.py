@@ -38,7 +38,7 @@ class Program:
             [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=HERE.parent
         )
         while not ready.exists():
-            if self._process.poll() is not None or perf_counter() - began > 60:
+            if self._process.poll() is not None or perf_counter() - began > 120:
                 self._process.kill()
                 raise RuntimeError(f"{arguments} did not start: {self._process.communicate()[1].decode()}")
             sleep(0.002)

@@ -14,16 +14,20 @@ from pathlib import Path
 from typing import Final
 
 from pages import machine, verdict, with_sections
-from reliability import full_load, hostile, kills, surroundings
+from reliability import chaos, full_load, hostile, kills, storage, surroundings
 from results import Section
 
 #: Each takes whether it is to be short, and makes its section of the page.
 FIGURES: Final[dict[str, Callable[[bool], Section]]] = {
     "hostile": hostile.hostile,
     "kills": kills.kills,
+    "storage": storage.storage,
     "surroundings": surroundings.surroundings,
     "load": full_load.full_load,
+    "chaos": chaos.chaos,  # the last one: it gives this process a network of its own
 }
+#: These take the length that ``--minutes`` gives.
+LONG: Final = {"load": full_load.measure, "chaos": chaos.measure}
 PAGE = Path(__file__).resolve().parent.parent / "doc" / "reliability.md"
 
 
@@ -31,7 +35,7 @@ def main() -> int:
     """Measure; 1 when a goal was missed, 2 for an unknown name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="three minutes for all, instead of twenty")
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long full load lasts, 10 if not given")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of full load and of chaos, 10 if not given")
     parser.add_argument("--only", action="append", choices=FIGURES, help="this figure; may be given several times")
     parser.add_argument("--write", action="store_true", help="write also the sections of these into doc/reliability.md")
     options = parser.parse_args()
@@ -39,9 +43,9 @@ def main() -> int:
     sections = []
     for name in options.only or FIGURES:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        is_long_load = name == "load" and not options.short
-        section = full_load.measure(seconds=options.minutes * 60) if is_long_load else FIGURES[name](options.short)
-        minutes = f" --minutes {options.minutes:g}" if is_long_load else ""
+        has_length = name in LONG and not options.short
+        section = LONG[name](seconds=options.minutes * 60) if has_length else FIGURES[name](options.short)
+        minutes = f" --minutes {options.minutes:g}" if has_length else ""
         section.text = f"{section.text.strip()}\n\n{_run_of(name, options.short, minutes)}"
         print(section.markdown(), flush=True)
         sections.append(section)

@@ -1,4 +1,4 @@
-"""Ten thousand connections of ten hostile sorts beside a client that keeps a pace."""
+"""Ten thousand connections of many hostile sorts beside a client that keeps a pace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -33,10 +33,11 @@ def hostile(is_short: bool) -> Section:
     section = Section(
         "Hostile connections",
         f"""
-{_COUNT:,} connections at once, a tenth of each sort: those that say nothing, send a request byte by byte, ask for
-pages and never read, send noise, a head without an end, a body that does not come; on the workload port half an
-object, a line without an end, nonsense without reading its answers, and workloads followed by a reset. Each says
-nothing for up to 50 s before it does so, and those that are closed connect again at once. Beside them one client
+{_COUNT:,} connections at once, as many of each sort (benchmarks/reliability/hostile_peers.py): those that say nothing,
+send a request byte by byte, read an answer byte by byte or never, ask a hundred times at once, send noise, a head
+without an end, a body that does not come, in wrong chunks, packed, nested; on the workload port half an
+object, a line without an end, nested JSON, nonsense without reading its answers, workloads followed by a reset. Each
+says nothing for up to 50 s before it does so, and those that are closed connect again at once. Beside them one client
 requests a node's page, another one starts workloads of a second and waits for their ends, each every
 {_INTERVAL * 1000:.0f} ms. Two services of 64 H100s run; in each round of {seconds:.0f} s (rounds: {rounds}) the
 clients are measured while the hostile peers are at the other service, and then at theirs. So the use of the cores is
@@ -56,7 +57,10 @@ its thread, in which other programs have no part. A short run judges neither.
         steps_before = len(long_steps(measured))
         for _ in range(rounds):
             for is_attacked in (False, True):
-                with hostile_peers(measured if is_attacked else other) as found:
+                attacked = measured if is_attacked else other
+                addresses = {"web": attacked.web, "lines": attacked.ready["workloads"][0]}
+                with hostile_peers(_COUNT, addresses) as found:
+                    sleep(_SETTLE_SECONDS)
                     _measure(measured, seconds, pages[is_attacked], lines[is_attacked])
                 kept.append(found["open"])
                 connected += int(found["connected"])
@@ -97,9 +101,12 @@ def _measure(program: Program, seconds: float, pages: list[dict[str, float]], li
 
 
 @contextmanager
-def hostile_peers(program: Program) -> Iterator[dict[str, float]]:
-    """All hostile peers at a service; at the end how many were open, and how many connections were made."""
-    arguments = [program.web, program.ready["workloads"][0], str(_COUNT)]
+def hostile_peers(count: int, addresses: Mapping[str, str]) -> Iterator[dict[str, float]]:
+    """Hostile peers of all sorts; at the end how many were open, how many connections were made, and by how many sorts.
+
+    :param addresses: HOST:PORT by kind.
+    """
+    arguments = [str(count), *(f"{kind}={address}" for kind, address in addresses.items())]
     process = subprocess.Popen(
         [sys.executable, str(_PEERS), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -108,11 +115,11 @@ def hostile_peers(program: Program) -> Iterator[dict[str, float]]:
     try:
         if process.stdout.readline() != "ready\n":
             raise RuntimeError("the hostile peers could not connect")
-        sleep(_SETTLE_SECONDS)
         yield found
         said, _ = process.communicate()
         counted = json.loads(said)
-        found |= {"open": counted["open"], "connected": sum(counted["connected"].values())}
+        made = counted["connected"]
+        found |= {"open": counted["open"], "connected": sum(made.values()), "sorts": len(made)}
     finally:
         process.kill()
         process.wait()

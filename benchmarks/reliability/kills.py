@@ -1,17 +1,13 @@
-"""kill -9 at random instants under load: how soon the service serves again, and whether its files are whole."""
+"""kill -9 at random instants under load: how soon the service serves again. For its files see storage.py."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -40,8 +36,7 @@ def kills(is_short: bool) -> Section:
 under load: a client that starts workloads of a second, one after the other, and one that scrapes. It is killed by
 SIGKILL after a random time of up to {_MAX_LIFE_SECONDS} s of service, and started again on the same addresses with the
 same journal and a new record: {count} times. *Up* is the time until it has written its ready file and has answered a
-scrape. Promised is what a client was told: each accepted workload is in the record, each line of journal and record but
-an incomplete last one can be read, and `fakedev render` runs the record again. A workload ends with its service.
+scrape.
 Times by the clock are judged only on a machine that is free: where other programs take its cores away for at most
 {FREE_SHARE:.0%} of the time, measured just before.
 """,
@@ -50,7 +45,6 @@ Times by the clock are judged only on a machine that is free: where other progra
     draw = random.Random(25)
     up_seconds: list[float] = []
     cpu_seconds: list[float] = []
-    lost = broken = failed = accepted_count = 0
     with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
         folder = Path(name)
         config = folder / "config.yaml"
@@ -68,32 +62,20 @@ Times by the clock are judged only on a machine that is free: where other progra
             if number:
                 up_seconds.append(perf_counter() - began)
                 cpu_seconds.append(program.cpu_seconds())
-            accepted = _serve_and_kill(program, draw.uniform(0, _MAX_LIFE_SECONDS))
-            accepted_count += len(accepted)
-            names, is_whole = _record_of(record)
-            lost += len(accepted - names)
-            broken += not is_whole
-            if number % 10 == 0 and not _is_run_again(record):
-                failed += 1
-        broken += _incomplete_lines(folder / "journal.jsonl")
-    soon, worst, none = median(up_seconds), max(up_seconds), Target(0)
+            _serve_and_kill(program, draw.uniform(0, _MAX_LIFE_SECONDS))
+    soon, worst = median(up_seconds), max(up_seconds)
     limit = Target(2, unit=" s")
     section.add("median time until it is up", f"{soon:.2f} s", judged=soon if is_judged else None, target=limit)
     section.add("worst time until it is up", f"{worst:.2f} s", judged=worst if is_judged else None, target=limit)
     section.add("the same in processor time", f"{max(cpu_seconds):.2f} s", judged=max(cpu_seconds), target=limit)
-    section.add("accepted workloads that the record lacks", f"{lost} of {accepted_count:,}", judged=lost, target=none)
-    section.add("damaged lines of journal and records", str(broken), judged=broken, target=none)
-    tried = count // 10 + 1
     section.text += f"\nBefore it other programs took a core away for {taken:.0%} of the time."
-    section.add("records that cannot be run again", f"{failed} of {tried} tried", judged=failed, target=none)
     return section
 
 
-def _serve_and_kill(program: Program, seconds: float) -> set[str]:
-    """Load a service for some seconds and kill it; the names of the workloads that it has accepted."""
-    accepted: set[str] = set()
+def _serve_and_kill(program: Program, seconds: float) -> None:
+    """Load a service for some seconds and kill it."""
     clients = [
-        threading.Thread(target=_start_workloads, args=(program.ready["workloads"][0], accepted)),
+        threading.Thread(target=_start_workloads, args=(program.ready["workloads"][0],)),
         threading.Thread(target=_scrape, args=(program,)),
     ]
     for client in clients:
@@ -103,23 +85,20 @@ def _serve_and_kill(program: Program, seconds: float) -> set[str]:
     for client in clients:
         client.join()
     program.end()
-    return accepted
 
 
-def _start_workloads(address: str, accepted: set[str]) -> None:
+def _start_workloads(address: str) -> None:
     """Start short workloads until the service has gone."""
     with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         lines = connection.makefile("rb")
         number = 0
         while True:
-            name = f"w{number}"
-            connection.sendall(f"run {name} devices=dgx-0/{number % 8} profile=50:0:1 repeat=1\n".encode())
+            connection.sendall(f"run w{number} devices=dgx-0/{number % 8} profile=50:0:1 repeat=1\n".encode())
             while (line := lines.readline()).startswith(b"ended"):
                 pass
             if not line.startswith(b"ok"):
                 return
-            accepted.add(name)
             number += 1
 
 
@@ -127,33 +106,3 @@ def _scrape(program: Program) -> None:
     with suppress(OSError, HTTPException):
         while True:
             program.get()
-
-
-def _record_of(path: Path) -> tuple[set[str], bool]:
-    """The names of the workloads that a record starts, and whether all its lines but the last are complete."""
-    lines = path.read_bytes().split(b"\n")
-    events = _events(lines[:-1])
-    started = {str(event["workload"]["name"]) for event in events if isinstance(event.get("workload"), dict)}
-    return started, len(events) == len(lines) - 1
-
-
-def _incomplete_lines(path: Path) -> int:
-    lines = path.read_bytes().split(b"\n")
-    return len(lines) - 1 - len(_events(lines[:-1]))
-
-
-def _events(lines: Sequence[bytes]) -> list[dict[str, object]]:
-    events = []
-    for line in lines:
-        with suppress(ValueError):
-            events.append(json.loads(line))
-    return events
-
-
-def _is_run_again(record: Path) -> bool:
-    """Whether `fakedev render` takes a record."""
-    arguments = ["render", "--events", str(record), "--for", "2s", "--node", "dgx-0"]
-    done = subprocess.run([sys.executable, "-c", SERVE, *arguments], capture_output=True, check=False)
-    if done.returncode:
-        sys.stderr.write(done.stderr.decode())
-    return not done.returncode

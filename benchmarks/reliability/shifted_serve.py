@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 SHIFTS: Final = {signal.SIGUSR1: -3600.0, signal.SIGUSR2: 86400.0}
 
 
-def main() -> int:
-    """Run the program."""
+def let_clock_be_set() -> None:
+    """Shift ``time.time`` at each of the signals from now on."""
     true_time = time.time
     shift_seconds = 0.0
 
@@ -29,6 +29,11 @@ def main() -> int:
     for each in SHIFTS:
         signal.signal(each, shift)
     time.time = lambda: true_time() + shift_seconds
+
+
+def main() -> int:
+    """Run the program."""
+    let_clock_be_set()
     from fakedev.commands.main import main as fakedev  # noqa: PLC0415 - after the clock was changed
 
     return fakedev(sys.argv[1:])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Self
-
-import orjson
 
 from fakedev.base.errors import plain_reason
 
@@ -46,11 +44,11 @@ class LinesFile:
         if self._stream is not None:
             self._stream.close()
 
-    def write(self, lines: Iterable[Mapping[str, object]]) -> None:
-        """Write a line for each mapping."""
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Write lines, each with its line break."""
         if self._stream is not None and self._path is not None:
             try:
-                self._stream.writelines(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
+                self._stream.writelines(lines)
                 self._stream.flush()
             except OSError as error:
                 raise CannotWriteLines(self._path, error) from None

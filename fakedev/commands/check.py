@@ -6,16 +6,19 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import orjson
 
 from fakedev.base.console import write_text
 from fakedev.base.errors import Refused, plain_reason
+from fakedev.base.framed_lines import is_checked
 from fakedev.base.given_files import open_given, read_given
 from fakedev.config.start import compiled_source
+from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.record import read_record, without_incomplete_line
-from fakedev.fleet.state_folder import CannotGoOn, read_saved
+from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, read_kept, read_saved
 from fakedev.queues.log import DamagedLog, replay
 from fakedev.queues.log_file import LOG_NAME, damage_text
 from fakedev.schema.options import Failed, Operand, command
@@ -25,6 +28,8 @@ _LONGEST_LINE: Final = 2**24
 _NEITHER: Final = "it is no journal, record, state or log of a queue"
 _INCOMPLETE: Final = "but for an incomplete last line"
 _RECORD: Final = b'{"fakedev-record"'
+_CHECKED_RECORD: Final = _RECORD + b":2,"
+_ENTRY: Final = set(JournalEntry._fields)
 
 
 @command(
@@ -70,6 +75,7 @@ def _state(folder: str) -> str:
     saved, _ = read_saved(folder)
     if saved is None:
         raise ValueError("it has no state of a fleet and no log of a queue")
+    read_kept(f"{folder}/{CLUSTER_HEALTH}")
     if saved.damages:
         raise ValueError("; ".join(saved.damages))
     return f"the state of a fleet at tick {saved.tick}, whole: {saved.last_event.sequence + len(saved.lines)} events"
@@ -91,11 +97,13 @@ def _record(path: str) -> str:
     content = read_given(path)
     text = without_incomplete_line(content)
     _, events = read_record(text, compiled_source)
-    return f"a record, whole{'' if text == content else f', {_INCOMPLETE}'}: {len(events)} events"
+    whole = "whole" if text.startswith(_CHECKED_RECORD) else "without checksums"
+    return f"a record, {whole}{'' if text == content else f', {_INCOMPLETE}'}: {len(events)} events"
 
 
 def _journal(path: str) -> str:
-    number, rest = 0, ""
+    number = without_checksums = 0
+    rest = ""
     with open_given(path) as file:
         while line := file.readline(_LONGEST_LINE):
             if len(line) == _LONGEST_LINE:
@@ -104,9 +112,18 @@ def _journal(path: str) -> str:
                 rest = f", {_INCOMPLETE}"
                 break
             number += 1
-            try:
-                if "tick" not in orjson.loads(line):
-                    raise ValueError(_NEITHER)
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"line {number}: {error}") from None
+            if is_checked(line):
+                continue
+            # Lines of older versions come first in a file that goes on.
+            if number > without_checksums + 1 or not _is_unchecked_entry(line):
+                raise ValueError(f"line {number}: its checksum does not fit")
+            without_checksums = number
+    if without_checksums:
+        rest += f", the first {without_checksums} without checksums"
     return f"a journal, whole{rest}: {number} entries"
+
+
+def _is_unchecked_entry(line: bytes) -> bool:
+    with suppress(ValueError, AttributeError):
+        return bool(orjson.loads(line).keys() == _ENTRY)
+    return False

@@ -29,7 +29,7 @@ from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry, Tell, no_op
-from fakedev.fleet.record import Replay, read_record, without_incomplete_line
+from fakedev.fleet.record import INCOMPLETE, Replay, read_record, without_incomplete_line
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.entries import Scraping
 from fakedev.scenario.history import HistoryFiles, HistoryStream
@@ -90,7 +90,7 @@ def _render(options: Namespace, stack: ExitStack) -> None:
     journal = stack.enter_context(LinesFile(options.journal))
 
     def tell(entries: Sequence[JournalEntry]) -> None:
-        journal.write(entry.fields() for entry in entries)
+        journal.write(entry.line() for entry in entries)
 
     fleet = _fleet(configuration, head, tell if journal.is_wanted else no_op)
     held = HeldStates(lambda: fleet.shown)
@@ -119,7 +119,7 @@ def _record(
         given = read_given(path)
         text = without_incomplete_line(given)
         if text != given:
-            write_text(sys.stderr, f"fakedev render: note: {path}: the last line is incomplete, and left out\n")
+            write_text(sys.stderr, f"fakedev render: note: {path}: {INCOMPLETE}\n")
         head, events = read_record(text, compiled)
         if head.version != __version__:
             what = f"{path}: of version {head.version}, not {__version__}: simulated values and bytes may differ"

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.base.framed_lines import checked
 from fakedev.fleet.entities.reindex import Reindex
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import words_of
@@ -76,7 +77,7 @@ class JournalEntry(NamedTuple):
         return self._replace(devices="")
 
     def fields(self) -> dict[str, object]:
-        """The entry as plain values, for a line of the journal."""
+        """The entry as plain values."""
         return {
             "tick": self.tick,
             "seconds": self.seconds,
@@ -86,6 +87,11 @@ class JournalEntry(NamedTuple):
             "text": self.text,
             "devices": self.devices.split(",") if self.devices else [],
         }
+
+    def line(self, max_bytes: int | None = None) -> bytes:
+        """A line of the journal's file; in a longer one null takes the place of the devices."""
+        line = checked(self.fields())
+        return line if max_bytes is None or len(line) <= max_bytes else checked({**self.fields(), "devices": None})
 
 
 class Ends(Sequence[JournalEntry]):

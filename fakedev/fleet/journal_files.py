@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-import orjson
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from fakedev.base.errors import CannotWrite, Refused
+from fakedev.base.framed_lines import is_checked
 from fakedev.fleet.events import Stamped
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.record import event_line, head_line, read_record
@@ -89,7 +89,7 @@ class JournalFile(Service):
         """Write the first of the waiting entries, with one write for each file."""
         begin, lines = self._size, list[bytes]()
         for _ in range(min(self.waiting_count, MAX_ENTRIES_AT_ONCE)):
-            line = self._line_of(self._next_entry())
+            line = self._next_entry().line(self._max_bytes)
             if self._size and self._size + len(line) > self._max_bytes:
                 self._file.write(b"".join(lines))
                 lines.clear()
@@ -109,10 +109,6 @@ class JournalFile(Service):
         self._written_count += 1
         self.waiting_count -= 1
         return entry
-
-    def _line_of(self, entry: JournalEntry) -> bytes:
-        line = _line(entry.fields())
-        return line if len(line) <= self._max_bytes else _line({**entry.fields(), "devices": None})
 
     def write_waiting(self) -> None:
         """Try again to write what the disk had no room for."""
@@ -152,10 +148,6 @@ class JournalFile(Service):
         new = self._open()
         self._file.close()
         self._file = new
-
-
-def _line(fields: dict[str, object]) -> bytes:
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Recorder:
@@ -282,7 +274,7 @@ def _catch_up(file: LineFile, path: str, saved: Saved, epoch_seconds: float) -> 
 def _compared(path: str, saved: Saved, epoch_seconds: float) -> tuple[int, int]:
     """How many events a record has, and where the last one of the state ends in it, in bytes.
 
-    :raises CannotContinue: when an event differs from that of the state.
+    :raises CannotContinue: when a line is damaged, or an event differs from that of the state.
     """
     before = saved.last_event.sequence
     last = before + len(saved.lines)
@@ -293,6 +285,8 @@ def _compared(path: str, saved: Saved, epoch_seconds: float) -> tuple[int, int]:
                 at += len(line)
                 if number == 0:
                     is_ours = read_record(line)[0].epoch_seconds == epoch_seconds
+                elif not is_checked(line):
+                    raise CannotContinue(path, f"line {number + 1} is damaged")
                 elif number == before:
                     is_ours = sha256_of(line) == saved.last_event.sha256
                 else:

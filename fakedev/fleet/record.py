@@ -1,4 +1,4 @@
-"""The record of a run, as JSON Lines, and its replay.
+"""The record of a run, as JSON Lines with checksums, and its replay.
 
 The first line has all that decides a history: the text of the configuration's files, the environment variables in use,
 the overrides of the command line, and the epoch. Each further line is one stamped event. A replay gives the same state
@@ -13,28 +13,26 @@ from typing import Final
 import orjson
 
 from fakedev.base.errors import Refused
+from fakedev.base.framed_lines import checked, is_checked
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.events import Stamped, event_from_fields, event_to_fields, no_reload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.workloads.workload import Verdict
 
-_FORMAT: Final = 1
-
-
-def head_fields(head: RecordHead) -> dict[str, object]:
-    """The first line of a record, as plain values."""
-    return {"fakedev-record": _FORMAT, **head.fields()}
+_FORMAT: Final = 2
+#: Of records without checksums: older versions wrote them, and people may.
+_UNCHECKED: Final = 1
 
 
 def head_line(head: RecordHead) -> bytes:
     """The first line of a record."""
-    return orjson.dumps(head_fields(head), option=orjson.OPT_APPEND_NEWLINE)
+    return checked({"fakedev-record": _FORMAT, **head.fields()})
 
 
 def event_line(stamped: Stamped) -> bytes:
     """A record's line for one event."""
-    return orjson.dumps(event_to_fields(stamped), option=orjson.OPT_APPEND_NEWLINE)
+    return checked(event_to_fields(stamped))
 
 
 def read_record(
@@ -44,12 +42,17 @@ def read_record(
 
     :raises Refused: for a line that is not part of a record; the text has its number.
     """
-    lines = text.splitlines()
+    lines = text.splitlines(keepends=True)
     if not lines:
         raise Refused("bad-argument", "line 1: the record is empty")
     fields = _fields(1, lines[0])
-    if fields.get("fakedev-record") != _FORMAT:
+    form = fields.get("fakedev-record")
+    if form not in (_FORMAT, _UNCHECKED):
         raise Refused("bad-argument", f"line 1: not a record of format {_FORMAT}: no \"fakedev-record\": {_FORMAT}")
+    for number, line in enumerate(lines if form == _FORMAT or "crc32" in fields else (), 1):
+        if form != _FORMAT or not is_checked(line.removesuffix(b"\n") + b"\n"):
+            before = f", or take the lines before it: head -n {number - 1}" if number > 1 else ""
+            raise Refused("bad-argument", f"line {number}: its checksum does not fit: restore it{before}")
     try:
         head = RecordHead.of(fields)
     except Refused as refusal:
@@ -76,6 +79,10 @@ def read_events(
             raise Refused("bad-argument", f"line {number}: tick or sequence number is out of order")
         events.append(stamped)
     return events
+
+
+#: What commands say of such a line.
+INCOMPLETE: Final = "the last line is incomplete, and left out"
 
 
 def without_incomplete_line(text: bytes) -> bytes:

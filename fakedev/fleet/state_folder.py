@@ -13,14 +13,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 from twisted.application.service import Service
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -28,7 +27,7 @@ from twisted.logger import Logger
 import fakedev
 from fakedev.base.atomic_files import own_folder, replace_whole, sync
 from fakedev.base.errors import CannotWrite, Refused, plain_reason
-from fakedev.base.framed_lines import framed, unframed
+from fakedev.base.framed_lines import checked, framed, is_checked, unframed
 from fakedev.base.given_files import read_given
 from fakedev.fleet.events import Stamped
 from fakedev.fleet.fleet import Fleet
@@ -128,12 +127,9 @@ def last_tick_line(tick: int, generation: int, size_bytes: int) -> bytes:
     return framed(b"%020d %015d %020d" % (tick, generation, size_bytes))
 
 
-_TICK_BYTES: Final = len(last_tick_line(0, 0, 0))
-
-
 def connected_line(workload_id: str) -> bytes:
     """The line for a workload that ends with its connection."""
-    return orjson.dumps({"connected": workload_id})
+    return checked({"connected": workload_id})
 
 
 def write_snapshot(
@@ -153,8 +149,7 @@ def write_snapshot(
     }  # fmt: skip
     path = snapshot_path(folder, number)
     try:
-        pieces = (orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE), content)
-        replace_whole(Path(path), pieces, PRIVATE, synced=True)
+        replace_whole(Path(path), (checked(fields), content), PRIVATE, synced=True)
         for older, paths in generations(folder).items():
             for each in paths if older < number else ():
                 os.unlink(each)
@@ -174,8 +169,10 @@ def read_saved(folder: str) -> tuple[Saved | None, int]:
             return None, max(found, default=0)
         path = snapshot_path(folder, newest)
         fields, content = _snapshot(path)
-        lines = [line for number in sorted(found) if number >= newest for line in _lines(since_path(folder, number))]
-        shown, damages = _last_tick(folder, found)
+        since = {number: _lines(since_path(folder, number)) for number in sorted(found) if number >= newest}
+        lines = [line for some, _ in since.values() for line in some]
+        shown, damages = _last_tick(folder, {number: sum(map(len, some)) for number, (some, _) in since.items()})
+        damages += [damage for _, damage in since.values() if damage]
     except OSError as reason:
         raise CannotGoOn(f"{folder}: {plain_reason(reason)}") from None
     try:
@@ -191,46 +188,49 @@ def read_saved(folder: str) -> tuple[Saved | None, int]:
 
 
 def _snapshot(path: str) -> tuple[dict[str, Any], bytes]:
-    first, _, content = _content(path).partition(b"\n")
+    first, end, content = _content(path).partition(b"\n")
     try:
-        fields = json.loads(first)
+        fields, is_whole = json.loads(first), is_checked(first + end)
         form, version, code, checksum = (fields[each] for each in ("fakedev-state", "version", "code", "sha256"))
     except (ValueError, KeyError, TypeError) as reason:
         raise CannotGoOn(f"{path}: it is no snapshot of a fleet ({reason}): {_REMEDY}") from None
-    if form != _FORMAT or code != code_version():
+    if (form, code) != (_FORMAT, code_version()) and (is_whole or "crc32" not in fields):
         other = f"fakedev {version}" if version != fakedev.__version__ else f"another build of fakedev {version}"
         raise CannotGoOn(f"{path}: it was written by {other}: start that one, or {_REMEDY}")
-    if hashlib.sha256(content).hexdigest() != checksum:
+    if not is_whole or hashlib.sha256(content).hexdigest() != checksum:
         raise CannotGoOn(f"{path}: it is damaged: {_REMEDY}")
     return fields, content
 
 
-def _lines(path: str) -> Iterator[bytes]:
-    """The lines of a file without their checksums, and without an incomplete last one; none if there is no file.
+def _lines(path: str) -> tuple[list[bytes], str]:
+    """The lines of a file, none if there is no file; and a sentence if an incomplete last one is left out.
 
     :raises CannotGoOn: for a damaged line.
     """
-    offset, content = 0, _content(path)
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(keepends=True), 1):
-        text = unframed(line)
-        if text is None:
+    *complete, rest = _content(path).split(b"\n")
+    lines = [line + b"\n" for line in complete]
+    for number, line in enumerate(lines):
+        if not is_checked(line):
+            offset = sum(map(len, lines[:number]))
             remedy = f"restore the file, or lose what follows: truncate -s {offset} {path}"
-            raise CannotGoOn(f"{path}:{number}: the line is damaged: {remedy}")
-        yield text + b"\n"
-        offset += len(line)
+            raise CannotGoOn(f"{path}:{number + 1}: the line is damaged: {remedy}")
+    return lines, f"{path} ends with an incomplete line, which is left out" if rest else ""
 
 
-def _last_tick(folder: str, found: Mapping[int, Sequence[str]]) -> tuple[int, list[str]]:
-    """The last tick of the service before, 0 when it is lost; and what is damaged."""
+def _last_tick(folder: str, sizes: Mapping[int, int]) -> tuple[int, list[str]]:
+    """The last tick of the service before, 0 when it is lost; and what is damaged.
+
+    :param sizes: of the complete lines of events in bytes, by generation.
+    """
     path = f"{folder}/tick"
-    text = unframed(_content(path)[:_TICK_BYTES])
+    text = unframed(_content(path))
     match = None if text is None else _LAST_TICK.fullmatch(text)
     if match is None:
         return 0, [f"{path} is damaged: the ticks since the last snapshot or event are lost"]
     tick, generation, size_bytes = map(int, match.groups())
     events = since_path(folder, generation)
-    size_now = os.path.getsize(events) if events in found.get(generation, ()) else 0
-    if size_now < size_bytes and generation >= max(found):
+    size_now = sizes.get(generation, 0)
+    if size_now < size_bytes and generation >= max(sizes):
         return tick, [f"{events} is damaged: events in its last {size_bytes - size_now} bytes are lost"]
     return tick, []
 
@@ -244,6 +244,22 @@ def _content(path: str) -> bytes:
         return read_given(path)
     except FileNotFoundError:
         return b""
+
+
+def read_kept(path: str) -> str | None:
+    """What a file beside the fleet has; None if there is no file.
+
+    :raises CannotGoOn: when it cannot be read, or is damaged.
+    """
+    try:
+        text = unframed(read_given(path))
+    except FileNotFoundError:
+        return None
+    except OSError as reason:
+        raise CannotGoOn(f"{path}: {plain_reason(reason)}") from None
+    if text is None:
+        raise CannotGoOn(f"{path}: it is damaged: restore it, or lose what it has: rm {path}")
+    return text.decode()
 
 
 #: The rooms whose modules make a fleet.
@@ -348,13 +364,13 @@ class StateFolder(Service):
         """Keep an event; it is in the file when this returns."""
         if self._since is not None:
             line = event_line(stamped)
-            self._since.write(framed(line[:-1]))
+            self._since.write(line)
             self._last_event = LastEvent(stamped.sequence, sha256_of(line))
 
     def note_connected(self, workload_id: str) -> None:
         """Keep that a workload ends with its connection."""
         if self._since is not None:
-            self._since.write(framed(connected_line(workload_id)))
+            self._since.write(connected_line(workload_id))
 
     def path_of(self, name: str) -> str:
         """The path of a file that is kept beside the fleet."""
@@ -365,16 +381,7 @@ class StateFolder(Service):
 
         :raises CannotGoOn: when it cannot be read, or is damaged.
         """
-        path = self.path_of(name)
-        try:
-            text = unframed(read_given(path))
-        except FileNotFoundError:
-            return None
-        except OSError as reason:
-            raise CannotGoOn(f"{path}: {plain_reason(reason)}") from None
-        if text is None:
-            raise CannotGoOn(f"{path}: it is damaged: restore it, or lose what it has: rm {path}")
-        return text.decode()
+        return read_kept(self.path_of(name))
 
     def keep(self, name: str, text: str) -> None:
         """Keep something that is not of the fleet in a file of its own, in place of what is there: soon if not now."""

@@ -21,6 +21,7 @@ from fakedev.fleet.journal_files import JournalFile
 from tests.fleet.faults.test_exporters import BUSY, inject_by_api
 from tests.support.application import SMALL, MemoryApplication, application
 from tests.support.fleets import pool_of
+from tests.support.records import without_checksums
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class TestJournalQuery:
 
 
 def entry(tick: int) -> JournalEntry:
-    """Something that happened; its line has 103 bytes for ticks of one digit."""
+    """Something that happened; its line has 123 bytes for ticks of one digit."""
     return JournalEntry(tick, float(tick), "began", "dgx-0/0", "f1", "fan began")
 
 
@@ -150,8 +151,8 @@ def ticks(path: Path) -> list[int]:
 
 @pytest.mark.parametrize(
     ("most", "keep", "expected"),
-    [(220, 3, {"journal.2": [4, 5], "journal.1": [6, 7], "journal": [8]}), (120, 1, {"journal": [8]}),
-     (120, 2, {"journal.1": [7], "journal": [8]})],
+    [(260, 3, {"journal.2": [4, 5], "journal.1": [6, 7], "journal": [8]}), (140, 1, {"journal": [8]}),
+     (140, 2, {"journal.1": [7], "journal": [8]})],
 )  # fmt: skip
 def test_it_is_turned_over(tmp_path: Path, most: int, keep: int, expected: dict[str, list[int]]) -> None:
     """Files are never longer than they may be, nor more; the newest has no number."""
@@ -173,6 +174,11 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert ticks(path) == [0, 1]
 
 
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The entries of a file, without their checksums."""
+    return [json.loads(line) for line in without_checksums(path.read_bytes()).splitlines()]
+
+
 def without_time(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry of the API as files have it."""
     return {name: value for name, value in entry.items() if name != "at"}
@@ -185,7 +191,7 @@ def test_of_an_application(tmp_path: Path) -> None:
         app.ask("POST", "/api/v1/faults", {"kind": "lost", "devices": ["a/0"], "duration": "2s"})
         app.tick(4)
         told = [without_time(each) for each in app.json("/api/v1/journal")["journal"][::-1]]
-        assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == told
+        assert lines_of(path) == told
         assert [each["kind"] for each in told if each["kind"] != "clock"] == [
             "fault", "began", "lost", "xid", "over", "lost", "xid",
         ]  # fmt: skip
@@ -200,7 +206,7 @@ def test_devices_of_a_large_fleet(tmp_path: Path) -> None:
         app.ask("POST", "/api/v1/faults", {"kind": "hang", "devices": ["*/1", "dgx-7/0"]})
         app.tick()
         told = {each["kind"]: without_time(each) for each in app.json("/api/v1/journal")["journal"]}
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = lines_of(path)
         (on_port,) = app.connect().ask(op="journal", count=1, kind=["hung"])["journal"]
     assert told["hung"]["scope"].endswith("dgx-6/1, dgx-7/0 and 33 more")
     assert told["hung"]["devices"] == ["dgx-[0-6]/1", "dgx-[8-39]/1", "dgx-7/[0-1]"]

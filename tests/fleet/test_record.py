@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -36,6 +37,7 @@ from fakedev.fleet.spec.limits import RecordHead
 from tests.fleet.faults.test_invariants import fault_fields
 from tests.support.examples import examples
 from tests.support.fleets import WorkloadSeries, advance, make_fleet, pool_of, start, stop, workload
+from tests.support.records import without_checksums
 from tests.support.workload_specs import workload_specs
 
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
@@ -85,7 +87,8 @@ class TestLines:
         assert read_record(head_line(head) + b"".join(map(event_line, stamped))) == (head, stamped)
 
     def test_what_the_lines_look_like(self) -> None:
-        assert json.loads(head_line(HEAD)) == {
+        text = without_checksums(head_line(HEAD))
+        assert json.loads(text) == {
             "fakedev-record": 1,
             "version": "0.1",
             "epoch": 1700000000.25,
@@ -95,7 +98,9 @@ class TestLines:
             "environment": {"HOME": "/root"},
             "overrides": ["x=1"],
         }
-        assert [json.loads(event_line(Stamped(3, number, event))) for number, event in enumerate([
+        checksum = f"{crc32(text[:-1].replace(b':1', b':2', 1)):08x}"
+        assert json.loads(head_line(HEAD)) == json.loads(text) | {"fakedev-record": 2, "crc32": checksum}
+        assert [json.loads(without_checksums(event_line(Stamped(3, number, event)))) for number, event in enumerate([
             StartWorkload(workload("card0", "98:1:30", pod="p", ttl="1h")),
             StopWorkload("w1"),
             DropWorkload("w1"),
@@ -112,8 +117,8 @@ class TestLines:
 
 
 class TestFaults:
-    head = json.loads(head_line(HEAD))
-    drop = json.loads(event_line(Stamped(3, 1, DropWorkload("w1"))))
+    head = json.loads(without_checksums(head_line(HEAD)))
+    drop = json.loads(without_checksums(event_line(Stamped(3, 1, DropWorkload("w1")))))
 
     def test_no_json(self) -> None:
         """Nothing, some other file, or a line that was cut off."""
@@ -126,7 +131,8 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("change", "text"),
         [
-            ({"fakedev-record": 2}, 'not a record of format 1: no "fakedev-record": 1'),
+            ({"fakedev-record": 3}, 'not a record of format 2: no "fakedev-record": 2'),
+            ({"crc32": "00000000"}, "its checksum does not fit: restore it"),
             ({"files": []}, "files and environment must be objects, overrides a list"),
             ({"environment": None}, "files and environment must be objects, overrides a list"),
             ({"overrides": {}}, "files and environment must be objects, overrides a list"),

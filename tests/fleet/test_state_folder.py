@@ -14,6 +14,7 @@ from twisted.logger import LogEvent, formatEvent
 
 import fakedev
 from fakedev.base.errors import CannotWrite
+from fakedev.base.framed_lines import checked
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import Replay, read_events
 from fakedev.fleet.snapshot import fleet_from_bytes
@@ -24,6 +25,7 @@ from tests.support.disks import file_size_limit
 from tests.support.fleets import make_fleet, start, stop
 from tests.support.histories import shown_of
 from tests.support.paths import ROOT
+from tests.support.records import without_checksums
 
 HEAD = RecordHead("1", 0.0, "/etc/fakedev.yaml")
 
@@ -183,8 +185,10 @@ def test_folders_of_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda head, rest: head.replace(code_version().encode(), b"0" * 16) + rest, "another build of fakedev"),
-        (lambda head, rest: orjson.dumps(orjson.loads(head) | {"version": "0.0.9", "code": "x"}) + b"\n" + rest,
+        (lambda head, rest: without_checksums(head).replace(code_version().encode(), b"0" * 16) + rest,
+         "another build of fakedev"),
+        (lambda head, rest: head.replace(code_version().encode(), b"0" * 16) + rest, "it is damaged"),
+        (lambda head, rest: checked(orjson.loads(without_checksums(head)) | {"version": "0.0.9", "code": "x"}) + rest,
          r"written by fakedev 0\.0\.9: start that one, or move its folder away"),
         (lambda head, rest: head.replace(b'"sha256":"', b'"sha256":"0') + rest, "it is damaged: move its folder away"),
         (lambda head, rest: head + rest[:-1], "it is damaged"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from twisted.logger import LogEvent, formatEvent
 
 from fakedev.base.errors import CannotWrite
-from fakedev.base.framed_lines import framed, unframed
+from fakedev.base.framed_lines import checked, framed, is_checked, unframed
 from fakedev.runtime import disk
 from fakedev.runtime.disk import LineFile, replace_file
 from tests.support.disks import file_size_limit
@@ -171,3 +173,15 @@ def test_framed_lines(text: bytes) -> None:
         flipped = bytes([line[place] ^ 1])
         for changed in (line[:place], line[:place] + flipped + line[place + 1 :], line[:place] + b"x" + line[place:]):
             assert unframed(changed) is None
+
+
+def test_objects_with_checksums() -> None:
+    """A changed, missing or added byte is seen; other programs read them as JSON."""
+    line = checked({"tick": 1, "text": "\n"})
+    assert is_checked(line)
+    checksum = crc32(rb'{"tick":1,"text":"\n"}')
+    assert json.loads(line) == {"tick": 1, "text": "\n", "crc32": f"{checksum:08x}"}
+    for place in range(len(line)):
+        flipped = bytes([line[place] ^ 1])
+        for changed in (line[:place], line[:place] + flipped + line[place + 1 :], line[:place] + b"x" + line[place:]):
+            assert not is_checked(changed)

@@ -80,7 +80,7 @@ class State:
         saved, _ = read_saved(str(self.folder))
         if saved is None:
             return 0, 0
-        assert not saved.damages
+        assert all(damage.endswith("an incomplete line, which is left out") for damage in saved.damages)
         return saved.last_event.followed_by(saved.lines).sequence, saved.tick
 
     def kept_health(self) -> str | None:

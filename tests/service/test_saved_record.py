@@ -21,6 +21,7 @@ from fakedev.runtime.listening import CannotStart
 from tests.support.application import BEGIN, SMALL, AppReactor, MemoryApplication, application
 from tests.support.examples import examples
 from tests.support.logged_errors import LoggedErrors
+from tests.support.records import without_checksums
 from tests.support.reloads import reload
 
 WORK = {"name": "train", "devices": "a/0", "profile": "60:25:3,20:10:5"}
@@ -191,10 +192,11 @@ def test_what_is_not_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[st
         pass
     record = run.record.read_bytes()
     lines = record.splitlines(keepends=True)
-    head, count = orjson.loads(lines[0]), len(lines) - 1
+    head, count = orjson.loads(without_checksums(lines[0])), len(lines) - 1
     cases = [
         (other.record.read_bytes(), "it is the record of another run"),  # its epoch is the same, its events are not
         (orjson.dumps(head | {"epoch": 1.0}) + b"\n" + b"".join(lines[1:]), "it is the record of another run"),
+        (record.replace(b'"seq":1', b'"seq":7', 1), "line 2 is damaged: start without a record"),
         (b"".join(lines[:2]), f"it ends with event 1, and its fleet has had {count}"),
         (b"", "it has no events, and its fleet has had "),
         (b"{}\n", "it is no record (line 1: not a record"),

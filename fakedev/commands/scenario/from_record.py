@@ -16,7 +16,7 @@ from fakedev.base.units import format_duration
 from fakedev.config.load import load
 from fakedev.config.start import compiled_source
 from fakedev.fleet.events import Reload, Stamped
-from fakedev.fleet.record import read_record, without_incomplete_line
+from fakedev.fleet.record import INCOMPLETE, read_record, without_incomplete_line
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.from_record import timeline_of
 from fakedev.schema.files import DEMO_FILE, Files
@@ -54,7 +54,11 @@ def from_record(options: Namespace) -> None:
 
 def _events(path: str) -> tuple[RecordHead, list[Stamped]]:
     try:
-        return read_record(without_incomplete_line(read_given(path)), compiled_source)
+        given = read_given(path)
+        text = without_incomplete_line(given)
+        if text != given:
+            write_text(sys.stderr, f"fakedev scenario from: note: {path}: {INCOMPLETE}\n")
+        return read_record(text, compiled_source)
     except OSError as error:
         raise ValueError(plain_reason(error)) from None
 

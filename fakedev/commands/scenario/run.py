@@ -24,9 +24,8 @@ from fakedev.base.given_files import read_given
 from fakedev.base.lines_file import LinesFile
 from fakedev.base.units import format_duration
 from fakedev.config.options import configuration_options
-from fakedev.fleet.events import event_to_fields
 from fakedev.fleet.journal import JournalEntry
-from fakedev.fleet.record import head_fields
+from fakedev.fleet.record import event_line, head_line
 from fakedev.scenario.history import HistoryBlocks, HistoryFiles
 from fakedev.scenario.run import Run
 from fakedev.scenario.series import FleetSamples, Stored
@@ -121,17 +120,17 @@ def _run(options: Namespace, loaded: LoadedScenario) -> int:
         progress = stack.enter_context(Progress(_PROGRAM, sys.stderr))
 
         def tell(entries: Sequence[JournalEntry]) -> None:
-            journal.write(entry.fields() for entry in entries)
+            journal.write(entry.line() for entry in entries)
 
         begin_seconds = begin_of(loaded, options.end)
         remote = _remote_progress(options, loaded, begin_seconds)
         if remote is not None:
             begin_seconds = remote.begin_seconds
         run, head = make_run(
-            loaded, begin_seconds, lambda stamped: record.write([event_to_fields(stamped)]), tell,
+            loaded, begin_seconds, lambda stamped: record.write([event_line(stamped)]), tell,
             partial(tell_refused, progress),
         )  # fmt: skip
-        record.write([head_fields(head)])
+        record.write([head_line(head)])
         stack.enter_context(restored_after_interrupt())
         code = 0
         try:
@@ -143,7 +142,7 @@ def _run(options: Namespace, loaded: LoadedScenario) -> int:
                     deque(history, maxlen=0)
         finally:
             found = run.truth
-            truth.write(found.lines())
+            truth.write(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in found.lines())
         progress.clear()
         if not any(getattr(options, each) for each in _OUTPUTS):
             rows = [_row(each) for each in found.causes]

@@ -11,6 +11,7 @@ import pytest
 from fakedev.commands.main import main
 from fakedev.commands.scenario.run import end_seconds
 from fakedev.fleet.spec.named_profiles import PROFILES
+from tests.support.records import without_checksums
 from tests.support.scenarios import written
 
 STORM = """
@@ -32,7 +33,7 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> s
 
 
 def lines(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in without_checksums(path.read_bytes()).splitlines()]
 
 
 @pytest.mark.slow
