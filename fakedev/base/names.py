@@ -28,7 +28,7 @@ _NODE_LABEL: Final = re.compile(
 #: Facts that the simulation computes.
 COMPUTED_FACTS: Final = (
     "index", "node", "pool", "pod", "namespace", "container", "xid",
-    "device_count", "pci_domain", "pci_bus", "pci_device", "pid", "process",
+    "device_count", "device_memory_bytes", "pci_domain", "pci_bus", "pci_device", "pid", "process",
 )  # fmt: skip
 
 LONGEST_NODE_NAME: Final = 253

@@ -123,7 +123,9 @@ OF_PARTS: Final = frozenset(("mig_id", "mig_profile", "part", "part_uuid"))
 _OF_OWNERS: Final = ("pod_", "dra_", "hpc_job", "job_")
 _OWNER: Final = ("pod", "namespace", "container")
 #: Facts that the simulation computes and that say nothing of a device.
-_COMPUTED: Final = frozenset(("node", "pool", "device_count", "xid", "process", "pid", "tile", "window_ms"))
+_COMPUTED: Final = frozenset(
+    ("node", "pool", "device_count", "device_memory_bytes", "xid", "process", "pid", "tile", "window_ms")
+)
 _HIGHEST_INDEX: Final = 1023
 
 #: Beginning of the names of facts that hold the numbers of families that the simulation does not follow.

@@ -235,7 +235,7 @@ class Identity:
     sort_labels: bool = setting("Whether labels are in alphabetical order.", default=False)
     leading_labels: int = setting("How many labels stay in front when the labels are sorted.", default=0)
     labels_of_levels: tuple[tuple[str, tuple[LabelSpec, ...]], ...] = ()
-    timestamps: bool = setting("Whether lines end with a time in milliseconds.", default=False)
+    timestamps: bool = setting("Whether lines end with a time in milliseconds, but for level page.", default=False)
     openmetrics: bool = setting("Whether it negotiates OpenMetrics.", default=False)
     shared_devices: SharedDevices = setting(
         "Which pods the rows of a shared device show: the first on it, each in its own rows, or none.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import BytesIO
-from typing import Final
+from typing import Any, Final
 
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -19,6 +19,7 @@ from fakedev.exporters.settings.otlp import Otlp
 from fakedev.fleet.fleet import Fleet
 from fakedev.runtime.http_client import ApiError, error_of_answer, make_agent, no_answer, read_whole
 from fakedev.runtime.listening import CannotStart
+from fakedev.runtime.part import Part
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.tls import CannotConnect
 from fakedev.runtime.tls_settings import ApiServer
@@ -28,17 +29,16 @@ _ANSWER_SECONDS: Final = 10.0
 _MOST_ANSWER_BYTES: Final = 65536
 
 
-class OtlpSender(Service):
+class OtlpPart(Part):
     """Sends while it runs. What cannot be sent is dropped: the next message has newer values of the same series.
 
     :raises CannotStart: without the packages that it needs.
-    :ivar problem: why the last message was not taken; empty when it was.
     """
 
     log = Logger()
 
     def __init__(self, settings: Otlp, fleet: Fleet, reactor: IReactor) -> None:
-        self.setName("otlp")
+        super().__init__("otlp")
         if not HAS_MESSAGES:
             raise CannotStart(f"otlp needs opentelemetry-proto, which is not installed: {install_extra('otlp')}")
         try:
@@ -49,7 +49,10 @@ class OtlpSender(Service):
         self._sending: Deferred[None] | None = None
         self._calls = LoopingCall(self._send)
         self._calls.clock = reactor
-        self.problem = ""
+        self._problem = ""
+
+    def problems(self) -> Mapping[str, str]:
+        return {"otlp": self._problem and f"{self._settings.url} takes no metrics: {self._problem}"}
 
     def startService(self) -> None:
         super().startService()
@@ -60,10 +63,9 @@ class OtlpSender(Service):
             self._sending.cancel()
         await self._pool.closeCachedConnections()
 
-    def stopService(self) -> Deferred[None]:
-        super().stopService()
+    def stopService(self) -> Deferred[Any]:
         self._calls.stop()
-        return Deferred.fromCoroutine(self._stopped())
+        return gatherResults([super().stopService(), Deferred.fromCoroutine(self._stopped())])
 
     def _send(self) -> Deferred[None]:
         self._sending = Deferred.fromCoroutine(self._send_all())
@@ -102,8 +104,8 @@ class OtlpSender(Service):
 
     def _tell(self, problem: str) -> None:
         """Log a problem when it is new, and its end."""
-        if problem and problem != self.problem:
+        if problem and problem != self._problem:
             self.log.warn("{url} takes no metrics: {problem}", url=self._settings.url, problem=problem)
-        elif self.problem and not problem:
+        elif self._problem and not problem:
             self.log.info("{url} takes metrics again", url=self._settings.url)
-        self.problem = problem
+        self._problem = problem

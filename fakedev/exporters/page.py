@@ -192,7 +192,7 @@ def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Ite
     """A page in pieces of about 56 KiB, with an empty one for each pause.
 
     :param parts: in the order of the page; None for a pause.
-    :param line_end: the text after each number, with the line feed.
+    :param line_end: the text after each number, with the line feed; numbers of the page as a whole have no time.
     """
     pieces: list[bytes] = []
     room = _PIECE_BYTES
@@ -200,13 +200,14 @@ def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Ite
         for (before, family, lines), numbers in zip(batch, _numbers(batch, state), strict=True):
             pieces.append(before)
             room -= len(before)
-            texts, between = lines.texts, line_end + family.name
+            end = b"\n" if family.kinds.are_of_page else line_end
+            texts, between = lines.texts, end + family.name
             line_bytes = len(between) + (len(texts[0]) if texts else 0) + _NUMBER_BYTES
             first = 0
             while first < len(texts):
                 some = texts[first : first + max(0, room) // line_bytes + 1]
                 joined = [between] * (3 * len(some) + 1)
-                joined[0], joined[-1] = family.name, line_end
+                joined[0], joined[-1] = family.name, end
                 joined[1::3] = some
                 joined[2::3] = numbers[first : first + len(some)]
                 first += len(some)

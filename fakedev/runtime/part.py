@@ -49,7 +49,7 @@ class IPart(IService):
         """Its groups of the page of fakedev's own metrics."""
 
     def problems() -> Mapping[str, str]:
-        """Why files that it writes have ended, by what they are (``record``); empty texts for those that have not."""
+        """Why what it writes to takes no more, by what it is (``record``, ``otlp``); empty texts for what does."""
 
     def trouble() -> str | None:
         """Why the program takes no new work, for ``/readyz``; None when it does."""

@@ -104,9 +104,9 @@ def _with_parts(
         kernel_log = KernelLogPart(configuration.kernel_log, fleet.fleet, reactor)
         begun.callback(kernel_log.stopService)
     if configuration.otlp is not None:
-        from fakedev.exporters.otlp_sender import OtlpSender  # noqa: PLC0415 - its messages are in an extra
+        from fakedev.exporters.otlp_sender import OtlpPart  # noqa: PLC0415 - its messages are in an extra
 
-        otlp = OtlpSender(configuration.otlp, fleet.fleet, reactor)
+        otlp = OtlpPart(configuration.otlp, fleet.fleet, reactor)
     if jobs := configuration.hpc_jobs:
         node = fleet.fleet.roster.node(jobs.node)
         identity = configuration.identities.get(node.pool.name) if node is not None else None

@@ -9,14 +9,14 @@ import pytest
 import pytest_twisted
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import DeferredQueue
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.otlp_message import message
-from fakedev.exporters.otlp_sender import OtlpSender
+from fakedev.exporters.otlp_sender import OtlpPart
 from fakedev.exporters.settings.otlp import Otlp
 from fakedev.fleet.fleet import Fleet
 from fakedev.schema.files import Files
@@ -95,28 +95,32 @@ class Collector(Resource):  # type: ignore[misc]
     def __init__(self, *codes: int) -> None:
         super().__init__()
         self.codes = list(codes)
-        self.taken: Deferred[tuple[str, bytes]] = Deferred()
+        self.taken: DeferredQueue[tuple[str, bytes]] = DeferredQueue()
 
     def render_POST(self, request: Any) -> bytes:
-        """Note the first message that is taken (called by Twisted)."""
+        """Keep a message that is taken (called by Twisted)."""
         if self.codes:
             request.setResponseCode(self.codes.pop(0))
-        elif not self.taken.called:
-            self.taken.callback((request.getHeader("Content-Type"), request.content.read()))
+        else:
+            self.taken.put((request.getHeader("Content-Type"), request.content.read()))
         return b""
 
 
 @pytest_twisted.ensureDeferred
 async def test_a_collector_that_is_not_ready_at_first() -> None:
-    """What it does not take is dropped, and the next message has newer values."""
+    """What it does not take is dropped, and /health names it until a message is taken, with newer values."""
     collector = Collector(503)
     port: Any = reactor.listenTCP(0, Site(collector), interface="127.0.0.1")  # type: ignore[attr-defined]
-    sender = OtlpSender(Otlp(f"http://127.0.0.1:{port.getHost().port}/v1/metrics", 0.1), fleet(), reactor)
-    sender.startService()
-    content_type, body = await collector.taken
+    url = f"http://127.0.0.1:{port.getHost().port}/v1/metrics"
+    part = OtlpPart(Otlp(url, 0.1), fleet(), reactor)
+    part.startService()
+    content_type, body = await collector.taken.get()
+    assert part.problems()["otlp"].startswith(f"{url} takes no metrics: 503")
     assert content_type == "application/x-protobuf"
     assert len(points(body)["hw.power", "W"]) == 2
-    await sender.stopService()
+    await collector.taken.get()
+    assert part.problems() == {"otlp": ""}
+    await part.stopService()
     await port.stopListening()
 
 

@@ -110,6 +110,13 @@ def test_of_a_page(tmp_path: Path) -> None:
     assert own.lines("modes") == ['modes{mode="a"} 1', 'modes{mode="b"} 2']
 
 
+def test_a_page_as_a_whole_has_no_time(tmp_path: Path) -> None:
+    """As the number of chips on pages of Huawei's exporter; other lines have one."""
+    own = Own(tmp_path, of=IDENTITY.replace("families:", "timestamps: true\nfamilies:", 1))
+    assert own.lines("up") == ["up 1"]
+    assert own.lines("gpus")[0] == 'gpus{host="n"} 2 1700000000000'
+
+
 def test_of_a_node(tmp_path: Path) -> None:
     """Once for each node, with the facts that all its devices have."""
     assert Own(tmp_path).lines("gpus") == ['gpus{host="n"} 2', 'gpus{host="m"} 2']

@@ -70,6 +70,7 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     if any(not part.is_tile for part in pool.parts_of(index)):
         facts["mig_mode"] = "1"
     facts["device_count"] = str(pool.devices_per_node)
+    facts["device_memory_bytes"] = f"{pool.device_type.memory_total_bytes:.0f}"
     facts = _with_aliases(facts)
     facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))
     return facts

@@ -238,19 +238,48 @@ def test_what_changed_when() -> None:
     assert [each for each, page in pages.items() if list(page.families) == sorted(page.families)] == ["4.8.3"]
 
 
+#: Of 4.9.0, in the order of the page: after DCGM_FI_DEV_ and DCGM_FI_PROF_.
+PAGE_OF_4_9 = (
+    "BOARD_POWER_WATTS DEC_UTIL_RATIO ENC_UTIL_RATIO FB_CAPACITY_BYTES FB_FREE_BYTES FB_RESERVED_BYTES FB_USED_BYTES "
+    "GPU_ENERGY_JOULES_TOTAL GPU_TEMP_CELSIUS GPU_UTIL_RATIO MEMORY_CLOCK_HERTZ MEMORY_TEMP_CELSIUS MEMORY_UTIL_RATIO "
+    "NVLINK_THROUGHPUT_BYTES_PER_SECOND PCIE_REPLAY_TOTAL ROW_REMAP_CORRECTABLE_TOTAL ROW_REMAP_FAILED "
+    "ROW_REMAP_UNCORRECTABLE_TOTAL SM_CLOCK_HERTZ VGPU_LICENSE_STATUS XID_ERROR",
+    "DRAM_UTIL_RATIO GR_ENGINE_UTIL_RATIO PCIE_RX_BYTES PCIE_TX_BYTES TENSOR_UTIL_RATIO",
+)
+
+
 def test_the_page_of_4_9() -> None:
-    """26 families by name, in base units, with the driver's version under its new name."""
-    page = read_page(sample_page("dcgm@4.9.0", "h100")[1])
-    before = read_page(sample_page("dcgm@4.8.4", "h100")[1])
-    assert list(page.families) == sorted(page.families)
-    # A healthy board has no row of XIDs.
-    assert (len(page.families), len(page.families.keys() & before.families.keys())) == (25, 3)
-    busy = {name: family.samples[1].number for name, family in page.families.items()}
-    assert busy["DCGM_FI_DEV_SM_CLOCK_HERTZ"] == "1.98e+09"
-    assert busy["DCGM_FI_DEV_FB_CAPACITY_BYTES"] == "8.5520809984e+10"
-    assert 0 < float(busy["DCGM_FI_DEV_GPU_UTIL_RATIO"]) <= 1
-    names = page.families["DCGM_FI_DEV_GPU_TEMP_CELSIUS"].samples[0].label_names
-    assert "DCGM_FI_SYSTEM_DRIVER_VERSION" in names and "DCGM_FI_DRIVER_VERSION" not in names
+    """Its 26 families by name, its labels in their order, and its numbers in base units as its writer writes them."""
+    driver = {"driver_version": "580.95.05"}  # with it, healthy boards have a row of XIDs
+    page, before = (read_page(sample_page(f"dcgm@{each}", "h100", facts=driver)[1]) for each in ("4.9.0", "4.8.4"))
+    assert list(page.families) == [
+        f"DCGM_FI_{kind}_{name}"
+        for kind, names in zip(("DEV", "PROF"), PAGE_OF_4_9, strict=True)
+        for name in names.split()
+    ]
+    assert len(page.families.keys() & before.families.keys()) == 3
+    labels = "gpu UUID pci_bus_id device modelName hostname DCGM_FI_SYSTEM_DRIVER_VERSION container namespace pod"
+    busy = {}
+    for name, family in page.families.items():
+        (row,) = [each for each in family.samples if "pod" in each.label_names]
+        own = (*labels.split(), "err_code", "err_msg") if name.endswith("XID_ERROR") else labels.split()
+        assert sorted(row.label_names[7:]) == list(row.label_names[7:]) and set(row.label_names) == set(own)
+        assert row.label_names[:7] == tuple(labels.split()[:7])
+        # Six decimals first, then the shortest text, with an exponent from a million on and below 0.0001.
+        assert row.number == _shortest(round(float(row.number), 6))
+        busy[name.removeprefix("DCGM_FI_DEV_")] = row.number
+    assert (busy["SM_CLOCK_HERTZ"], busy["FB_CAPACITY_BYTES"]) == ("1.98e+09", "8.5520809984e+10")
+    assert 0 < float(busy["GPU_UTIL_RATIO"]) <= 1
+    # DCGM's sum of KiB/s: before by 1000, now in bytes.
+    old = before.families["DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"].samples[1].number
+    assert float(busy["NVLINK_THROUGHPUT_BYTES_PER_SECOND"]) / 1_024_000 == pytest.approx(float(old), abs=1)
+
+
+def _shortest(value: float) -> str:
+    """A number as Go writes it with %g and the fewest digits."""
+    digits = next(text for text in (f"{value:.{places}e}" for places in range(17)) if float(text) == value)
+    exponent = int(digits.partition("e")[2])
+    return digits if value and not -4 <= exponent < 6 else repr(value).removesuffix(".0")
 
 
 @pytest.mark.parametrize(
