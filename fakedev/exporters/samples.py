@@ -17,7 +17,7 @@ _NUMBER: Final = re.compile(
 )
 #: A sample: its name, what its braces enclose, its number, its time; then perhaps an exemplar of OpenMetrics.
 _ROW: Final = re.compile(
-    rb"[ \t]*+([a-zA-Z_:][\w:]*+)[ \t]*+(?:\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+)\})?[ \t]*+"
+    rb"[ \t]*+([a-zA-Z_:][\w:]*+)(?:[ \t]*+\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+)\}[ \t]*+|[ \t]++)"
     rb"([^\s#{]++)(?:[ \t]++([+-]?[\d.][\d.eE+-]*+))?(?:[ \t]++#[ \t]*+\{.*+)?[ \t]*+\r?"
 )
 _LABEL: Final = re.compile(rb'[ \t]*+([a-zA-Z_]\w*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"[ \t]*+(,?+)[ \t]*+')

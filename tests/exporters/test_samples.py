@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -57,6 +57,7 @@ def test_samples_are_those_of_prometheus_client(texts: list[str]) -> None:
         assert text.encode()[row.number_at :].startswith(row.number.encode())
 
 
+@example("_.0")
 @given(st.text(st.sampled_from('ab{}",=\\ 10.e_-+#N\t'), max_size=20))
 def test_what_is_read_is_read_by_prometheus_client_too(text: str) -> None:
     """No line is taken for a sample that is none; prometheus_client is the more lenient one."""
