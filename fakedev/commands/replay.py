@@ -21,7 +21,7 @@ from fakedev.replay.formats.formats import FORMATS
 from fakedev.replay.placement import POLICIES
 from fakedev.replay.report import report_html
 from fakedev.replay.schedule import Plan, oversized, plan_of, scaled, with_nodes
-from fakedev.replay.start import NoDevice, Replay, devices_of, scenario_of
+from fakedev.replay.start import Replay, devices_of, scenario_of
 from fakedev.replay.table_reader import Lenience, TraceProblems
 from fakedev.replay.trace import Window, within
 from fakedev.replay.usage import DISTRIBUTIONS, LIKE, Like, usage_of
@@ -125,7 +125,7 @@ def replay(options: Namespace) -> int:
     except TraceProblems as problems:
         write_text(sys.stderr, f"{problems}\n")
         return 2
-    except (ValueError, NoDevice) as error:
+    except ValueError as error:
         raise Failed(str(error), 2) from None
     write_text(sys.stdout, "".join(f"{line}\n" for line in head_lines(plan, devices, lenience, span_seconds)))
     fleet = {"tick": format_duration(options.tick), "speed": options.speed, "seed": options.seed}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,8 +20,8 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import Limits
 from fakedev.fleet.spec.workload_spec import Activities, MetricUse, WorkloadSpec
 from fakedev.replay.placement import Placed, Placement, place
-from fakedev.replay.trace import WHOLE, Trace, TraceNode, UseSeries, moved
-from fakedev.replay.usage import Like, Usage, UsageRule, rule_of
+from fakedev.replay.trace import WHOLE, Trace, UseSeries, moved
+from fakedev.replay.usage import DrawnUsage, Like, Usage
 from fakedev.scenario.entries import Entry, Occurrence, Run, Span, When
 
 #: The namespace of the pods.
@@ -57,16 +58,9 @@ def scaled(trace: Trace, copies: int, over_seconds: float) -> Trace:
 
 def with_nodes(trace: Trace, count: int) -> Trace:
     """The trace with as many nodes: the first ones, or more than there are, which repeat them with other names."""
-    own = trace.nodes
-    nodes = [
-        own[number] if number < len(own) else _again(own[number % len(own)], number // len(own))
-        for number in range(count if own else 0)
-    ]
-    return Trace(nodes, trace.jobs, trace.series, trace.left_out)
-
-
-def _again(node: TraceNode, number: int) -> TraceNode:
-    return TraceNode(f"{node.name}-{number}", node.model, node.devices)
+    rounds = range(-(-count // max(len(trace.nodes), 1)))
+    nodes = [replace(node, name=f"{node.name}-{again}") if again else node for again in rounds for node in trace.nodes]
+    return Trace(nodes[:count], trace.jobs, trace.series, trace.left_out)
 
 
 def plan_of(trace: Trace, policy: str, usage: Usage | Like | None) -> Plan:
@@ -83,7 +77,7 @@ def plan_of(trace: Trace, policy: str, usage: Usage | Like | None) -> Plan:
         text = "say what they do, as --usage 60:20 (percent of what they have of their devices, plus or minus)"
         raise ValueError(f"the trace has no usage of {silent:,} of {len(jobs):,} jobs: {text}")
     placement = place(trace.nodes, jobs, policy)
-    rule = rule_of(usage or Usage(0.0))
+    rule = DrawnUsage(usage) if isinstance(usage, Like) else usage or Usage(0.0)
     workloads = tuple(_occurrence(each, trace, rule) for each in placement.placed)
     return Plan(trace, placement, workloads, f"{rule.words}, of {silent:,} jobs" if silent else "")
 
@@ -117,7 +111,7 @@ def oversized(plan: Plan, spec: FleetSpec) -> list[Oversized]:
     return found
 
 
-def _occurrence(placed: Placed, trace: Trace, rule: UsageRule) -> Occurrence:
+def _occurrence(placed: Placed, trace: Trace, rule: Usage | DrawnUsage) -> Occurrence:
     job = placed.job
     node = trace.nodes[placed.node].name
     uses: tuple[MetricUse, ...] = ()

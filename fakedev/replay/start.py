@@ -28,34 +28,30 @@ class Replay(NamedTuple):
     configuration: str
 
 
-class NoDevice(ValueError):
-    """Models that no device type is known for; ``str`` of it names them all, with what to write."""
-
-
 def devices_of(trace: Trace, given: Mapping[str, str], otherwise: str | None) -> dict[str, str]:
     """The device type of each model of a trace's nodes: as given, or of the same name in the catalog.
 
     :param given: device types by model.
     :param otherwise: the device type of models that ``given`` does not have.
-    :raises NoDevice: for models without a device type, and device types and models that there are not.
+    :raises ValueError: for models without a device type, and device types and models that there are not.
     """
     catalog = Catalog(Files(), Report())
     known = {name.lower(): name for name in catalog.device_names()}
     for name in [*given.values(), *([otherwise] if otherwise else [])]:
         if name.lower() not in known:
-            raise NoDevice(f"no device type {name!r}{did_you_mean(name, known)}; fakedev devices lists them")
+            raise ValueError(f"no device type {name!r}{did_you_mean(name, known)}; fakedev devices lists them")
     for model in given:
         if model not in trace.models:
             hint = did_you_mean(model, trace.models) or f"; its models are {', '.join(trace.models)}"
-            raise NoDevice(f"--map: the trace has no nodes of the model {model!r}{hint}")
+            raise ValueError(f"--map: the trace has no nodes of the model {model!r}{hint}")
     found = {model: given.get(model) or otherwise or known.get(model.lower(), "") for model in trace.models}
     missing = [model for model, device in found.items() if not device]
     if missing == [""]:
-        raise NoDevice("the trace does not say which boards its nodes have: give --device, as --device h100")
+        raise ValueError("the trace does not say which boards its nodes have: give --device, as --device h100")
     if missing:
         words = ",".join(f"{model}=DEVICE" for model in missing)
         text = f"no device type is known for {', '.join(missing)}"
-        raise NoDevice(f"{text}: give --map {words}, or --device DEVICE for all; fakedev devices lists them")
+        raise ValueError(f"{text}: give --map {words}, or --device DEVICE for all; fakedev devices lists them")
     return found
 
 

@@ -38,13 +38,6 @@ class Lenience:
     most: int = 0
     left_out: list[str] = field(default_factory=list)
 
-    def takes(self, problem: str) -> bool:
-        """Whether one more line may be left out."""
-        if len(self.left_out) >= self.most:
-            return False
-        self.left_out.append(problem)
-        return True
-
 
 class FileProblems:
     """The problems of one file.
@@ -66,7 +59,8 @@ class FileProblems:
 
         :raises TraceProblems: when there are too many.
         """
-        if self._lenience.takes(f"{self.shown}:{line}: {text}"):
+        if len(self._lenience.left_out) < self._lenience.most:
+            self._lenience.left_out.append(f"{self.shown}:{line}: {text}")
             return
         self.add(line, text)
         if len(self._found) >= MOST_PROBLEMS:
@@ -223,12 +217,11 @@ def _wrong_head(head: Sequence[str], columns: Sequence[Column]) -> Iterator[str]
     if not head:
         yield f"is empty: the first line names the columns, as {','.join(names)}"
         return
-    for name in [each for each, count in Counter(head).items() if count > 1][:MOST_PROBLEMS]:
-        yield f"has the column {name[:60]!r} twice"
+    twice = [each for each, count in Counter(head).items() if count > 1]
+    yield from (f"has the column {name[:60]!r} twice" for name in twice[:MOST_PROBLEMS])
     short = [each[:_LONGEST_FIELD] for each in head]
-    for column in columns:
-        if column.is_required and column.name not in head:
-            yield f"has no column {column.name!r}{did_you_mean(column.name, short, '')}"
+    missing = (each.name for each in columns if each.is_required and each.name not in head)
+    yield from (f"has no column {name!r}{did_you_mean(name, short, '')}" for name in missing)
 
 
 def number(text: str) -> float:
@@ -366,7 +359,8 @@ class JsonRecords:
     def _next(self) -> str:
         """The next character that is no space; empty at the end."""
         while True:
-            self._pass_to(_end_of_space(self._text, self._used))
+            space = _SPACE.match(self._text, self._used)
+            self._pass_to(space.end() if space else self._used)
             if self._used < len(self._text) or not self._read(1):
                 return self._text[self._used : self._used + 1]
 
@@ -384,7 +378,3 @@ class JsonRecords:
         self._line += self._text.count("\n", self._used, end)
         self._used = end
 
-
-def _end_of_space(text: str, begin: int) -> int:
-    found = _SPACE.match(text, begin)
-    return begin if found is None else found.end()

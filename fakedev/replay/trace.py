@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -243,11 +244,16 @@ class Ids:
         self._known.add(name)
         return True
 
-    def is_ordered(self, column: str, before: float, after: float, what: str) -> bool:
-        """Whether a time is not before another one; else its row is refused."""
-        if after < before:
-            self._rows.refuse(column, f"{after:.15g} is before its {what}, {before:.15g}")
-            return False
+    def are_ordered(self, **times: float | None) -> bool:
+        """Whether each time is not before the one that precedes it; else its row is refused.
+
+        :param times: by column; None: there is no such time.
+        """
+        known = [(column, at) for column, at in times.items() if at is not None]
+        for (first, before), (second, after) in pairwise(known):
+            if after < before:
+                self._rows.refuse(second, f"{after:.15g} is before its {first}, {before:.15g}")
+                return False
         return True
 
 

@@ -145,10 +145,25 @@ _VALUES: Final = 96
 
 
 class Usage(NamedTuple):
-    """Percent of what a job has of its devices, plus or minus."""
+    """The usage of all jobs: percent of what a job has of its devices, plus or minus."""
 
     percent: float
     fluctuation: float = 0.0
+
+    def of(self, name: str, part: float, seconds: float) -> tuple[Activities, bool]:
+        """What a job does.
+
+        :param name: of the job.
+        :param part: share of its devices that it has, above 0, up to 1.
+        :param seconds: how long it runs.
+        :returns: and whether it repeats that until its time is over; else the activities are as long as the job.
+        """
+        return Activities([Activity(self.percent * part, self.fluctuation * part, seconds)]), False
+
+    @property
+    def words(self) -> str:
+        """The usage, for people."""
+        return f"{self.percent:g} % plus or minus {self.fluctuation:g}"
 
 
 class Distribution(NamedTuple):
@@ -190,16 +205,6 @@ class Like(NamedTuple):
     seed: int = 0
 
 
-class JobUsage(NamedTuple):
-    """What a job does.
-
-    :ivar is_repeated: whether its activities go on until its time is over; else they are as long as the job.
-    """
-
-    activities: Activities
-    is_repeated: bool = False
-
-
 def usage_of(text: str) -> Usage | Like:
     """The usage of an option: ``60``, ``60:20`` for 60 percent plus or minus 20, or ``like=gentd26``.
 
@@ -221,28 +226,6 @@ def usage_of(text: str) -> Usage | Like:
     return Usage(*values)
 
 
-class ConstantUsage:
-    """All jobs have the same mean usage and fluctuation."""
-
-    def __init__(self, usage: Usage) -> None:
-        self._usage = usage
-
-    def of(self, name: str, part: float, seconds: float) -> JobUsage:
-        """What a job does.
-
-        :param name: of the job.
-        :param part: share of its devices that it has, above 0, up to 1.
-        :param seconds: how long it runs.
-        """
-        percent, fluctuation = self._usage
-        return JobUsage(Activities([Activity(percent * part, fluctuation * part, seconds)]))
-
-    @property
-    def words(self) -> str:
-        """The usage, for people."""
-        return f"{self._usage.percent:g} % plus or minus {self._usage.fluctuation:g}"
-
-
 class DrawnUsage:
     """Each job has the usage over time of a profile that its name chooses."""
 
@@ -252,8 +235,8 @@ class DrawnUsage:
         self._table = profiles_of(self._distribution, like.seed)
         self._made: dict[tuple[int, float], Activities] = {}
 
-    def of(self, name: str, part: float, seconds: float) -> JobUsage:
-        """What a job does; the arguments are those of :meth:`ConstantUsage.of`."""
+    def of(self, name: str, part: float, seconds: float) -> tuple[Activities, bool]:
+        """As :meth:`Usage.of`."""
         key = np.array([entity_key(name)], dtype=np.uint64)
         number = int(uniform(self._like.seed, key, "trace usage", 0)[0] * _PROFILES)
         made = self._made.get((number, part))
@@ -262,7 +245,7 @@ class DrawnUsage:
             seconds_of_each = np.full(_VALUES, self._distribution.seconds)
             numbers = array("d", np.column_stack((values, np.zeros(_VALUES), seconds_of_each)).ravel().tolist())
             made = self._made[number, part] = Activities.of_numbers(numbers)
-        return JobUsage(made, is_repeated=True)
+        return made, True
 
     @property
     def words(self) -> str:
@@ -270,14 +253,6 @@ class DrawnUsage:
         table = self._table
         zeros = 100.0 * np.count_nonzero(table == 0.0) / table.size
         return f"like {self._like.name}, seed {self._like.seed}: mean {table.mean():.1f} %, {zeros:.0f} % of the time 0"
-
-
-UsageRule = ConstantUsage | DrawnUsage
-
-
-def rule_of(usage: Usage | Like) -> UsageRule:
-    """The rule of a usage."""
-    return DrawnUsage(usage) if isinstance(usage, Like) else ConstantUsage(usage)
 
 
 def profiles_of(distribution: Distribution, seed: int) -> NDArray[np.float64]:

@@ -59,9 +59,7 @@ def read_openb(folder: IFolder, variant: str = DEFAULT_VARIANT) -> Trace:
         if not row["num_gpu"] or start is None:
             left_out["pods without GPUs" if not row["num_gpu"] else "pods that never ran"] += 1
             continue
-        if not ids.is_ordered("scheduled_time", submit, start, "creation_time"):
-            continue
-        if end is not None and not ids.is_ordered("deletion_time", start, end, "scheduled_time"):
+        if not ids.are_ordered(creation_time=submit, scheduled_time=start, deletion_time=end):
             continue
         share = row["gpu_milli"]
         if not 0 < share <= WHOLE:

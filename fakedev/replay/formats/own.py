@@ -73,8 +73,7 @@ def read_own(folder: IFolder) -> Trace:
             continue
         last = max(last, start, 0.0 if row["end"] is None else end)
         submit = start if row["submit"] is None else row["submit"]
-        ordered = ids.is_ordered("start", submit, start, "submit") and ids.is_ordered("end", start, end, "start")
-        if not ordered or not ids.is_new("name", row["name"]):
+        if not ids.are_ordered(submit=submit, start=start, end=end) or not ids.is_new("name", row["name"]):
             continue
         if not row["devices"] or (row["devices"] > 1 and row["share"] != WHOLE):
             reason = "a job has at least one device" if not row["devices"] else "a job with a share has one device"

@@ -157,7 +157,7 @@ def _instances(folder: IFolder, tasks: Mapping[str, Mapping[str, float]], left_o
         if start is None or not row["machine"]:
             left_out["instances that never ran"] += 1
             continue
-        if not ids.is_ordered("end_time", start, end, "start_time"):
+        if not ids.are_ordered(start_time=start, end_time=end):
             continue
         if start < folder.window.end_seconds and end > folder.window.begin_seconds:
             name = row["worker_name"]

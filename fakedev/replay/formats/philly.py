@@ -57,11 +57,13 @@ def _jobs(attempt: Attempt, last: float) -> Iterator[Job]:
     end = last if attempt.end is None else attempt.end
     for machine, indices in attempt.devices.items():
         pod = f"{attempt.name}-{machine}"
-        for index in indices:
-            yield Job(
+        yield from (
+            Job(
                 f"{pod}-{GPU}{index}", attempt.submit, attempt.start, end, node=machine, indices=(index,), pod=pod,
                 has_failed=attempt.has_failed,
-            )  # fmt: skip
+            )
+            for index in indices
+        )  # fmt: skip
 
 
 def _series(folder: IFolder, first: float, left_out: Counter[str]) -> dict[str, UseSeries]:
@@ -117,15 +119,10 @@ def attempts_of(records: JsonRecords, left_out: Counter[str]) -> Iterator[Attemp
         except ValueError as error:
             records.refuse("job", str(error))
             continue
-        if ids.is_new("jobid", record["jobid"]) and all(_is_ordered(ids, each) for each in attempts):
+        if ids.is_new("jobid", record["jobid"]) and all(
+            ids.are_ordered(submitted_time=each.submit, start_time=each.start, end_time=each.end) for each in attempts
+        ):
             yield from attempts
-
-
-def _is_ordered(ids: Ids, attempt: Attempt) -> bool:
-    end = attempt.start if attempt.end is None else attempt.end
-    return ids.is_ordered("start_time", attempt.submit, attempt.start, "submitted_time") and ids.is_ordered(
-        "end_time", attempt.start, end, "start_time"
-    )
 
 
 def _of_job(record: Mapping[str, Any], left_out: Counter[str]) -> Iterator[Attempt]:

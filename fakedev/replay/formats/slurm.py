@@ -96,9 +96,7 @@ def _jobs(rows: TableRows, model: str) -> tuple[list[Job], dict[str, int]]:
         if not row["gpu_num"] or start is None or end is None:
             left_out["jobs without GPUs" if not row["gpu_num"] else "jobs that never ran"] += 1
             continue
-        if not ids.is_ordered("start_time", submit, start, "submit_time"):
-            continue
-        if not ids.is_ordered("end_time", start, end, "start_time"):
+        if not ids.are_ordered(submit_time=submit, start_time=start, end_time=end):
             continue
         first = min(first, submit)
         whole = Job(
