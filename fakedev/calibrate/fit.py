@@ -158,12 +158,6 @@ def power_left_open(board: DeviceType, run: Run) -> dict[Coefficient, str]:
     return left
 
 
-def noise_left_open(board: DeviceType, run: Run) -> dict[Coefficient, str]:
-    """Whether the run has quiet stretches."""
-    few = np.count_nonzero(is_quiet(board, run)) < _QUIET
-    return {NOISE: f"load and clock were steady in fewer than {_QUIET} samples"} if few else {}
-
-
 def heat_left_open(board: DeviceType, run: Run, name: str) -> dict[Coefficient, str]:
     """Which coefficients of a temperature the run does not show, and why.
 
@@ -251,6 +245,8 @@ class Calibration:
         return tuple(found)
 
 
+# A step of the fit may try values that no board has; results are checked.
+@np.errstate(all="ignore")
 def calibrate(board: DeviceType, run: Run) -> Calibration:
     """The type with the coefficients that the run tells; the others stay as they are.
 
@@ -261,12 +257,6 @@ def calibrate(board: DeviceType, run: Run) -> Calibration:
     :raises RunError: when the run is not that of such a board.
     :raises ImportError: when SciPy is not installed.
     """
-    # A step of the fit may try values that no board has; results are checked.
-    with np.errstate(all="ignore"):
-        return _calibrated(board, run)
-
-
-def _calibrated(board: DeviceType, run: Run) -> Calibration:
     fitted = _Fitted(quiet(board), run)
     fitted.read_clocks()
     fitted.fit_power()
@@ -348,13 +338,12 @@ class _Fitted:
 
         The fluctuation is uniform: 19 of 20 samples are within 19/20 of the largest.
         """
-        left = noise_left_open(self.board, self.run)
-        self.left |= left
-        if left:
+        steady = is_quiet(self.board, self.run)
+        if np.count_nonzero(steady) < _QUIET:
+            self.left[NOISE] = f"load and clock were steady in fewer than {_QUIET} samples"
             return
         expected = power_watts(self.board, self.run)
-        apart = np.abs(self.run.numbers[POWER] - expected)[is_quiet(self.board, self.run)]
-        shares = apart / np.maximum(expected, 1.0)[is_quiet(self.board, self.run)]
+        shares = (np.abs(self.run.numbers[POWER] - expected) / np.maximum(expected, 1.0))[steady]
         noise = float(np.quantile(shares, _MOST_OF_NOISE)) / _MOST_OF_NOISE
         self.values[NOISE] = float(f"{min(noise, _LARGEST_NOISE):.{_DIGITS}g}"), None
 

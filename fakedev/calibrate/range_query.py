@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -28,18 +29,13 @@ def raw_samples(
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise RunError(f"--prometheus {printable(url)[:100]!r} is no address: give http://HOST:PORT")
-    chosen = ",".join(f"{name}={_quoted(value)}" for name, value in sorted(only.items()))
+    chosen = ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in sorted(only.items()))
     found = []
     for family, name in names.items():
         if name.quantity in (*REQUIRED, *OPTIONAL):
             text = _answer(url, f"{family}{{{chosen}}}[{max(round(seconds * 1000), 1)}ms]")
             found += read_answer(text, f"{url}: {family}")
     return found
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def _answer(url: str, query: str) -> str:

@@ -176,6 +176,7 @@ COLUMNS: Final = (
     Column(LIMIT, ("power-limit", "power.limit", "enforced.power.limit"), _WATTS),
 )
 _TIMES: Final = (TIME, "timestamp", "seconds")
+_EXAMPLE: Final = "time [s], usage [%], power [W], clock [MHz], temperature [C]"
 
 
 def read_csv(text: str, file: str) -> tuple[Run, tuple[str, ...]]:
@@ -199,7 +200,7 @@ def read_csv(text: str, file: str) -> tuple[Run, tuple[str, ...]]:
     except csv.Error as error:
         raise RunError(f"{file}:{rows.line_num}: this is no CSV: {error}") from None
     if head is None:
-        raise RunError(f"{file}: the file is empty: its first line names the columns, as {_example()}")
+        raise RunError(f"{file}: the file is empty: its first line names the columns, as {_EXAMPLE}")
     return run_of(samples, file), head.unused
 
 
@@ -218,7 +219,7 @@ class _Head:
         if missing:
             names = {TIME: _TIMES, **{column.quantity: column.names for column in COLUMNS}}
             wanted = "; ".join(f"{name}: {' or '.join(names[name])}" for name in missing)
-            raise RunError(f"{place}: columns are missing ({wanted}); the first line names them, as {_example()}")
+            raise RunError(f"{place}: columns are missing ({wanted}); the first line names them, as {_EXAMPLE}")
 
     def _add(self, number: int, title: str, place: str) -> None:
         name, _, rest = title.partition("[")
@@ -303,10 +304,6 @@ def _seconds(cell: str, place: str) -> float:
     if not math.isfinite(seconds) or abs(seconds) > 1e12:
         raise RunError(f"{place}: {printable(cell)[:_SHOWN]!r} is no time")
     return seconds
-
-
-def _example() -> str:
-    return "time [s], usage [%], power [W], clock [MHz], temperature [C]"
 
 
 _SHOWN_OF_SERIES: Final = 60

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fakedev.base.errors import printable
-from fakedev.clone.closeness import Corrections, Value, by_power, by_temperature, closeness, conformity, corrected
+from fakedev.clone.closeness import Corrections, by_power, by_temperature, closeness, conformity, corrected
 from fakedev.clone.document import (
     NODE_ADDRESSES,
     Board,
@@ -76,8 +76,11 @@ class Rendered:
         raise KeyError(identity)
 
     def value(self, node: str, index: int, quantity: str) -> float | None:
-        """A quantity of a device; None where the node, the device or its quantity does not exist."""
-        place = self.fleet.roster.node(node)
+        """A quantity of a device; None where the node, the device or its quantity does not exist.
+
+        :param node: by the name that it had on the pages.
+        """
+        place = self.fleet.roster.node(node_name(node))
         array = self.fleet.state.levels["device"].arrays.get(quantity)
         if place is None or array is None or index >= place.pool.devices_per_node:
             return None
@@ -124,15 +127,13 @@ class Clone:
     :ivar text: of the configuration.
     :ivar identities: texts by path.
     :ivar scores: what each group of pages is, and how well its pages conform.
-    :ivar remarks: what could not be told or reached.
-    :ivar notes: those of them on boards that are in no device type.
+    :ivar notes: remarks on boards that are in no device type.
     """
 
     text: str
     identities: Mapping[Path, str]
     scores: Sequence[tuple[str, Conformity]]
-    remarks: Sequence[str]
-    notes: Sequence[str] = ()
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,6 @@ class _Exporter:
     def named(self) -> str:
         """The identity as the configuration names it."""
         return f"./{self.path.name}" if self.is_own else self.base_name
-
-    def document(self) -> dict[str, Any]:
-        return identity_document(f"{self.base.name}-clone", self.base_name, self.identity, self.base)
 
 
 class Cloning:
@@ -196,7 +194,7 @@ class Cloning:
         for step, change in enumerate((by_power, by_temperature), 1):
             for each in exporters:
                 board = partial(self._board, each)
-                corrections = corrected(each.nodes, board, _value(trial), corrections, change)
+                corrections = corrected(each.nodes, board, trial.value, corrections, change)
             text, made = self._texts(exporters, corrections)
             trial = self._rendered(text, made)
             self._show(0.5 + 0.2 * step)
@@ -216,7 +214,7 @@ class Cloning:
         if len({exporter.named for exporter in exporters}) > 1:
             remarks.append(f"the nodes have different exporters, so each has an address of its own: {NODE_ADDRESSES}")
         notes = [note for exporter in exporters for note in exporter.notes]
-        return Clone(with_remarks(text, remarks), made, scores, remarks, notes)
+        return Clone(with_remarks(text, remarks), made, scores, notes)
 
     def _exporter(self, group: PageGroup, number: int) -> _Exporter:
         """The identity of a group of pages, and what is on them."""
@@ -306,14 +304,12 @@ class Cloning:
             result = conformity(page, shown, is_stored=exporter.group.is_stored)
             if all(difference.aspect == "range" for difference in result.differences):
                 break
-            change = with_seen_families(exporter.identity, page, shown, result, known, devices)
+            identity, left_out = with_seen_families(exporter.identity, page, shown, result, known, devices)
             known = {}
-            remarks |= {
-                name: f"{name} is on the pages, and not in the clone: {why}" for name, why in change.left_out.items()
-            }
-            if change.identity == exporter.identity:
+            remarks |= {name: f"{name} is on the pages, and not in the clone: {why}" for name, why in left_out.items()}
+            if identity == exporter.identity:
                 break
-            exporter = replace(exporter, identity=change.identity)
+            exporter = replace(exporter, identity=identity)
         if exporter.is_own:
             exporter = replace(exporter, nodes=FleetReader(exporter.identity).read(exporter.group))
         return replace(exporter, remarks=(*exporter.remarks, *remarks.values()))
@@ -351,7 +347,11 @@ class Cloning:
             for exporter in exporters
             for node in exporter.nodes
         ]  # fmt: skip
-        made = {exporter.path: file_text(exporter.document()) for exporter in exporters if exporter.is_own}
+        made = {
+            each.path: file_text(identity_document(f"{each.base.name}-clone", each.base_name, each.identity, each.base))
+            for each in exporters
+            if each.is_own
+        }
         return file_text(configuration_document(placed, is_steady=is_steady)), made
 
     def _rendered(self, text: str, made: Mapping[Path, str]) -> Rendered:
@@ -383,15 +383,6 @@ def _check_nodes(exporters: Sequence[_Exporter]) -> None:
                 )
 
 
-def _value(simulated: Rendered) -> Value:
-    """The simulated values, by the names that nodes had on the pages."""
-
-    def value(node: str, index: int, quantity: str) -> float | None:
-        return simulated.value(node_name(node), index, quantity)
-
-    return value
-
-
 def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> list[str]:
     """What a reader of the files should know of a group of pages."""
     counts = (
@@ -415,7 +406,7 @@ def _remarks(exporter: _Exporter, result: Conformity, simulated: Rendered) -> li
     if kept:
         remarks.append(f"the simulation does not change these, they keep the numbers that were read: {', '.join(kept)}")
     remarks += _sparse(exporter.nodes)
-    found = closeness(exporter.nodes, _value(simulated))
+    found = closeness(exporter.nodes, simulated.value)
     if found:
         near = ", ".join(each.quantity for each in found if each.example is None)
         remarks.append(

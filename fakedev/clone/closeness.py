@@ -6,7 +6,7 @@ of work, heat by the inlet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -54,20 +54,15 @@ def closeness(nodes: Sequence[ObservedNode], value: Value) -> list[Closeness]:
     for quantity in names:
         if quantity.endswith(_NOT_COMPARED) or quantity.startswith(_NOT_COMPARED):
             continue
-        pairs = list(_pairs(devices, quantity, value))
+        pairs = [
+            (device.unit.values[quantity], simulated)
+            for node, device in devices
+            if quantity in device.unit.values and (simulated := value(node, device.index, quantity)) is not None
+        ]
         far = [pair for pair in pairs if not _is_near(quantity, *pair)]
         if pairs:
             found.append(Closeness(quantity, len(pairs) - len(far), len(pairs), far[0] if far else None))
     return found
-
-
-def _pairs(
-    devices: Iterable[tuple[str, ObservedDevice]], quantity: str, value: Value
-) -> Iterator[tuple[float, float]]:
-    for node, device in devices:
-        simulated = value(node, device.index, quantity)
-        if quantity in device.unit.values and simulated is not None:
-            yield device.unit.values[quantity], simulated
 
 
 def _is_near(quantity: str, read: float, simulated: float) -> bool:

@@ -264,17 +264,6 @@ def kept_family(family: CapturedFamily, identity: Identity, devices: int) -> Fam
     return FamilySpec(family.name, family.kind, family.help or "", number, tuple(specs))
 
 
-@dataclass(frozen=True)
-class Change:
-    """An identity that is nearer to a page.
-
-    :param left_out: families of the page that it cannot have, each with the reason.
-    """
-
-    identity: Identity
-    left_out: Mapping[str, str]
-
-
 def with_seen_families(
     identity: Identity,
     read: CapturedPage,
@@ -282,7 +271,7 @@ def with_seen_families(
     result: Conformity,
     known: Mapping[str, FamilySpec],
     devices: int,
-) -> Change:
+) -> tuple[Identity, dict[str, str]]:
     """The identity with the families of the page that was read, in its order.
 
     A family that the simulation does not fill, or whose labels differ, keeps the numbers that were read.
@@ -291,6 +280,7 @@ def with_seen_families(
     :param result: the comparison of both.
     :param known: families that the identity does not have, and that the simulation fills.
     :param devices: the number of devices.
+    :returns: and the families of the page that it cannot have, each with the reason.
     """
     specs = {family.name: family for family in identity.families}
     aspects: dict[str, set[str]] = {}
@@ -318,7 +308,7 @@ def with_seen_families(
     every = {**found, **{family.name: family for family in missing}}
     names = in_order(order or _placed(list(specs), list(found)), list(specs), [family.name for family in missing])
     changed = replace(identity, families=tuple(every[name] for name in names))
-    return Change(_with_page_labels(changed), left_out)
+    return _with_page_labels(changed), left_out
 
 
 def _without_versions(spec: FamilySpec) -> FamilySpec:

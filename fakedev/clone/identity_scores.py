@@ -72,7 +72,7 @@ def scored(
     model = None if recognized or not board else device_of_model(board, catalog)
     found = recognized or model
     devices = [found] if found else alike_devices(usual_device(names, catalog, report), catalog)
-    scorer = _Scorer(capture, catalog, report, compare or partial(compared, is_fragment=is_fragment))
+    compare, thin = compare or partial(compared, is_fragment=is_fragment), thinned(capture)
     steps = 2 * len(names) + (1 if found else len(names) + len(devices))
     done = 0
 
@@ -81,7 +81,7 @@ def scored(
         made: list[Scored] = []
         for name in wanted:
             for each in boards:
-                made += scorer.scores(name, each, is_idle=is_idle)
+                made += _scores(name, each, capture, thin, catalog, report, compare, is_idle=is_idle)
                 done += 1
                 if show is not None:
                     show(done / steps)
@@ -168,35 +168,26 @@ def _similarity_of_boards(scored: Scored) -> tuple[int, float]:
     return -sum(difference.aspect != "range" for difference in scored.result.differences), -scored.result.distance
 
 
-class _Scorer:
-    """Compares a capture with pages of identities on devices."""
+def _scores(
+    name: str, device: str, capture: CapturedPage, thin: CapturedPage, catalog: Catalog, report: Report,
+    compare: Compare, *, is_idle: bool,
+) -> Iterator[Scored]:
+    """The scores of an identity on a device, also as pages of boards that are to be divided and are not yet.
 
-    def __init__(self, capture: CapturedPage, catalog: Catalog, report: Report, compare: Compare) -> None:
-        self._capture = capture
-        self._catalog = catalog
-        self._compare = compare
-        self._report = report
-        self._thin = thinned(capture)
-
-    def scores(self, name: str, device: str, *, is_idle: bool) -> list[Scored]:
-        """The scores of an identity on a device, also as pages of boards that are to be divided and are not yet.
-
-        :param is_idle: both boards of the page are idle; else one works.
-        """
-        found = []
-        instances = recognized_instances(self._capture, device, self._catalog)
-        loaded = self._catalog.device(device, Place("device"))
-        known = loaded.type.facts if loaded is not None else {}
-        shown = shown_facts(self._thin, named_identity(name, self._catalog, self._report), known)
-        identity, text = sample_page(
-            name, device, instances, facts=shown.boards, owner=shown.owner, is_idle=is_idle, devices=shown.devices
-        )
-        highest = highest_shown(identity, loaded.type) if loaded is not None else {}
-        for page, remark in _variants(identity, read_page(text), self._capture):
-            result = within_limits(self._compare(self._capture, page), self._capture, highest)
-            title = f"{identity.title} on {device}{remark}{' (idle)' if is_idle else ''}"
-            found.append(Scored(title, result, name, device))
-        return found
+    :param thin: the capture for comparisons.
+    :param is_idle: both boards of the page are idle; else one works.
+    """  # fmt: skip
+    instances = recognized_instances(capture, device, catalog)
+    loaded = catalog.device(device, Place("device"))
+    known = loaded.type.facts if loaded is not None else {}
+    shown = shown_facts(thin, named_identity(name, catalog, report), known)
+    identity, text = sample_page(
+        name, device, instances, facts=shown.boards, owner=shown.owner, is_idle=is_idle, devices=shown.devices
+    )
+    highest = highest_shown(identity, loaded.type) if loaded is not None else {}
+    for page, remark in _variants(identity, read_page(text), capture):
+        result = within_limits(compare(capture, page), capture, highest)
+        yield Scored(f"{identity.title} on {device}{remark}{' (idle)' if is_idle else ''}", result, name, device)
 
 
 def _variants(identity: Identity, page: CapturedPage, capture: CapturedPage) -> Iterator[tuple[CapturedPage, str]]:

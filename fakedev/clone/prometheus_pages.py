@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import time
 from typing import Any, Final
@@ -27,43 +26,31 @@ _OF_TARGETS: Final = frozenset(("__name__", "instance", "job"))
 _EXPORTED: Final = "exported_"
 
 
-@dataclass(frozen=True)
-class PrometheusSource:
-    """Which series of which Prometheus.
-
-    :param url: of the server, also with a path before ``/api/v1``.
-    :param match: a selector; empty: all series of the families that follow from it are asked for, which is refused.
-    :param first, last: ISO 8601 times or None: the last five minutes, now.
-    """
-
-    url: str
-    match: str
-    first: str | None = None
-    last: str | None = None
-
-
-def read_prometheus(source: PrometheusSource) -> list[SourcePage]:
+def read_prometheus(url: str, match: str, first: str | None = None, last: str | None = None) -> list[SourcePage]:
     """The pages of the targets, each series with its last value in the range, labels in the order of their names.
 
+    :param url: of the server, also with a path before ``/api/v1``.
+    :param match: a selector; an empty one is refused: all series of a Prometheus are no fleet.
+    :param first, last: ISO 8601 times or None: the last five minutes, now.
     :raises ValueError: for an address, a selector or a time that cannot be used, and for a range without series.
     :raises ConnectionError: when the server does not answer as a Prometheus does.
     """
-    if urlsplit(source.url).scheme not in ("http", "https") or not urlsplit(source.url).netloc:
-        raise ValueError(f"--prometheus: {source.url!r} is no address, as http://localhost:9090")
-    if not source.match:
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        raise ValueError(f"--prometheus: {url!r} is no address, as http://localhost:9090")
+    if not match:
         raise ValueError("--match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet")
-    last = _seconds("--to", source.last, time())
-    first = _seconds("--from", source.first, last - _RANGE_SECONDS)
-    if first >= last:
+    end = _seconds("--to", last, time())
+    begin = _seconds("--from", first, end - _RANGE_SECONDS)
+    if begin >= end:
         raise ValueError("--from: is not before --to")
-    query = f"last_over_time({source.match}[{max(round((last - first) * 1000), 1)}ms])"
-    found = _asked(source.url, "query", {"query": query, "time": f"{last:.3f}"})
+    query = f"last_over_time({match}[{max(round((end - begin) * 1000), 1)}ms])"
+    found = _asked(url, "query", {"query": query, "time": f"{end:.3f}"})
     series = found.get("result") if isinstance(found, dict) else None
     if not isinstance(series, list):
-        raise ConnectionError(f"{source.url}: the answer is not that of a Prometheus")
+        raise ConnectionError(f"{url}: the answer is not that of a Prometheus")
     if not series:
-        raise ValueError(f"{source.url}: no series of {source.match} from {_shown(first)} to {_shown(last)}")
-    metadata = _asked(source.url, "metadata", {})
+        raise ValueError(f"{url}: no series of {match} from {_shown(begin)} to {_shown(end)}")
+    metadata = _asked(url, "metadata", {})
     return pages_of_series(series, metadata if isinstance(metadata, dict) else {})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from fakedev.clone.scraped import plain_number
 from fakedev.exporters.identity import UNITS, Identity
 from fakedev.exporters.samples import CapturedPage, Sample
 from fakedev.exporters.settings.catalog import Catalog, named_identity
+from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.known_boards import Board, KnownBoard, nearest_board
 from fakedev.schema.places import Place, Report
 
@@ -46,21 +47,16 @@ def likely_identities(families: Collection[str], catalog: Catalog, report: Repor
 
 def recognized_device(values: Collection[str], catalog: Catalog) -> str | None:
     """The device type of the catalog that one of a page's label values names; None when none does."""
-    for name in catalog.device_names():
-        loaded = catalog.device(name, Place("device"))
-        if loaded and any(loaded.type.facts.get(fact) in values for fact in _TELLING):
-            return loaded.type.name
-    return None
+    types = _types(catalog)
+    return next((each.name for each in types if any(each.facts.get(fact) in values for fact in _TELLING)), None)
 
 
 def device_of_model(product: str, catalog: Catalog) -> str | None:
     """The device type of the model that a product name has, perhaps in another form or with other memory."""
-    known = []
-    for name in catalog.device_names():
-        loaded = catalog.device(name, Place("device"))
-        if loaded is not None:
-            facts = loaded.type.facts
-            known.append(KnownBoard(loaded.type.name, facts.get("product_name", ""), 0.0, facts.get("vendor", "")))
+    known = [
+        KnownBoard(each.name, each.facts.get("product_name", ""), 0.0, each.facts.get("vendor", ""))
+        for each in _types(catalog)
+    ]
     nearest = nearest_board(Board(product), known)
     return nearest.board.name if nearest.is_model else None
 
@@ -74,12 +70,14 @@ def usual_device(identities: Iterable[str], catalog: Catalog, report: Report) ->
 
 def alike_devices(device: str, catalog: Catalog) -> list[str]:
     """The names of the device types of the vendor of one, itself first."""
-    types = {}
-    for name in catalog.device_names():
-        loaded = catalog.device(name, Place("device"))
-        if loaded is not None:
-            types[loaded.type.name] = loaded.type.facts.get("vendor")
+    types = {each.name: each.facts.get("vendor") for each in _types(catalog)}
     return [device, *(name for name, vendor in types.items() if vendor == types.get(device) and name != device)]
+
+
+def _types(catalog: Catalog) -> Iterator[DeviceType]:
+    """The device types of the catalog: each as often as it has names, for which it is read once."""
+    loaded = (catalog.device(name, Place("device")) for name in catalog.device_names())
+    return (each.type for each in loaded if each is not None)
 
 
 def shown_board(page: CapturedPage) -> str:

@@ -194,18 +194,12 @@ def anonymous_groups(groups: Iterable[PageGroup]) -> list[PageGroup]:
 
 
 def _page(source: SourcePage, names: _Names) -> SourcePage:
-    families = {name: _family(family, names) for name, family in source.page.families.items()}
+    families = {
+        name: replace(family, samples=tuple(
+            replace(sample, labels=tuple((label, names.other(label, value)) for label, value in sample.labels))
+            for sample in family.samples
+        ))
+        for name, family in source.page.families.items()
+    }  # fmt: skip
     page = CapturedPage(families, source.page.is_declared_first)
     return SourcePage(names.name("page", source.name), page)
-
-
-def _family(family: CapturedFamily, names: _Names) -> CapturedFamily:
-    samples = tuple(
-        Sample(
-            tuple((name, names.other(name, value)) for name, value in sample.labels),
-            sample.number,
-            sample.has_timestamp,
-        )
-        for sample in family.samples
-    )
-    return replace(family, samples=samples)

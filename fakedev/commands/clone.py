@@ -11,7 +11,7 @@ from fakedev.base.console import Progress, write_text
 from fakedev.base.errors import plain_reason
 from fakedev.clone.cloning import Clone, Cloning, Wanted
 from fakedev.clone.document import FIRST_LINE
-from fakedev.clone.prometheus_pages import PrometheusSource, read_prometheus
+from fakedev.clone.prometheus_pages import read_prometheus
 from fakedev.clone.scraped import SourcePage, grouped
 from fakedev.commands.conform import captured_page, check_score
 from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, percentage, write_file
@@ -72,7 +72,7 @@ def _sources(options: Namespace) -> list[SourcePage]:
     :raises ConnectionError: when the Prometheus does not answer as one.
     """
     if options.prometheus:
-        return read_prometheus(PrometheusSource(options.prometheus, options.match, options.first, options.last))
+        return read_prometheus(options.prometheus, options.match, options.first, options.last)
     return [_page(path) for path in options.pages]
 
 
