@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Final
 from fakedev.base.console import write_text
 from fakedev.base.errors import FieldError, Refused, printable
 from fakedev.commands.reach import write_json
-from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.samples import read_page
@@ -35,7 +33,6 @@ from fakedev.nvml.image import SlotImage
 from fakedev.nvml.kernel_log import KernelLog, xids_of_tick
 from fakedev.nvml.records import ABSENT, BOARD, head_of
 from fakedev.scenario.trials import BEGIN_SECONDS, TICK_SECONDS, Trial, trial_configuration
-from fakedev.schema.files import Files
 from fakedev.schema.options import Failed
 
 _SECONDS: Final = 60
@@ -147,8 +144,7 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
 
 
 def _node(identity: str, device: str, entries: list[JournalEntry]) -> Seen:
-    text = trial_configuration(identity, device, [Trial()])
-    configuration = load(None, Files(environ=os.environ), text=text)
+    configuration = trial_configuration(identity, device, [Trial()])
     fleet = Fleet(configuration.fleet, tell=entries.extend)
     shown = configuration.identities["trials"]
     return Seen(fleet, shown, Page(LabelCache(shown, DeviceSource.of(fleet, shown)), list(fleet.roster.shown)))

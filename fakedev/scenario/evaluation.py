@@ -291,7 +291,8 @@ class Evaluation:
 
 def _group_state(file: str, group: RuleGroup, interval_seconds: float) -> GroupState:
     interval_ms = round(1000 * (group.interval_seconds or interval_seconds))
-    rules = [_rule_state(rule) for rule in group.rules]
+    waits = [(rule.for_seconds, rule.keeps_seconds) if isinstance(rule, AlertRule) else () for rule in group.rules]
+    rules = [RuleState(rule, AlertStates(*wait)) for rule, wait in zip(group.rules, waits, strict=True)]
     late = [rule.name for rule in group.rules if isinstance(rule, RecordingRule)]
     one_by_one = False
     for rule in group.rules:
@@ -300,11 +301,6 @@ def _group_state(file: str, group: RuleGroup, interval_seconds: float) -> GroupS
         if isinstance(rule, RecordingRule):
             late.remove(rule.name)
     return GroupState(file, group, interval_ms, rules, one_by_one)
-
-
-def _rule_state(rule: AlertRule | RecordingRule) -> RuleState:
-    waits = (rule.for_seconds, rule.keeps_seconds) if isinstance(rule, AlertRule) else (0.0, 0.0)
-    return RuleState(rule, AlertStates(*waits))
 
 
 def _has_doubles(state: RuleState, found: Sequence[LabelSet]) -> bool:

@@ -108,10 +108,6 @@ MOST_SAMPLES: Final = 8_000
 _LONGEST_MILLISECONDS: Final = 600_000
 
 
-class SnappyMissing(Exception):
-    """The optional package with snappy is not installed; ``str`` of it is the remedy."""
-
-
 class Message(NamedTuple):
     """A message.
 
@@ -128,13 +124,13 @@ class Message(NamedTuple):
 def snappy() -> Callable[[bytes], bytes]:
     """What compresses to snappy's block format.
 
-    :raises SnappyMissing: without the package.
+    :raises ValueError: without the package, with the remedy.
     """
     try:
         from cramjam import snappy as found  # noqa: PLC0415 - an optional package
     except ImportError:
         text = f"remote write needs cramjam for snappy, and it is not installed: {install_extra('scenario')}"
-        raise SnappyMissing(text) from None
+        raise ValueError(text) from None
     return lambda data: bytes(found.compress_raw(data))
 
 

@@ -7,6 +7,7 @@ follow from its labels, by what labels of an identity say of devices and their n
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -165,10 +166,7 @@ class Found:
     @property
     def times(self) -> int:
         """How many times the same alert fired: more than once is flapping."""
-        counts: dict[LabelSet, int] = {}
-        for each in self.firings:
-            counts[each.labels] = counts.get(each.labels, 0) + 1
-        return max(counts.values(), default=0)
+        return max(Counter(each.labels for each in self.firings).values(), default=0)
 
 
 @dataclass(frozen=True)

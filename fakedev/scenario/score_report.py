@@ -218,9 +218,7 @@ def remark(rule: RuleScore) -> str:
 
 def incident_text(incident: Incident) -> str:
     """An incident in words: what, where, when."""
-    devices = ", ".join(incident.devices[:_SHOWN_DEVICES])
-    more = " ..." if len(incident.devices) > _SHOWN_DEVICES else ""
-    return f"{incident.what} on {devices}{more}, {span_text(incident.begin_seconds, incident.end_seconds)}"
+    return f"{incident.what} on {_devices(incident.devices)}, {span_text(incident.begin_seconds, incident.end_seconds)}"
 
 
 def span_text(begin_seconds: float, end_seconds: float | None) -> str:
@@ -397,21 +395,15 @@ _SCROLLED: Final = '<div class="timeline" role="region" aria-label="Timeline" ta
 class _Bar(NamedTuple):
     """A bar of a row.
 
-    :ivar kind: its class of the style.
+    :ivar kind: its class of the style; empty: it is a text alone.
+    :ivar left, right: its ends on the x axis.
     :ivar title: what is shown when the pointer is over it.
     """
 
     kind: str
-    begin_seconds: float
-    end_seconds: float | None
+    left: float
+    right: float
     title: str
-
-
-class _Row(NamedTuple):
-    """A row of the timeline."""
-
-    name: str
-    bars: Sequence[_Bar]
 
 
 def score_html(score: Score, findings: Sequence[Finding], name: str) -> str:
@@ -447,7 +439,7 @@ _KEY: Final = '<ul class="key">' + "".join(
 
 
 def _timeline(score: Score) -> str:
-    rows = [*_truth_rows(score), *(_rule_row(rule) for rule in score.rules)]
+    rows = [*_truth_rows(score).items(), *((rule.run.rule.name, _rule_bars(rule, score)) for rule in score.rules)]
     height = _TOP + _ROW * len(rows) + 28
     parts = [f"<title>{escape('Faults, effects and alerts over time')}</title>"]
     step = next((each for each in _STEPS if score.span_seconds / each <= _MARKS), 86400 * 7)
@@ -456,66 +448,65 @@ def _timeline(score: Score) -> str:
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 28}"/>')
         mark = format_duration(number * step)
         parts.append(f'<text x="{x:.1f}" y="{height - 12}" text-anchor="middle">{mark}</text>')
-    for number, row in enumerate(rows):
+    for number, (name, bars) in enumerate(rows):
         top = _TOP + _ROW * number
         parts.append(f'<line class="rule" x1="0" y1="{top + _ROW}" x2="{_WIDTH}" y2="{top + _ROW}"/>')
-        shown = printable(row.name)
+        shown = printable(name)
         short = shown if len(shown) <= 30 else f"{shown[:29]}…"
         parts.append(f'<text x="4" y="{top + 16}"><title>{escape(shown)}</title>{escape(short)}</text>')
-        parts += [_bar(each, top, score) for each in _joined(row.bars, score)]
+        parts += [_drawn(each, top) for each in _joined(bars)]
     size = f'viewBox="0 0 {_WIDTH} {height}"'
     return "\n".join([f'<svg role="img" {size}>', *parts, "</svg>"])
 
 
-def _truth_rows(score: Score) -> list[_Row]:
-    """A row for each kind of fault, then for each kind of effect."""
+def _truth_rows(score: Score) -> dict[str, list[_Bar]]:
+    """The bars of a row for each kind of fault, then for each kind of effect."""
     rows: dict[str, list[_Bar]] = {}
     for cause in sorted(score.truth.causes, key=lambda each: each.kind):
         what = f"{cause.kind}{f' ({cause.name})' if cause.name else ''} on {_devices(cause.devices)}"
-        bar = _made("cause", what, cause.begin_seconds, cause.end_seconds)
+        bar = _bar("cause", what, cause.begin_seconds, cause.end_seconds, score)
         rows.setdefault(f"fault: {cause.kind}", []).append(bar)
     for effect in sorted(score.truth.effects, key=lambda each: each.kind):
         what = f"{effect.kind}{f' {effect.code}' if effect.code else ''} on {_devices(effect.devices)}"
-        bar = _made("effect", what, effect.begin_seconds, effect.end_seconds)
+        bar = _bar("effect", what, effect.begin_seconds, effect.end_seconds, score)
         rows.setdefault(f"shown: {effect.kind.replace('_', ' ')}", []).append(bar)
-    return [_Row(name, bars) for name, bars in rows.items()]
+    return rows
 
 
-def _rule_row(rule: RuleScore) -> _Row:
-    """The row of a rule: below what it is to find, above it what it did."""
+def _rule_bars(rule: RuleScore, score: Score) -> list[_Bar]:
+    """The bars of a rule: below what it is to find, above it what it did."""
     bars = []
     for found in rule.incidents if rule.run.expects else ():
         incident = found.incident
         kind = "window" if found.is_found else "missed"
         what = f"{incident.what} on {_devices(incident.devices)}"
-        bars.append(_made(kind, what if found.is_found else f"not found: {what}", incident.begin_seconds,
-                          incident.end_seconds))  # fmt: skip
+        bars.append(_bar(kind, what if found.is_found else f"not found: {what}", incident.begin_seconds,
+                         incident.end_seconds, score))  # fmt: skip
     false = {id(each) for each in rule.false_firings}
     for firing in rule.run.firings:
         labels = ", ".join(f"{name}={value}" for name, value in firing.labels if name != "alertname")
         if firing.active_seconds < firing.begin_seconds:
-            bars.append(_made("pending", f"pending: {labels}", firing.active_seconds, firing.begin_seconds))
+            bars.append(_bar("pending", f"pending: {labels}", firing.active_seconds, firing.begin_seconds, score))
         kind = "false" if id(firing) in false and rule.verdict is not Verdict.NOT_EXPECTED else "true"
-        bars.append(_made(kind, f"firing: {labels}", firing.begin_seconds, firing.end_seconds))
+        bars.append(_bar(kind, f"firing: {labels}", firing.begin_seconds, firing.end_seconds, score))
     said = remark(rule) or f"found after {pair_text(rule.detect)}"
-    return _Row(rule.run.rule.name, [each._replace(title=f"{rule.run.rule.name}: {each.title}") for each in bars] or [
-        _Bar("", 0, 0, said)])  # fmt: skip
+    return [each._replace(title=f"{rule.run.rule.name}: {each.title}") for each in bars] or [_Bar("", 0, 0, said)]
 
 
-def _made(kind: str, what: str, begin: float, end: float | None) -> _Bar:
-    return _Bar(kind, begin, end, f"{what}, {span_text(begin, end)}")
+def _bar(kind: str, what: str, begin: float, end: float | None, score: Score) -> _Bar:
+    right = score.span_seconds if end is None else min(end, score.span_seconds)
+    return _Bar(kind, _x(begin, score), _x(right, score), f"{what}, {span_text(begin, end)}")
 
 
-def _joined(bars: Sequence[_Bar], score: Score) -> list[_Bar]:
+def _joined(bars: Sequence[_Bar]) -> list[_Bar]:
     """The bars, with one in place of those that could not be told apart: a week has thousands."""
     joined: list[_Bar] = []
     counts: list[int] = []
     last: dict[str, int] = {}
-    for bar in sorted(bars, key=lambda each: each.begin_seconds):
+    for bar in sorted(bars, key=lambda each: each.left):
         place = last.get(bar.kind, -1)
-        end = score.span_seconds if place < 0 else _end(joined[place], score)
-        if place >= 0 and _x(bar.begin_seconds, score) - _x(end, score) < _NEAR and _is_short(bar, score):
-            joined[place] = joined[place]._replace(end_seconds=max(end, _end(bar, score)))
+        if place >= 0 and bar.left - joined[place].right < _NEAR and bar.right - bar.left < _LEAST:
+            joined[place] = joined[place]._replace(right=max(joined[place].right, bar.right))
             counts[place] += 1
         else:
             last[bar.kind] = len(joined)
@@ -527,21 +518,12 @@ def _joined(bars: Sequence[_Bar], score: Score) -> list[_Bar]:
     ]
 
 
-def _is_short(bar: _Bar, score: Score) -> bool:
-    return _x(_end(bar, score), score) - _x(bar.begin_seconds, score) < _LEAST
-
-
-def _end(bar: _Bar, score: Score) -> float:
-    return score.span_seconds if bar.end_seconds is None else min(bar.end_seconds, score.span_seconds)
-
-
-def _bar(bar: _Bar, top: int, score: Score) -> str:
+def _drawn(bar: _Bar, top: int) -> str:
     if not bar.kind:
         return f'<text x="{_LEFT}" y="{top + 16}" opacity=".7">{escape(printable(bar.title))[:150]}</text>'
-    x = _x(bar.begin_seconds, score)
-    width = max(_LEAST, _x(_end(bar, score), score) - x)
+    width = max(_LEAST, bar.right - bar.left)
     inset, height = (2, _ROW - 4) if bar.kind in ("window", "missed") else (6, _ROW - 12)
-    box = f'x="{x:.1f}" y="{top + inset}" width="{width:.1f}" height="{height}"'
+    box = f'x="{bar.left:.1f}" y="{top + inset}" width="{width:.1f}" height="{height}"'
     return f'<rect class="{bar.kind}" {box}><title>{escape(printable(bar.title))}</title></rect>'
 
 
@@ -550,4 +532,4 @@ def _x(seconds: float, score: Score) -> float:
 
 
 def _devices(devices: Sequence[str]) -> str:
-    return ", ".join(devices[:4]) + (" ..." if len(devices) > 4 else "")
+    return ", ".join(devices[:_SHOWN_DEVICES]) + (" ..." if len(devices) > _SHOWN_DEVICES else "")

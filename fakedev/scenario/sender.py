@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from random import random
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import orjson
@@ -35,7 +35,7 @@ from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.threads import TaskService
 from fakedev.runtime.tls import CannotConnect
 from fakedev.runtime.tls_settings import ApiServer
-from fakedev.scenario.remote_write import Message, Messages, SnappyMissing, snappy
+from fakedev.scenario.remote_write import Message, Messages, snappy
 from fakedev.scenario.series import Stored
 
 #: A server that takes no message for so long is given up.
@@ -51,7 +51,7 @@ _LASTING: Final = frozenset(("Certificate", "Garbled"))
 _STORED_WORDS: Final = ("out of order", "out-of-order", "duplicate sample", "too old sample")
 
 
-class RemoteWriteError(Exception):
+class RemoteWriteError(ValueError):
     """The server refuses samples, or has not taken any for too long; ``str`` of it has its words."""
 
 
@@ -252,7 +252,7 @@ class HistorySender(TaskService):
     :ivar samples: how many samples the server has taken, with markers.
     """
 
-    expected = (RemoteWriteError, Refused, CannotWrite, ValueError)
+    expected = (Refused, CannotWrite, ValueError)
     what = "The sending of a history"
 
     history: Iterable[Stored | None]
@@ -310,31 +310,6 @@ class HistorySender(TaskService):
         super().failed(failure)
 
 
-class SendEnd(NamedTuple):
-    """How it ended.
-
-    :ivar samples: how many samples and markers the server has taken.
-    :ivar problem: why it ended early; empty when all is sent.
-    :ivar signal_name: the signal that stopped it; empty for none.
-    """
-
-    samples: int
-    problem: str
-    signal_name: str
-
-
-def send_progress(path: str, history: str, url: str, begin_seconds: float) -> SendProgress:
-    """How far a history has been sent; the parameters are those of SendProgress.
-
-    :raises ValueError: when the URL, or the file, cannot be used.
-    """
-    try:
-        plain, _ = without_credentials(url)
-    except RemoteWriteError as error:
-        raise ValueError(str(error)) from None
-    return SendProgress(path, history, plain, begin_seconds).of_file()
-
-
 def send_history(
     history: Iterable[Stored | None],
     progress: SendProgress,
@@ -342,25 +317,23 @@ def send_history(
     *,
     token: str = "",
     on_wait: Callable[[str, float], None] = lambda problem, seconds: None,
-) -> SendEnd:
+) -> tuple[int, str]:
     """Send a history by remote write, from where its progress is.
 
     :param history: made from the beginning, which is the one of the progress; None for a tick without an instant.
     :param url: with user and password if the server wants them; that of the progress is without them.
     :param token: of a Bearer authorization; empty for none.
     :param on_wait: called with what is wrong, and the seconds until a message is sent again.
+    :returns: how many samples and markers the server has taken, and the signal that stopped it; empty for none.
+    :raises ValueError: when it cannot be sent.
     """
-    try:
-        compress = snappy()
-    except SnappyMissing as error:
-        return SendEnd(0, str(error), "")
+    compress = snappy()
 
     def make(reactor: IReactor, over: Callable[[], None]) -> HistorySender:
         writer = RemoteWriter(url, reactor, random=random, token=token, on_wait=on_wait)
         return HistorySender(history, writer, compress, progress, reactor, over)
 
-    try:
-        sender, signal_name = run_task(make)
-    except RemoteWriteError as error:
-        return SendEnd(0, str(error), "")
-    return SendEnd(sender.samples, sender.problem, signal_name)
+    sender, signal_name = run_task(make)
+    if sender.problem and not signal_name:
+        raise ValueError(sender.problem)
+    return sender.samples, signal_name

@@ -14,6 +14,7 @@ from typing import Final
 
 from fakedev.base.errors import Refused
 from fakedev.base.units import format_duration
+from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.labels import Template
@@ -157,8 +158,7 @@ def all_trials(
 
 def board_limits(device: str) -> str:
     """The limits of boards of a type on temperature and power, as text; empty if none are known."""
-    configuration = load(None, Files(environ=os.environ), text=trial_configuration("dcgm", device, [Trial()]))
-    kind = configuration.fleet.pools[0].device_type
+    kind = trial_configuration("dcgm", device, [Trial()]).fleet.pools[0].device_type
     dynamics, (lowest, highest) = kind.dynamics, kind.power_limit_ends()
     if dynamics is None:
         return ""
@@ -193,8 +193,7 @@ def _boards(identity: Identity, fleet: Fleet, selectors: Iterable[Sequence[Match
 
 def quantities_of(device: str) -> frozenset[str]:
     """The quantities that boards of a type have."""
-    configuration = load(None, Files(environ=os.environ), text=trial_configuration("dcgm", device, [Trial()]))
-    level = Fleet(configuration.fleet).state.levels["device"]
+    level = Fleet(trial_configuration("dcgm", device, [Trial()]).fleet).state.levels["device"]
     return frozenset(name for name in level.arrays if level.has(name, 0))
 
 
@@ -226,7 +225,7 @@ def scrape(
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     count = _MOST_BOARDS if selectors else 2
-    probe = load(None, Files(environ=os.environ), text=trial_configuration(identity, device, [Trial()], count))
+    probe = trial_configuration(identity, device, [Trial()], count)
     lowest, highest = probe.fleet.pools[0].device_type.power_limit_ends()
     boards = _boards(probe.identities["trials"], Fleet(probe.fleet), selectors)
     metrics_alone = probe.identities["trials"].metric_names().keys() & set(compared)
@@ -234,8 +233,7 @@ def scrape(
     trials = all_trials(codes, lowest or highest / 2, metrics_alone, boards)
     names = probe.identities["trials"].metric_names()
     trials += [Trial(_BUSY, kind, {name: value}) for kind, name, value in beyond_thresholds(thresholds, names)]
-    text = trial_configuration(identity, device, trials, max(2, boards[-1] + 1))
-    configuration = load(None, Files(environ=os.environ), text=text)
+    configuration = trial_configuration(identity, device, trials, max(2, boards[-1] + 1))
     fleet = Fleet(configuration.fleet)
     shown = _with_families(shown or configuration.identities["trials"], metrics)
     found = [Scraped(trial) for trial in trials]
@@ -264,8 +262,11 @@ def _with_families(identity: Identity, metrics: Collection[str] | None) -> Ident
     return replace(identity, families=tuple(kept))
 
 
-def trial_configuration(identity: str, device: str, trials: Sequence[Trial], boards: int = 2) -> str:
-    """The configuration of a fleet with a node of some boards for each trial."""
+def trial_configuration(identity: str, device: str, trials: Sequence[Trial], boards: int = 2) -> Configuration:
+    """The configuration of a fleet with a node of some boards for each trial.
+
+    :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
+    """
     nodes = [f"trial-{number}" for number in range(len(trials))]
     pool = {"name": "trials", "nodes": nodes, "device": device, "devices-per-node": boards, "identity": identity}
     base: list[dict[str, object]] = []
@@ -283,7 +284,7 @@ def trial_configuration(identity: str, device: str, trials: Sequence[Trial], boa
         "web": [],
         "workloads": {"listen": [], "base": base},
     }
-    return json.dumps(tree).replace("$", "$$")
+    return load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
 
 
 def _inject(fleet: Fleet, node: RosterNode, trial: Trial) -> bool:

@@ -101,5 +101,4 @@ def scenario_lines(
     yield "config:\n"
     yield from (f"  {line}" if line.strip() else "\n" for line in configuration.splitlines(keepends=True))
     yield "\ntimeline:\n" if entries else "\ntimeline: []\n"
-    for entry in entries:
-        yield f"  - {json.dumps(entry)}\n"
+    yield from (f"  - {json.dumps(entry)}\n" for entry in entries)

@@ -220,9 +220,10 @@ def _remote_progress(options: Namespace, loaded: LoadedScenario, begin_seconds: 
             if getattr(options, name):
                 raise ValueError(f"--{name.replace('_', '-')} goes with --remote-write URL")
         return None
-    from fakedev.scenario.sender import send_progress  # noqa: PLC0415 - virtual time alone needs no Twisted
+    from fakedev.scenario.sender import SendProgress, without_credentials  # noqa: PLC0415 - it needs Twisted
 
-    return send_progress(options.resume, _digest(options, loaded), options.remote_write, begin_seconds)
+    url, _ = without_credentials(options.remote_write)
+    return SendProgress(options.resume, _digest(options, loaded), url, begin_seconds).of_file()
 
 
 def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, progress: Progress) -> int:
@@ -239,15 +240,14 @@ def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, pro
             progress.clear()
             write_text(sys.stderr, f"{_PROGRAM}: {problem}: again in {format_duration(round(seconds))}\n")
 
-    end = send_history(history, remote, options.remote_write, token=_token(options.token_file), on_wait=tell)
+    token = _token(options.token_file)
+    samples, signal_name = send_history(history, remote, options.remote_write, token=token, on_wait=tell)
     progress.clear()
-    if end.signal_name:
+    if signal_name:
         if options.resume:
             write_text(sys.stderr, f"{_PROGRAM}: interrupted: the same command goes on from {options.resume}\n")
         return 130
-    if end.problem:
-        raise ValueError(end.problem)
-    write_text(sys.stderr, f"{_PROGRAM}: {end.samples} samples sent\n")
+    write_text(sys.stderr, f"{_PROGRAM}: {samples} samples sent\n")
     return 0
 
 
