@@ -14,7 +14,7 @@ from fakedev.base.units import parse_size
 from fakedev.config.overrides import with_value
 from fakedev.fleet.spec.known_boards import Board, KnownBoard, nearest_board
 from fakedev.fleet.spec.offers import MigStrategy
-from fakedev.kubernetes.operator import MIB, GpuUse, Topology, TopologyGpu, TopologyNode, TopologyPool
+from fakedev.kubernetes.operator import MIB, GpuUse, Topology, TopologyGpu
 from fakedev.kubernetes.operator_files import LoadedTopology, read_topology
 from fakedev.schema.files import Files, Unreadable, absolute
 from fakedev.schema.places import Listing, Node, Place, Report, Scalar, Table
@@ -80,14 +80,18 @@ class _Parts:
     def pools(self, *, in_cluster: bool) -> Iterator[Node]:
         """The pools: those of the topology, then one for each single node."""
         for pool in self._topology.pools:
-            yield _node(self._pool(pool, in_cluster=in_cluster), self._places[pool.name])
+            place = self._places[pool.name]
+            devices = [_device(index, TopologyGpu(numa_node=zone)) for index, zone in enumerate(pool.numa)]
+            nodes: str | list[str] = "cluster" if in_cluster else list(pool.nodes)
+            yield _node(self._pool(pool.name, nodes, pool.board, pool.count, devices, place), place)
         names = {pool.name for pool in self._topology.pools}
         for node in self._topology.nodes:
             place = self._places[f"{node.name}/"]
             if node.name in names:
                 self._report.problem(place, f"{node.name!r} is the name of a pool and of a node: rename the pool")
                 continue
-            yield _node(self._single(node, place), place)
+            own = [_device(index, gpu) for index, gpu in enumerate(node.gpus) if gpu.id or gpu.numa_node is not None]
+            yield _node(self._pool(node.name, [node.name], node.board, len(node.gpus), own, place), place)
 
     def workloads(self) -> Iterator[Node]:
         """A workload for each pod on each GPU."""
@@ -100,32 +104,18 @@ class _Parts:
                 left[index] -= used
                 yield _node(_workload(node.name, index, name, used, use), place)
 
-    def _pool(self, pool: TopologyPool, *, in_cluster: bool) -> dict[str, Any]:
-        made: dict[str, Any] = {
-            "name": pool.name,
-            "nodes": "cluster" if in_cluster else list(pool.nodes),
-            **self._board(pool.board, self._places[pool.name]),
-            "devices-per-node": pool.count,
+    def _pool(
+        self, name: str, nodes: str | list[str], board: Board, count: int, devices: list[dict[str, Any]], place: Place
+    ) -> dict[str, Any]:
+        strategy = self._topology.mig_strategy
+        return {
+            "name": name,
+            "nodes": nodes,
+            **self._board(board, place),
+            "devices-per-node": count,
+            **({} if strategy is MigStrategy.NONE else {"mig-strategy": strategy.value}),
+            **({"devices": devices} if devices else {}),
         }
-        if self._topology.mig_strategy is not MigStrategy.NONE:
-            made["mig-strategy"] = self._topology.mig_strategy.value
-        if pool.numa:
-            made["devices"] = [_device(index, TopologyGpu(numa_node=zone)) for index, zone in enumerate(pool.numa)]
-        return made
-
-    def _single(self, node: TopologyNode, place: Place) -> dict[str, Any]:
-        own = [_device(index, gpu) for index, gpu in enumerate(node.gpus) if gpu.id or gpu.numa_node is not None]
-        made: dict[str, Any] = {
-            "name": node.name,
-            "nodes": [node.name],
-            **self._board(node.board, place),
-            "devices-per-node": len(node.gpus),
-        }
-        if self._topology.mig_strategy is not MigStrategy.NONE:
-            made["mig-strategy"] = self._topology.mig_strategy.value
-        if own:
-            made["devices"] = own
-        return made
 
     def _board(self, board: Board, place: Place) -> dict[str, Any]:
         nearest = nearest_board(board, self._known)

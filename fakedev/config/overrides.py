@@ -124,13 +124,10 @@ def _with(tree: Node, path: list[str], text: str, origin: str, report: Report, *
         value = _read(text, origin, report)
     if value is None:
         return tree
-    try:
-        if len(path) > _MAX_STEPS:
-            raise ValueError("has too many steps")
-        return _Setter(place, value, from_environment).put(tree, CONFIGURATION, path)
-    except ValueError as error:
-        report.problem(place, str(error))
+    if len(path) > _MAX_STEPS:
+        report.problem(place, "has too many steps")
         return tree
+    return report.tried(place, "", _Setter(place, value, from_environment).put, tree, CONFIGURATION, path) or tree
 
 
 def _read(text: str, origin: str, report: Report) -> Node | None:

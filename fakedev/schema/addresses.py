@@ -66,7 +66,10 @@ def parse_listen(
     if not text or any(character.isspace() or not character.isprintable() for character in text):
         raise ValueError(f"{text!r} is no address: give {_FORMS}")
     if text.startswith(RUNTIME):
-        return _unix(os.path.join(runtime_folder(), _socket_name(text)), mode, group)
+        name = text.removeprefix(RUNTIME)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise ValueError(f"{text!r} is no address: after {RUNTIME} comes a file name, as {RUNTIME}metrics.sock")
+        return _unix(os.path.join(runtime_folder(), name), mode, group)
     if "/" in text and text[0] in "/.":
         if text.endswith(("/", "/.", "/..")):
             raise ValueError(f"{text!r} is a folder: give the path of a socket in it")
@@ -127,13 +130,6 @@ def same_address(one: ListenAddress, other: ListenAddress) -> bool:
     return one.kind == other.kind == "endpoint" and not one.port and one.description == other.description
 
 
-def _socket_name(text: str) -> str:
-    name = text.removeprefix(RUNTIME)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise ValueError(f"{text!r} is no address: after {RUNTIME} comes a file name, as {RUNTIME}metrics.sock")
-    return name
-
-
 def _unix(path: str, mode: int | None, group: str | None) -> ListenAddress:
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         raise ValueError(f"{path!r} is too long for a socket: at most {LONGEST_SOCKET_PATH} bytes")
@@ -143,7 +139,8 @@ def _unix(path: str, mode: int | None, group: str | None) -> ListenAddress:
 
 
 def _tcp(host: str, port: int) -> ListenAddress:
-    interface = f":interface={_escaped(host)}" if host else ""
+    escaped = re.sub(r"([\\:=])", r"\\\1", host)  # as an argument of an endpoint string
+    interface = f":interface={escaped}" if host else ""
     shown = f"[{host}]" if ":" in host else host or "*"
     return ListenAddress(
         "tcp",
@@ -221,8 +218,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _escaped(text: str) -> str:
-    """A text as an argument of an endpoint string."""
-    return re.sub(r"([\\:=])", r"\\\1", text)

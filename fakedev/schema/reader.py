@@ -204,8 +204,11 @@ def is_json(text: str, file: str) -> bool:
 def _parsed(text: str, file: str, report: Report, expand: Expand | None) -> Node:
     if not is_json(text, file):
         return _yaml(text, file, report, expand)
+    own = Report()  # small problems of JSON count only if the whole is JSON
     try:
-        return _json_reported(text, file, report, expand)
+        node = parse_json(text, NodeBuilder(file, own, expand, json=True))
+        report.extend(own)
+        return node
     except SyntaxProblem as problem:
         if file.lower().endswith(".json"):
             raise
@@ -219,14 +222,6 @@ def _yaml(text: str, file: str, report: Report, expand: Expand | None) -> Node:
     from fakedev.schema.yaml_reader import parse_yaml  # noqa: PLC0415 - drop-ins read no YAML, and must start fast
 
     return parse_yaml(text, NodeBuilder(file, report, expand))
-
-
-def _json_reported(text: str, file: str, report: Report, expand: Expand | None) -> Node:
-    """JSON's tree; its small problems count only if the whole is JSON."""
-    own = Report()
-    node = parse_json(text, NodeBuilder(file, own, expand, json=True))
-    report.extend(own)
-    return node
 
 
 class Variables:

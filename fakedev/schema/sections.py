@@ -108,14 +108,8 @@ def was_read(value: object, node: Node | None = None) -> bool:
     return all(was_read(value[key], written) for key, written in value.nodes.items())
 
 
-class _Invalid:
-    """The value of a node that could not be read; the problem has been reported."""
-
-    def __repr__(self) -> str:
-        return "INVALID"
-
-
-INVALID: Final = _Invalid()
+#: The value of a node that could not be read; the problem has been reported.
+INVALID: Final = object()
 
 
 class Type(ABC):
