@@ -18,6 +18,7 @@ from fakedev.schema.places import Place
 if TYPE_CHECKING:
     from fakedev.exporters.settings.catalog import Catalog
     from fakedev.exporters.settings.loaded import LoadedIdentity
+    from fakedev.fleet.settings.loaded import LoadedDevice
 
 _GIB: Final = 2**30
 _LABEL: Final = re.compile(r"[a-zA-Z_]\w*=.*")
@@ -129,18 +130,17 @@ def _print(rows: Iterable[Row], options: Namespace) -> None:
 def _device_rows() -> Iterable[Row]:
     catalog = _catalog()
     names: dict[str, list[str]] = {}
-    for name in catalog.device_names():
-        found = catalog.device(name, _PLACE)
-        if found is not None:
-            names.setdefault(found.type.name, []).append(name)
-    for name, every in names.items():
-        loaded = catalog.device(name, _PLACE)
-        assert loaded is not None
+    types: dict[str, LoadedDevice] = {}
+    for each in catalog.device_names():
+        if (found := catalog.device(each, _PLACE)) is not None:
+            types[found.type.name] = found
+            names.setdefault(found.type.name, []).append(each)
+    for name, loaded in types.items():
         dynamics, power = loaded.type.dynamics, loaded.type.ranges.get("power_watts")
         most_watts = dynamics.power_limit_watts if dynamics else power.high if power else 0.0
         yield {
             "DEVICE": name,
-            "ALSO": ", ".join(each for each in every if each != name),
+            "ALSO": ", ".join(each for each in names[name] if each != name),
             "MODEL": loaded.type.facts.get("product_name") or loaded.type.facts.get("card_model", ""),
             "MEMORY": f"{loaded.type.memory_total_bytes / _GIB:.0f} GiB",
             "POWER": f"{most_watts:.0f} W" if most_watts else "",

@@ -16,7 +16,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -93,8 +93,7 @@ def ask_in_words(
         if not (text.endswith(" lines") and count.isdigit()):
             yield text
             return
-        for _ in range(int(count)):
-            yield next(lines)
+        yield from islice(lines, int(count))
 
 
 def ask_in_json(

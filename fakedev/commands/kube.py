@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -31,9 +32,7 @@ _COMMANDS: Final = {
 }
 
 
-def kube(arguments: Sequence[str]) -> int:
-    """Run a subcommand of ``fakedev kube``; its exit code."""
-    return run_subcommand("fakedev kube", _COMMANDS, arguments, width=6, joint=" or ")
+kube: Final = partial(run_subcommand, "fakedev kube", _COMMANDS, width=6, joint=" or ")
 
 
 @command(

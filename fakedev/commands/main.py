@@ -41,11 +41,7 @@ SCENARIO: Final = {
 }
 
 
-def scenario(arguments: Sequence[str]) -> int:
-    """Run a subcommand of ``fakedev scenario``; its exit code."""
-    return run_subcommand("fakedev scenario", SCENARIO, arguments)
-
-
+scenario: Final = partial(run_subcommand, "fakedev scenario", SCENARIO)
 #: The group with the verbs of the workload port, which are not in this table.
 _CONTROL: Final = "Watch and control a running service"
 #: By group: module and function of each subcommand, which is only imported when it runs, and its line of help.

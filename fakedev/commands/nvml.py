@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +29,7 @@ SUBCOMMANDS: Final = {
 }
 
 
-def nvml(arguments: Sequence[str]) -> int:
-    """Run a subcommand of ``fakedev nvml``; its exit code."""
-    return run_subcommand(_PROGRAM, SUBCOMMANDS, arguments)
+nvml: Final = partial(run_subcommand, _PROGRAM, SUBCOMMANDS)
 
 
 def _source(what: str) -> tuple[Option, ...]:

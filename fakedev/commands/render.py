@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from time import time
 
@@ -89,8 +88,11 @@ def _render(options: Namespace, stack: ExitStack) -> None:
     tell_notes(configuration.notes)
     configurations[None] = configuration
     journal = stack.enter_context(LinesFile(options.journal))
-    tell = partial(_tell, journal) if journal.is_wanted else no_op
-    fleet = _fleet(configuration, head, tell)
+
+    def tell(entries: Sequence[JournalEntry]) -> None:
+        journal.write(entry.fields() for entry in entries)
+
+    fleet = _fleet(configuration, head, tell if journal.is_wanted else no_op)
     held = HeldStates(lambda: fleet.shown)
     made_for, pages = None, []
     # The pages and the progress would mix on a terminal.
@@ -106,11 +108,6 @@ def _render(options: Namespace, stack: ExitStack) -> None:
                 made = _pages(fleet, configurations[id(fleet.source) if fleet.source else None], options.node)
                 pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
             _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
-
-
-def _tell(journal: LinesFile, entries: Sequence[JournalEntry]) -> None:
-    """Write entries of the journal."""
-    journal.write(entry.fields() for entry in entries)
 
 
 def _record(

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from functools import partial
 from importlib import import_module
 
 from fakedev.commands.dropins.addresses import addresses_of
@@ -27,21 +28,6 @@ def fakedev() -> int:
     return code
 
 
-def exporter() -> int:
-    """fakedev-exporter."""
-    return _run("exporter", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def dcgm_exporter() -> int:
-    """fakedev-dcgm-exporter."""
-    return _run("dcgm_exporter", signal.SIGTERM, signal.SIGINT)
-
-
-def frontend() -> int:
-    """fakedev-frontend."""
-    return _run("frontend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
 def workload() -> int:
     """fakedev-workload."""
     early = EarlySignals((signal.SIGTERM, signal.SIGINT))
@@ -49,16 +35,6 @@ def workload() -> int:
         signal.signal(number, early)
     code: int = import_module("fakedev.commands.workload.main").main()
     return code
-
-
-def backend() -> int:
-    """fakedev-backend."""
-    return _run("backend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def client() -> int:
-    """fakedev-client: it judges its run, also one that ends before it began."""
-    return _run("client")
 
 
 def _run(module: str, *ends: int) -> int:
@@ -78,3 +54,11 @@ def _run(module: str, *ends: int) -> int:
     finally:
         sockets.remove_files()
     return code
+
+
+#: The drop-ins, as setup.cfg names them. fakedev-client judges its run, also one that ends before it began.
+exporter = partial(_run, "exporter", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+dcgm_exporter = partial(_run, "dcgm_exporter", signal.SIGTERM, signal.SIGINT)
+frontend = partial(_run, "frontend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+backend = partial(_run, "backend", signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+client = partial(_run, "client")

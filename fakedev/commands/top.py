@@ -51,6 +51,8 @@ _REVERSE: Final = "7"
 _SUMS: Final = ("memory", "power")
 _MEANS: Final = ("usage", "clock")
 _WORST: Final = ("temperature",)
+#: The keys that switch something in the view on and off; then those that move, and how far.
+_SWITCHES: Final = {b"t": "is_troubled", b"r": "is_reversed", b"p": "has_parts"}
 _KEYS: Final = {
     b"\x1b[A": -1, b"\x1b[B": 1, b"\x1bOA": -1, b"\x1bOB": 1, b"\x1b[5~": -20, b"\x1b[6~": 20, b"k": -1, b"j": 1,
 }  # fmt: skip
@@ -98,18 +100,14 @@ class View:
             self._typed(key)
         elif key in (b"q", b"Q"):
             return False
-        elif key == b"t":
-            self.is_troubled = not self.is_troubled
+        elif key in _SWITCHES:
+            setattr(self, _SWITCHES[key], not getattr(self, _SWITCHES[key]))
         elif key == b"s":
             self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
-        elif key == b"r":
-            self.is_reversed = not self.is_reversed
         elif key == b"/":
             self.is_typing, self.text = True, ""
         elif key == b"\x1b":
             self.text = ""
-        elif key == b"p":
-            self.has_parts = not self.has_parts
         elif key == b"n":
             self.is_tree, self.cursor = not self.is_tree, 0
         elif key in (b"\r", b"\n", b" "):

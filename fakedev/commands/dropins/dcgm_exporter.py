@@ -112,43 +112,6 @@ OPTIONS: Final = (
 )  # fmt: skip
 
 
-class DcgmFlags:
-    """The values of the options, from flags and variables.
-
-    :param environ: the environment variables.
-    """
-
-    def __init__(self, flags: FlagSet, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._options = {option.name: option for option in OPTIONS}
-        self._flags = {option.name: _declared(flags, option) for option in OPTIONS}
-
-    def value(self, name: str, values: Values) -> Any:
-        """The value of an option, of the type of its default: from a flag, short or long; else from the variable."""
-        for flag in self._flags[name]:
-            if values.given(flag):
-                return values[flag]
-        option = self._options[name]
-        text = self._environ.get(option.variable, "")
-        try:
-            return _parser(option)(text) if text else option.default
-        except ValueError as error:
-            raise FlagError(f"{option.variable}: {error}") from None
-
-    def is_given(self, name: str, values: Values) -> bool:
-        """Whether a flag of the option is given."""
-        return any(values.given(flag) for flag in self._flags[name])
-
-    def notes(self, values: Values) -> list[str]:
-        """A line for each flag and variable that is given, and not used."""
-        unused = [option for option in OPTIONS if not option.text]
-        found = [f"--{option.name} is not used" for option in unused if self.is_given(option.name, values)]
-        used = {option.variable for option in OPTIONS if option.text}
-        of_others = {option.variable for option in unused}
-        names = {name for name in self._environ if name.startswith(_PREFIX) or name in of_others} - used
-        return found + [f"{name} is not used" for name in sorted(names)]
-
-
 def _declared(flags: FlagSet, option: Option) -> tuple[Flag[str | int | bool], ...]:
     """The long flag of an option, and the short one."""
     kind = "" if isinstance(option.default, bool) else "N" if isinstance(option.default, int) else option.kind
@@ -246,7 +209,7 @@ class DcgmOptions:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         flags = self.flags = FlagSet("fakedev-dcgm-exporter", "shows simulated GPUs as dcgm-exporter does")
-        self._flags = DcgmFlags(flags, environ)
+        self._flags = {option.name: (option, _declared(flags, option)) for option in OPTIONS}
         self._identity = flags.text("identity", "", "identity of the page (not in the original)", "NAME@VERSION")
         self._device = flags.text("device", "", "GPU to simulate (not in the original)", "TYPE")
         self.version = [flags.boolean(name, "print the version and exit") for name in ("v", "version")]
@@ -256,13 +219,29 @@ class DcgmOptions:
         """Whether a variable of dcgm-fake-gpu-exporter is set."""
         return not self._environ.keys().isdisjoint(FAKE_VARIABLES)
 
-    def has_web_config(self, values: Values) -> bool:
-        """Whether a web configuration file is given."""
-        return bool(self._flags.value("web-config-file", values))
+    def value(self, name: str, values: Values) -> Any:
+        """The value of an option, of the type of its default: from a flag, short or long; else from the variable."""
+        option, flags = self._flags[name]
+        for flag in flags:
+            if values.given(flag):
+                return values[flag]
+        text = self._environ.get(option.variable, "")
+        try:
+            return _parser(option)(text) if text else option.default
+        except ValueError as error:
+            raise FlagError(f"{option.variable}: {error}") from None
 
     def notes(self, values: Values) -> list[str]:
-        """A line for each flag and variable that is given and not used."""
-        return self._flags.notes(values)
+        """A line for each flag and variable that is given, and not used."""
+        unused = [option for option in OPTIONS if not option.text]
+        found = [f"--{option.name} is not used" for option in unused if self._is_given(option.name, values)]
+        used = {option.variable for option in OPTIONS if option.text}
+        of_others = {option.variable for option in unused}
+        names = {name for name in self._environ if name.startswith(_PREFIX) or name in of_others} - used
+        return found + [f"{name} is not used" for name in sorted(names)]
+
+    def _is_given(self, name: str, values: Values) -> bool:
+        return any(values.given(flag) for flag in self._flags[name][1])
 
     def texts(self, values: Values) -> tuple[str, str]:
         """The configuration and the identity, both as JSON, which is YAML.
@@ -292,12 +271,12 @@ class DcgmOptions:
             "workloads": {"listen": [], "base": self._base(count)},
             "log": self._log(values),
         }
-        web_config = self._flags.value("web-config-file", values)
+        web_config = self.value("web-config-file", values)
         if web_config:
             tree["web-config"] = os.path.abspath(web_config)
         if nvml := self._environ.get(environment.NVML_FILE):
             tree["nvml"] = {"file": os.path.abspath(nvml)}
-        folder = self._flags.value("hpc-job-mapping-dir", values)
+        folder = self.value("hpc-job-mapping-dir", values)
         if folder and not self.is_fake:
             interval = max(self._milliseconds("collect-interval", values, least=0), _TICK_MILLISECONDS)
             tree["hpc-jobs"] = {"folder": os.path.abspath(folder), "every": f"{interval}ms"}
@@ -305,8 +284,8 @@ class DcgmOptions:
         return _text(tree), _text(identity)
 
     def _web(self, values: Values) -> list[dict[str, object]]:
-        address = self._flags.value("address", values)
-        if "EXPORTER_PORT" in self._environ and not self._flags.is_given("address", values):
+        address = self.value("address", values)
+        if "EXPORTER_PORT" in self._environ and not self._is_given("address", values):
             address = f":{self._number('EXPORTER_PORT', 9400, 1, 65535)}"
         web: list[dict[str, object]] = [
             {"listen": all_interfaces(address), "serve": "exporter"}
@@ -327,8 +306,8 @@ class DcgmOptions:
 
     def _log(self, values: Values) -> dict[str, object]:
         return {
-            "format": self._flags.value("log-format", values),
-            "level": "debug" if self._flags.value("debug", values) else "info",
+            "format": self.value("log-format", values),
+            "level": "debug" if self.value("debug", values) else "info",
         }
 
     def _dcgm_identity(self, values: Values) -> dict[str, object]:
@@ -345,25 +324,25 @@ class DcgmOptions:
             "known-quirks": [*_QUIRKS, *self._pod_labels(values)],
         }
         asked = {
-            "pod-uid": self._flags.value("kubernetes-enable-pod-uid", values),
-            "pod-labels": self._flags.value("kubernetes-enable-pod-labels", values)
-            and self._flags.value("kubernetes", values),
-            "no-pods": not self._flags.value("kubernetes", values),
-            "no-hostname": self._flags.value("no-hostname", values),
-            "old-namespace": self._flags.value("use-old-namespace", values),
-            "dashes": self._flags.value("replace-blanks-in-model-name", values),
+            "pod-uid": self.value("kubernetes-enable-pod-uid", values),
+            "pod-labels": self.value("kubernetes-enable-pod-labels", values)
+            and self.value("kubernetes", values),
+            "no-pods": not self.value("kubernetes", values),
+            "no-hostname": self.value("no-hostname", values),
+            "old-namespace": self.value("use-old-namespace", values),
+            "dashes": self.value("replace-blanks-in-model-name", values),
         }
         identity["quirks"] = [name for name, is_asked in asked.items() if is_asked]
-        if self._flags.value("kubernetes-virtual-gpus", values) or self._flags.value("hpc-job-mapping-dir", values):
+        if self.value("kubernetes-virtual-gpus", values) or self.value("hpc-job-mapping-dir", values):
             identity["shared-devices"] = "each"
-        collectors = self._flags.value("collectors", values)
+        collectors = self.value("collectors", values)
         if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
             identity["counters"] = os.path.abspath(collectors)
         return identity
 
     def _pod_labels(self, values: Values) -> list[dict[str, object]]:
         """The quirk that shows labels of pods: all, or those in whose names one of the expressions is found."""
-        allowed = self._flags.value("kubernetes-pod-label-allowlist-regex", values)
+        allowed = self.value("kubernetes-pod-label-allowlist-regex", values)
         try:
             expressions = [re.compile(each) for each in allowed.split(",") if each]
         except re.error as error:
@@ -376,7 +355,7 @@ class DcgmOptions:
         return [_quirk("pod-labels", "--kubernetes-enable-pod-labels", add_labels=labels)]
 
     def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
-        milliseconds: int = self._flags.value(name, values)
+        milliseconds: int = self.value(name, values)
         if not least <= milliseconds <= _MAX_MILLISECONDS:
             raise FlagError(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
         return milliseconds
@@ -443,7 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = Files(environ=os.environ, made={_IDENTITY: identity})
     try:
         configuration = load(_OPTIONS, files, text=text)
-        if options.has_web_config(values):
+        if options.value("web-config-file", values):
             from fakedev.web.web_configs import read_web_configs  # noqa: PLC0415
 
             read_web_configs(configuration.web_config_sources())

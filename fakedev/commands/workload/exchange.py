@@ -23,7 +23,7 @@ import signal
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Final, Self
 
 from fakedev.fleet.spec.profiles import ONCE, format_intensities, use_profile, use_word
@@ -136,13 +136,6 @@ def _plain(number: float) -> float:
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """The workload runs, with this name on the server."""
-
-    workload: str
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The end of the workload: the exit code and the reason.
 
@@ -155,7 +148,8 @@ class Verdict:
 
 
 class AnswerReader:
-    """Reads the answers of one connection, in any pieces; there are none after a verdict.
+    """Reads the answers of one connection, in any pieces: the name of the accepted workload on the server (empty where
+    it gives none), and the verdict, after which there are none.
 
     :param awaits_admission: the first good answer is that to the token.
     """
@@ -163,13 +157,13 @@ class AnswerReader:
     def __init__(self, awaits_admission: bool = False) -> None:
         self._awaits_admission = awaits_admission
         self._buffer = b""
-        self._accepted: Accepted | None = None
+        self._accepted: str | None = None
         self._has_line = False
         self._ended = False
 
-    def feed(self, data: bytes) -> list[Accepted | Verdict]:
+    def feed(self, data: bytes) -> list[str | Verdict]:
         """The new answers that these bytes complete."""
-        news: list[Accepted | Verdict] = []
+        news: list[str | Verdict] = []
         if self._ended:
             return news
         self._buffer += data
@@ -189,16 +183,16 @@ class AnswerReader:
 
     def finish(self) -> Verdict:
         """The verdict when the server has closed the connection without one."""
-        news: list[Accepted | Verdict] = []
+        news: list[str | Verdict] = []
         line = self._buffer.strip()
         if not line.startswith(b"{") or line.endswith(b"}"):  # else an incomplete answer
             self._take(line, news)
         if news and isinstance(news[-1], Verdict):
             return news[-1]
-        when = "while the workload ran" if self._accepted else "before it had answered"
+        when = "before it had answered" if self._accepted is None else "while the workload ran"
         return Verdict(1, f"the server closed the connection {when}")
 
-    def _take(self, line: bytes, news: list[Accepted | Verdict]) -> None:
+    def _take(self, line: bytes, news: list[str | Verdict]) -> None:
         if not line:
             return
         self._has_line = True
@@ -212,7 +206,7 @@ class AnswerReader:
             self._accepted = said
             news.append(said)
 
-    def _parse(self, line: bytes) -> Accepted | Verdict | None:
+    def _parse(self, line: bytes) -> str | Verdict | None:
         """The answer of a line; None when it does not concern this workload."""
         shown = line[:_SHOWN].decode("utf-8", "replace")
         if line.startswith(b"error "):
@@ -225,22 +219,19 @@ class AnswerReader:
             return Verdict(1, f"this is no answer of a workload server: {shown}")
         if "ok" in answer:
             return self._reply(answer)
-        if answer.get("event") == "ended" and self._is_ours(answer.get("workload")):
-            return _ended(answer)
-        return None
+        workload = answer.get("workload")
+        # A missing name counts as this workload's.
+        is_ours = not workload or self._accepted in (None, "", workload)
+        return _ended(answer) if is_ours and answer.get("event") == "ended" else None
 
-    def _is_ours(self, workload: object) -> bool:
-        """Whether an event is about this workload; a missing name counts as this one."""
-        return self._accepted is None or not workload or self._accepted.workload in ("", workload)
-
-    def _reply(self, answer: dict[str, object]) -> Accepted | Verdict:
+    def _reply(self, answer: dict[str, object]) -> str | Verdict:
         if answer["ok"] is True:
-            return Accepted(str(answer.get("workload", "")))
+            return str(answer.get("workload", ""))
         error = answer.get("error")
         details = error if isinstance(error, dict) else {}
         return Verdict(1, f"the server refuses: {details.get('code', 'error')} {details.get('message', '')}".rstrip())
 
-    def _end(self, news: list[Accepted | Verdict], verdict: Verdict) -> list[Accepted | Verdict]:
+    def _end(self, news: list[str | Verdict], verdict: Verdict) -> list[str | Verdict]:
         self._ended = True
         self._buffer = b""
         news.append(verdict)
@@ -274,7 +265,8 @@ class StopSignals:
     def __enter__(self) -> Self:
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        self._old_handlers = {number: signal.signal(number, _ignore) for number in self._signals}
+        # The interpreter writes to the wake-up descriptor only for a signal with a handler.
+        self._old_handlers = {number: signal.signal(number, lambda *_: None) for number in self._signals}
         return self
 
     def __exit__(
@@ -302,10 +294,6 @@ class StopSignals:
                 self._received = next((number for number in self._signals if number in numbers), None)
         if self._received is not None:
             raise Stopped(self._received.name)
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """The interpreter writes to the wake-up descriptor only for a signal with a handler."""
 
 
 def connect(address: Address, stop: StopSignals) -> socket.socket:

@@ -107,7 +107,7 @@ def converse(
         for news in reader.feed(data):
             if isinstance(news, Verdict):
                 return news
-            say(f"Accepted as {news.workload}" if news.workload else "Accepted")
+            say(f"Accepted as {news}" if news else "Accepted")
         if not data:
             verdict = reader.finish()
             return Verdict(verdict.code, f"{verdict.text} ({problem})") if problem else verdict

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.commands.workload.exchange import Accepted, AnswerReader, Verdict
+from fakedev.commands.workload.exchange import AnswerReader, Verdict
 
 OK = b'{"id":1,"ok":true,"workload":"w17"}\n'
 ENDED = b'{"event":"ended","workload":"w17","name":"t","code":0,"text":"OK"}\n'
@@ -18,12 +18,12 @@ NEWS = b'{"event":"reloaded"}\n'
 REFUSED = b'{"id":1,"ok":false,"error":{"code":"unknown-name","message":"no device card9"}}\n'
 
 CONVERSATIONS = [
-    (OK + ENDED, [Accepted("w17"), Verdict(0, "OK")]),
-    (OK + LIMIT, [Accepted("w17"), Verdict(1, "Limit <memory> reached, terminated")]),
-    (OK + NEWS + b"\n" + OTHER + ENDED, [Accepted("w17"), Verdict(0, "OK")]),
+    (OK + ENDED, ["w17", Verdict(0, "OK")]),
+    (OK + LIMIT, ["w17", Verdict(1, "Limit <memory> reached, terminated")]),
+    (OK + NEWS + b"\n" + OTHER + ENDED, ["w17", Verdict(0, "OK")]),
     (ENDED + OK, [Verdict(0, "OK")]),
-    (b'{"ok":true}\n' + ENDED, [Accepted(""), Verdict(0, "OK")]),
-    (OK + b'{"event":"ended","code":3}\n', [Accepted("w17"), Verdict(3, "")]),
+    (b'{"ok":true}\n' + ENDED, ["", Verdict(0, "OK")]),
+    (OK + b'{"event":"ended","code":3}\n', ["w17", Verdict(3, "")]),
     (REFUSED, [Verdict(1, "the server refuses: unknown-name no device card9")]),
     (b'{"ok":false}\n', [Verdict(1, "the server refuses: error")]),
     (b'{"ok":false,"error":"full"}\n', [Verdict(1, "the server refuses: error")]),
@@ -31,7 +31,7 @@ CONVERSATIONS = [
     (b"0", [Verdict(0, "", bare=True)]),
     (b"1", [Verdict(1, "", bare=True)]),
     (b" \n1", [Verdict(1, "", bare=True)]),
-    (OK + b"1\n", [Accepted("w17"), Verdict(1, "this is no answer of a workload server: 1")]),
+    (OK + b"1\n", ["w17", Verdict(1, "this is no answer of a workload server: 1")]),
     (b"hello\n", [Verdict(1, "this is no answer of a workload server: hello")]),
     (b"{\n", [Verdict(1, "this is no answer of a workload server: {")]),
     (b"[]\n", [Verdict(1, "this is no answer of a workload server: []")]),
@@ -39,7 +39,7 @@ CONVERSATIONS = [
 
 
 @pytest.mark.parametrize(("said", "news"), CONVERSATIONS)
-def test_conversations(said: bytes, news: list[Accepted | Verdict]) -> None:
+def test_conversations(said: bytes, news: list[str | Verdict]) -> None:
     """Each conversation in one piece, and cut at every byte in turn."""
     assert AnswerReader().feed(said) == news
     for cut in range(len(said)):
