@@ -1,22 +1,20 @@
 """``fakedev run``, ``stop``, ``fault``, ...: the verbs of the workload port as commands.
 
-The commands have the same words as the port. They go to a workload port as they are, or become requests of the API.
+The commands have the same words as the port. They become requests in JSON of a workload port, or of the API.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import struct
 import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -35,6 +33,7 @@ from fakedev.commands.reach import (
     unreachable,
     write_json,
 )
+from fakedev.commands.status import understood
 from fakedev.fleet import answers
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 from fakedev.lines.grammar import ProtocolError, Request
@@ -42,82 +41,51 @@ from fakedev.lines.words import parse_words, quote_word
 from fakedev.schema.options import Operand, Parser
 from fakedev.schema.peer_addresses import Address
 
-_MAX_LINE: Final = 2**20
-#: Of an answer that is one line of JSON.
-_MAX_JSON: Final = 2**26
-#: The event that tells how far an advance is.
-_PROGRESS: Final = re.compile(r"advancing ([0-9]{1,3}(?:\.[0-9])?) ")
+#: Of an answer, which is one line.
+_MAX_LINE: Final = 2**26
 
 
-@contextmanager
-def _conversation(address: Address, line: str, auth: str, most_bytes: int) -> Iterator[Iterator[str]]:
-    """Sends a line to a workload port; the lines that come back.
+def ask_port(
+    address: Address, request: Mapping[str, object], token: str = "", show: Callable[[float], None] = lambda _: None,
+    kind: str = "workload port of fakedev",
+) -> dict[str, Any]:
+    """Send a request to a line port; the answer, without ``ok``.
 
-    :param auth: the line with the token; empty for none. Its answer is left out, if it is good.
-    :raises CannotAsk: when the service does not answer, or leaves.
-    """
+    :param token: of the address, if it asks for one.
+    :param show: called while the clock advances, with how much of that is done, from 0 to 1.
+    :param kind: of port, for the error about an answer of something else.
+    :raises CannotAsk: when the service refuses, does not answer, or leaves.
+    """  # fmt: skip
+    auth = json.dumps({"op": "auth", "token": token}) + "\n" if token else ""
     try:
         with connected(address, ANSWER_SECONDS) as connection, connection.makefile("rb") as file:
             # What ends this program early resets the connection: a plain close would say that it still reads.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.sendall(f"{auth}{line}\n".encode())
-            lines = _lines(file, most_bytes)
-            if auth and not (first := next(lines)).startswith(("ok", '{"ok":true')):
+            connection.sendall(f"{auth}{json.dumps(request)}\n".encode())
+            lines = _lines(file)
+            if auth and not (first := next(lines)).startswith('{"ok":true'):
                 lines = chain([first], lines)
-            yield lines
+            for line in lines:
+                if line.startswith("error "):  # from a service without room, which does not wait for the request
+                    code, _, reason = line.removeprefix("error ").partition(" ")
+                    raise refused_words(code, reason or code)
+                try:
+                    answer = json.loads(line)
+                    if answer.get("event") == "advancing":
+                        show(answer["percent"] / 100)
+                        continue
+                    if not answer.pop("ok"):
+                        raise refused_words(answer["error"]["code"], answer["error"]["message"])
+                except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
+                    break
+                return dict(answer)
     except OSError as error:
         raise unreachable(address, error) from None
+    raise CannotAsk(f"{address}: this is no {kind}; it says {line[:200]!r}")
 
 
-def ask_in_words(
-    address: Address, line: str, token: str = "", show: Callable[[float], None] = lambda _: None
-) -> Iterator[str]:
-    """Send one line to a workload port; the lines of the answer.
-
-    :param token: of the address, if it asks for one.
-    :param show: called while the clock advances, with how much of that is done, from 0 to 1.
-    :raises CannotAsk: when the service refuses, does not answer, or leaves.
-    """
-    with _conversation(address, line, f"auth {quote_word(token)}\n" if token else "", _MAX_LINE) as lines:
-        first = next(lines)
-        while event := _PROGRESS.match(first):
-            show(float(event[1]) / 100)
-            first = next(lines)
-        status, _, text = first.partition(" ")
-        if status == "error":
-            code, _, reason = text.partition(" ")
-            raise refused_words(code, reason or code)
-        if status != "ok":
-            raise CannotAsk(f"{address}: this is no workload port of fakedev; it says {first[:200]!r}")
-        count = text.removesuffix(" lines")
-        if not (text.endswith(" lines") and count.isdigit()):
-            yield text
-            return
-        yield from islice(lines, int(count))
-
-
-def ask_in_json(
-    address: Address, request: Mapping[str, object], token: str = "", show: Callable[[float], None] = lambda _: None
-) -> dict[str, Any]:
-    """As :func:`ask_in_words`, with a request and an answer in JSON."""
-    auth = json.dumps({"op": "auth", "token": token}) + "\n" if token else ""
-    with _conversation(address, json.dumps(request), auth, _MAX_JSON) as lines:
-        for line in lines:
-            try:
-                answer = json.loads(line)
-                if answer.get("event") == "advancing":
-                    show(answer["percent"] / 100)
-                    continue
-                if not answer.pop("ok"):
-                    raise refused_words(answer["error"]["code"], answer["error"]["message"])
-            except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
-                break
-            return dict(answer)
-    raise CannotAsk(f"{address}: this is no workload port of fakedev; it says {line[:200]!r}")
-
-
-def _lines(file: BinaryIO, most_bytes: int) -> Iterator[str]:
-    while (line := file.readline(most_bytes)).endswith(b"\n"):
+def _lines(file: BinaryIO) -> Iterator[str]:
+    while (line := file.readline(_MAX_LINE)).endswith(b"\n"):
         yield line.removesuffix(b"\n").decode("utf-8", "replace")
     raise CannotAsk("the service closed the connection before it had answered")
 
@@ -179,7 +147,7 @@ class Answer(NamedTuple):
     """The answer to a verb: as a value that JSON has, and as lines.
 
     :ivar ask: the value, from the API; its parameters are the arguments of the verb.
-    :ivar lines: what a workload port would answer in words.
+    :ivar lines: what a workload port answers in words.
     :ivar of_port: the value, from what a workload port answers in JSON.
     """
 
@@ -299,27 +267,22 @@ def send(command: str, words: Sequence[str], options: Namespace) -> None:
     answer = ANSWERS[words[0]]
     with restored_after_interrupt(), Progress(f"fakedev {command}", sys.stderr) as progress:
         service = reach(options, os.environ)
-        if service.port is not None and not options.json:
-            lines: Iterable[str] = ask_in_words(service.port, line, service.token, progress.show)
-        else:
-            try:
-                value = _value(answer, parse_words(line.encode(), WORKLOAD_GRAMMAR), service, progress.show)
-            except ProtocolError as error:
-                raise refused_words(error.code, str(error)) from None
-            except FleetError as error:
-                raise service.failed(error) from None
-            lines = answer.lines(value)
-        if options.json:
-            progress.clear()
-            write_json(value)
-            return
-        for text in lines:
-            progress.clear()
-            write_text(sys.stdout, f"{text}\n")
+        try:
+            value = _value(answer, parse_words(line.encode(), WORKLOAD_GRAMMAR), service, progress.show)
+        except ProtocolError as error:
+            raise refused_words(error.code, str(error)) from None
+        except FleetError as error:
+            raise service.failed(error) from None
+        progress.clear()
+    if options.json:
+        write_json(value)
+    else:
+        write_text(sys.stdout, "".join(f"{text}\n" for text in understood(lambda: [*answer.lines(value)])))
 
 
 def _value(answer: Answer, request: Request, service: Reached, show: Callable[[float], None]) -> Any:
     """The value of an answer, over HTTP or by a workload port."""
     if service.port is None:
         return answer.ask(service.fleet(), **request.arguments)
-    return answer.of_port(ask_in_json(service.port, {"op": request.verb, **request.arguments}, service.token, show))
+    found = ask_port(service.port, {"op": request.verb, **request.arguments}, service.token, show)
+    return understood(lambda: answer.of_port(found))

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from contextlib import suppress
 from typing import Any
 
 from fakedev.base.console import write_text
 from fakedev.base.environment import URL
-from fakedev.base.units import parse_number
 from fakedev.client.http import FleetError
-from fakedev.commands.control import ask_in_words
+from fakedev.commands.control import ask_port
 from fakedev.commands.reach import JSON, CannotAsk, frontend, reach, service_options, write_json
+from fakedev.commands.status import understood
 from fakedev.queues.diagnosis import queue_diagnosis, queue_line
 from fakedev.schema.options import Option, command
 from fakedev.schema.peer_addresses import parse_address
-
-#: What a frontend says of each queue, at least.
-_NEEDED = {"state", "waiting", "running", "oldest-seconds", "workers-idle", "workers-busy"}
 
 
 @command(
@@ -48,7 +44,7 @@ def queues(options: Namespace) -> None:
             if not address:
                 raise
             found = _of_frontend(address)
-    lines = [f"{queue_line(each)}\n  {each['diagnosis']}\n" for each in found]
+    lines = understood(lambda: [f"{queue_line(each)}\n  {each['diagnosis']}\n" for each in found])
     if options.json:
         write_json(found)
     else:
@@ -60,15 +56,5 @@ def _of_frontend(address: str) -> list[dict[str, Any]]:
         parsed = parse_address(address)
     except ValueError as error:
         raise CannotAsk(f"--frontend: {error}", 2) from None
-    found = []
-    for line in ask_in_words(parsed, "stats"):
-        name, *pairs = line.split(" ")
-        values = dict(pair.partition("=")[::2] for pair in pairs)
-        stats: dict[str, Any] = {"queue": name}
-        with suppress(ValueError):
-            for key, value in values.items():
-                stats[key] = value if key == "state" else int(value) if value.isdigit() else parse_number(value)
-        if not stats.keys() >= _NEEDED:
-            raise CannotAsk(f"{address}: this is no port of queues; it says {line[:200]!r}")
-        found.append({**stats, "diagnosis": queue_diagnosis(stats)})
-    return found
+    answer = ask_port(parsed, {"op": "stats"}, kind="port of queues")
+    return understood(lambda: [{**stats, "diagnosis": queue_diagnosis(stats)} for stats in answer["queues"]])

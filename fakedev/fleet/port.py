@@ -285,7 +285,8 @@ class PeerAdvance:
         if self._moving is not None:
             self._stops.append(request)
         else:
-            self._protocol.reply(request, self._reply("stopped" if is_stopped else "nothing to stop"))
+            text = "stopped" if is_stopped else "nothing to stop"
+            self._protocol.reply(request, self._reply(text, text=text))
 
     def _report(self, advance: Advance) -> None:
         tick = self._fleet.state.tick
@@ -313,10 +314,10 @@ class PeerAdvance:
             self._moving = self._request = self._protocol.cannot_wait = None
         self._protocol.reply(request, answer)
         for stop in stops:
-            self._protocol.reply(stop, self._reply("stopped"))
+            self._protocol.reply(stop, self._reply("stopped", text="stopped"))
 
-    def _reply(self, text: str) -> Reply:
-        return Reply(text, data=describe_clock(self._fleet, self._ticker))
+    def _reply(self, text: str, /, **further: str) -> Reply:
+        return Reply(text, data={**further, **describe_clock(self._fleet, self._ticker)})
 
 
 def _is_stop(request: Request) -> bool:

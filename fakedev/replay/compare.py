@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,9 +284,8 @@ def running_bounds(jobs: Sequence[Job], measured: Measured) -> tuple[NDArray[np.
     starts = np.sort([job.start_seconds for job in jobs])
     ends = np.sort([job.end_seconds for job in jobs])
 
-    def count(times: NDArray[np.float64], offset: float, side: str) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = np.searchsorted(times, instants + offset, "left" if side == "left" else "right")
-        return found
+    def count(times: NDArray[np.float64], offset: float, side: Literal["left", "right"]) -> NDArray[np.int64]:
+        return np.searchsorted(times, instants + offset, side)
 
     low = count(starts, -tick, "left") - count(ends, tick, "right")
     return np.maximum(low, 0), count(starts, tick, "right") - count(ends, -tick, "left")

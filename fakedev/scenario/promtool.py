@@ -30,7 +30,7 @@ _MAX_SECONDS: Final = 600
 SHOWN: Final = 2000
 
 
-class PromtoolError(Exception):
+class PromtoolError(ValueError):
     """promtool is missing, or refuses what it is given."""
 
     def __init__(self, text: str, *, is_of_rules: bool = False) -> None:

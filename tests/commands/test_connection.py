@@ -20,7 +20,7 @@ import pytest
 from fakedev.client import Fleet
 from fakedev.client.http import NoAnswer
 from fakedev.commands.completion import values_after
-from fakedev.commands.control import ANSWERS, VERBS, ask_in_words, summary_of
+from fakedev.commands.control import ANSWERS, VERBS, ask_port, summary_of
 from fakedev.commands.main import main
 from fakedev.commands.reach import CannotAsk, Reached, reach, service_options
 from fakedev.runtime.running_services import RunningService, ServedAddress, described, process_start
@@ -158,36 +158,38 @@ def test_the_token_goes_first(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
-        for answer in (b"ok\nok 1 lines\nw1 train\n", b"error denied the token is wrong\n"):
-            asked = ask_in_words(parse_address(str(path)), "list", "a=correct-horse")
+        denied = b'{"ok":false,"error":{"code":"denied","message":"the token is wrong"}}\n'
+        for answer in (b'{"ok":true}\n{"ok":true,"workloads":[]}\n', denied, b"error denied the token is wrong\n"):
             client = Thread(target=_answer_one, args=(server, answer))
             client.start()
-            if answer.startswith(b"ok"):
-                assert list(asked) == ["w1 train"]
+            if b"true" in answer:
+                assert ask_port(parse_address(str(path)), {"op": "list"}, "a=correct-horse") == {"workloads": []}
             else:
                 with pytest.raises(CannotAsk, match="the token is wrong"):
-                    list(asked)
+                    ask_port(parse_address(str(path)), {"op": "list"}, "a=correct-horse")
             client.join()
 
 
 def test_progress_of_an_advance(tmp_path: Path) -> None:
     """Events before the answer are shown, and are no part of it."""
     path = tmp_path / "s"
-    answer = b"advancing 12.3 tick 123 target 1000\nadvancing 90 tick 900 target 1000\nok tick 1000 seconds 1000\n"
+    events = [{"event": "advancing", "percent": 12.3}, {"event": "advancing", "percent": 90}, {"ok": True, "tick": 9}]
+    answer = "".join(f"{json.dumps(each)}\n" for each in events).encode()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
-        client = Thread(target=_answer_one, args=(server, answer, b"advance 1000\n"))
+        client = Thread(target=_answer_one, args=(server, answer, b'{"op": "advance"}\n'))
         client.start()
         shown: list[float] = []
-        lines = list(ask_in_words(parse_address(str(path)), "advance 1000", show=shown.append))
+        found = ask_port(parse_address(str(path)), {"op": "advance"}, show=shown.append)
         client.join()
-    assert lines == ["tick 1000 seconds 1000"]
+    assert found == {"tick": 9}
     assert shown == pytest.approx([0.123, 0.9])
 
 
 def _answer_one(
-    server: socket.socket, answer: bytes, expected: bytes = b"auth a=correct-horse\nlist\n"
+    server: socket.socket, answer: bytes,
+    expected: bytes = b'{"op": "auth", "token": "a=correct-horse"}\n{"op": "list"}\n',
 ) -> None:
     connection, _ = server.accept()
     with connection:
@@ -281,7 +283,10 @@ def test_servers_that_are_hostile(
     assert shown.removesuffix("\n").isprintable()
 
 
-STATS = b"ok 1 lines\nq state=open waiting=3 running=0 workers-idle=0 workers-busy=0 oldest-seconds=0.5\n"
+STATS = (
+    b'{"ok": true, "queues": [{"queue": "q", "state": "open", "waiting": 3, "running": 0, "workers-idle": 0,'
+    b' "workers-busy": 0, "oldest-seconds": 0.5}]}\n'
+)
 
 
 def test_queues_of_a_frontend(
@@ -297,8 +302,10 @@ def test_queues_of_a_frontend(
             "q is open: 3 waiting, 0 running, workers 0 idle, 0 busy\n"
             "  no worker takes jobs of it: start a backend, or see why it does not take\n"
         )
-    assert main(["queues", "--frontend", hostile(b"ok 1 lines\n\x1b[31m\n")]) == 1
+    assert main(["queues", "--frontend", hostile(b"\x1b[31m\n")]) == 1
     assert "this is no port of queues; it says '\\x1b[31m'" in capsys.readouterr().err
+    assert main(["queues", "--frontend", hostile(b'{"ok": true, "queues": [{"queue": "q"}]}\n')]) == 1
+    assert "does not answer as fakedev does" in capsys.readouterr().err
     with pytest.raises(CannotAsk, match="has queues alone: fakedev queues shows them"):
         reached(environ, "--service", "frontend")
     registered("/etc/my.yaml", CONTROL)
@@ -381,9 +388,12 @@ def test_json_of_a_hostile_workload_port(
 
 
 def test_a_hostile_workload_port(hostile: Callable[[bytes], str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Its answers are shown, not obeyed."""
-    assert main(["workloads", "--socket", hostile(b"ok \x1b[31mred\xc2\x9b\n")]) == 0
+    """Its answers are shown, not obeyed; one of another form is an error."""
+    answer = b'{"ok": true, "workload": "\\u001b[31mred\\u009b"}\n'
+    assert main(["run", "x", "devices=a/0", "profile=9:0:0", "--socket", hostile(answer)]) == 0
     assert capsys.readouterr().out == "\\x1b[31mred\\x9b\n"
+    assert main(["stop", "x", "--socket", hostile(b'{"ok": true, "stopped": 3}\n')]) == 1
+    assert "does not answer as fakedev does" in capsys.readouterr().err
 
 
 def test_an_answer_without_end(hostile: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ from fakedev.fleet.events import event_to_fields
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.record import head_fields
 from fakedev.scenario.history import HistoryBlocks, HistoryFiles
-from fakedev.scenario.promtool import PromtoolError
 from fakedev.scenario.run import Run
 from fakedev.scenario.series import FleetSamples, Stored
 from fakedev.scenario.settings import LoadedScenario, load_scenario
@@ -90,7 +89,7 @@ SCENARIO: Final = (
     Option("truth", "FILE", "what happened: causes and effects, in JSON Lines"),
     Option("journal", "FILE", "the journal, in JSON Lines"),
     Option("record", "FILE", "the events, to be run again by fakedev render --events"),
-    failures={Refused: 2, ValueError: 1, PromtoolError: 1},
+    failures={Refused: 2, ValueError: 1},
 )  # fmt: skip
 def run(options: Namespace) -> int:
     """Run the scenario; the exit code is 130 after a signal.
@@ -183,8 +182,6 @@ def _written(
                 for history in histories:
                     history.write(stored)
             yield stored
-    except PromtoolError as error:
-        raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(f"{error.filename or 'the history'}: {plain_reason(error)}") from None
 
