@@ -1,4 +1,4 @@
-"""Requests to a running fakedev over TCP or a UNIX socket, blocking or with asyncio; their answers and errors."""
+"""Requests to a running fakedev over TCP or a UNIX socket; their answers and errors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import json
 import select
 import socket
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import update_wrapper
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 from fakedev.runtime.client_tls import client_context, connection_reason
 from fakedev.schema.peer_addresses import NO_FILES, TLS_SCHEME, Address, ClientTls, parse_address, with_tls
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 class FleetError(Exception):
@@ -237,95 +234,6 @@ def _reply(response: http.client.HTTPResponse) -> Reply:
     if response.length:
         raise http.client.IncompleteRead(body, response.length)
     return Reply(response.status, found, body)
-
-
-_AT_ONCE: Final = 1 << 16
-
-
-class AsyncRequester(Protocol):
-    """Sends requests; the client of a real service has an :class:`AsyncServiceAddress`."""
-
-    async def ask(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str],
-        still: Callable[[], Awaitable[object]] | None,
-    ) -> Reply:
-        """The answer to a request.
-
-        :param still: awaited whenever the service has been silent for the timeout; it raises if the service is dead.
-            None: the service must answer within the timeout.
-        :raises NoAnswer: when there is none.
-        """  # fmt: skip
-        ...
-
-
-class AsyncServiceAddress:
-    """An HTTP address of fakedev; each request has a connection of its own, so tasks may share it.
-
-    A request that is cancelled closes its connection at once.
-
-    :param url: see :class:`fakedev.client.http.ServiceAddress`, also for the others.
-    :raises ValueError: for a text that is no address.
-    """
-
-    def __init__(self, url: str, timeout_seconds: float, tls: ClientTls = NO_FILES) -> None:
-        self._address = with_tls(http_address(url), tls)
-        self._timeout_seconds = timeout_seconds
-
-    async def ask(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str],
-        still: Callable[[], Awaitable[object]] | None,
-    ) -> Reply:
-        """See :class:`AsyncRequester`."""  # fmt: skip
-        import asyncio  # noqa: PLC0415 - commands must start fast without it
-
-        exchange = Exchange(self._address, method, path, body, headers)
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                reader, writer = await self._connect()
-            try:
-                writer.write(exchange.sent)
-                async with asyncio.timeout(self._timeout_seconds):
-                    await writer.drain()
-                return exchange.reply(await self._read(reader, still))
-            finally:
-                writer.transport.abort()
-        except (OSError, http.client.HTTPException) as error:
-            raise no_answer(method, path, self._address, error) from None
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        import asyncio  # noqa: PLC0415 - commands must start fast without it
-
-        address = self._address
-        if not address.path:
-            context = None if address.tls is None else client_context(address.tls)
-            return await asyncio.open_connection(address.host, address.port, ssl=context)
-        path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
-        return await asyncio.open_unix_connection(path)
-
-    async def _read(self, reader: asyncio.StreamReader, still: Callable[[], Awaitable[object]] | None) -> bytes:
-        """All that comes until the service closes the connection.
-
-        :raises TimeoutError: when it is silent for too long.
-        """
-        import asyncio  # noqa: PLC0415 - commands must start fast without it
-
-        parts: list[bytes] = []
-        left = MOST_BYTES
-        while True:
-            try:
-                async with asyncio.timeout(self._timeout_seconds):
-                    part = await reader.read(_AT_ONCE)
-            except TimeoutError:
-                if still is None or parts:
-                    raise
-                await still()
-                continue
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-            left -= len(part)
-            if left < 0:
-                raise TooLarge
 
 
 T = TypeVar("T")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, overload
+from collections.abc import Mapping
+from typing import Final, NamedTuple, SupportsIndex, overload
 
 from fakedev.exporters.samples import Row, read_lines
 
@@ -26,35 +26,26 @@ class Sample(NamedTuple):
         return f"{self.name}{{{', '.join(f'{name}={value!r}' for name, value in self.labels.items())}}} {self.value:g}"
 
 
-class Samples(Sequence[Sample]):
+class Samples(tuple[Sample, ...]):
     """The samples of a page, in its order."""
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = tuple(samples)
-
     @overload
-    def __getitem__(self, place: int) -> Sample: ...
+    def __getitem__(self, place: SupportsIndex) -> Sample: ...
     @overload
     def __getitem__(self, place: slice) -> Samples: ...
-    def __getitem__(self, place: int | slice) -> Sample | Samples:
-        return Samples(self._samples[place]) if isinstance(place, slice) else self._samples[place]
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return iter(self._samples)
+    def __getitem__(self, place: SupportsIndex | slice) -> Sample | Samples:
+        return Samples(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names that there are, each once, in the order of the page."""
-        return tuple(dict.fromkeys(each.name for each in self._samples))
+        return tuple(dict.fromkeys(each.name for each in self))
 
     def find(self, name: str, /, **labels: object) -> Samples:
         """The samples of that name that have these labels, and perhaps more. A number is compared as its text."""
         wanted = [(label, str(value)) for label, value in labels.items()]
         return Samples([
-            each for each in self._samples
+            each for each in self
             if each.name == name and all(each.labels.get(label) == value for label, value in wanted)
         ])  # fmt: skip
 
