@@ -17,9 +17,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 from twisted.internet.task import deferLater
 
-from fakedev.base.errors import Refused
 from fakedev.runtime.reactor import IReactor
-from fakedev.runtime.threads import TaskService
 from fakedev.scenario.alert_rules import (
     ANY_METRIC,
     AlertRule,
@@ -33,7 +31,7 @@ from fakedev.scenario.alert_rules import (
     used_metrics,
 )
 from fakedev.scenario.coverage import Coverage
-from fakedev.scenario.prometheus import Prometheus, PrometheusError, QueryError, Result
+from fakedev.scenario.prometheus import Prometheus, QueryError, Result
 from fakedev.scenario.remote_write import WriteRequest
 from fakedev.scenario.run import Run
 from fakedev.scenario.score import DeviceLabels
@@ -341,22 +339,18 @@ _TURN_SECONDS: Final = 0.01
 
 
 @dataclass(eq=False)
-class ScoreRun(TaskService):
-    """Runs the scenario to its end, then calls ``over``.
+class ScoreRun:
+    """A run of a scenario whose rules are evaluated.
 
     :param groups: the groups of rules, with their files.
     :param observe: called with the samples of each scrape: the number of the instant, and the samples.
     :param done: called with the share of the run that is done, 0 to 1.
     """
 
-    expected = (PrometheusError, Refused)
-    what = "The score"
-
     run: Run
     prometheus: Prometheus
     groups: Sequence[tuple[str, RuleGroup]]
     reactor: IReactor
-    over: Callable[[], None]
     done: Callable[[float], None]
     observe: Callable[[int, Scraped], None] | None = None
     labels: DeviceLabels = field(default_factory=DeviceLabels, init=False)
@@ -370,10 +364,12 @@ class ScoreRun(TaskService):
     def __post_init__(self) -> None:
         self._samples = FleetSamples(self.run.targets)
 
-    async def clean_up(self) -> None:
-        await self.prometheus.stop()
-
     async def run_to_end(self) -> None:
+        """Run the scenario to its end; Prometheus must be stopped afterwards, also after an error.
+
+        :raises PrometheusError: when Prometheus does not start, has died, or does not take the samples.
+        :raises Refused: if the identity of a page does not fit its devices.
+        """
         await self.prometheus.start()
         self.coverage.add_rules(group for _, group in self.groups)
         last_seconds, step_begin, turn, number = 0.0, 0.0, self.reactor.seconds(), 0

@@ -10,7 +10,6 @@ from twisted.python.failure import Failure
 
 from fakedev.base.errors import Refused, did_you_mean
 from fakedev.runtime.application import run_task
-from fakedev.runtime.clock import no_op
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.threads import TaskService
 from fakedev.scenario.alert_rules import AlertRule, metrics_of
@@ -135,8 +134,8 @@ class _InTurn(TaskService):
     :ivar is_refused: the scenario is the reason of the problem.
     """
 
-    expected = ScoreRun.expected
-    what = ScoreRun.what
+    expected = (PrometheusError, Refused)
+    what = "The score"
 
     runs: Sequence[ScoreRun]
     over: Callable[[], None]
@@ -145,11 +144,11 @@ class _InTurn(TaskService):
     async def run_to_end(self) -> None:
         for each in self.runs:
             await each.run_to_end()
-            await each.clean_up()
+            await each.prometheus.stop()
 
     async def clean_up(self) -> None:
         for each in self.runs:
-            await each.clean_up()
+            await each.prometheus.stop()
 
     def failed(self, failure: Failure) -> None:
         self.is_refused = not self.problem and failure.check(Refused) is not None
@@ -174,7 +173,7 @@ def run_scores(orders: Sequence[ScoreOrder]) -> list[ScoreEnd]:
             [
                 ScoreRun(
                     run, Prometheus(reactor, program),
-                    [(rules.file, group) for rules in order.rules.files for group in rules.groups], reactor, no_op,
+                    [(rules.file, group) for rules in order.rules.files for group in rules.groups], reactor,
                     order.done, order.observe,
                 )
                 for order, run, program in zip(orders, runs, programs, strict=True)

@@ -164,50 +164,47 @@ class AnswerReader:
     def feed(self, data: bytes) -> list[str | Verdict]:
         """The new answers that these bytes complete."""
         news: list[str | Verdict] = []
-        if self._ended:
-            return news
         self._buffer += data
-        while not self._ended:
-            if not self._has_line:
-                self._buffer = self._buffer.lstrip()
-                if self._buffer[:1].isdigit():
-                    return self._end(news, Verdict(int(self._buffer[:1]), "", bare=True))
-            line, newline, rest = self._buffer.partition(b"\n")
-            if len(line) > LONGEST_MESSAGE:
-                return self._end(news, Verdict(1, f"the server's answer is longer than {LONGEST_MESSAGE} bytes"))
-            if not newline:
-                break
-            self._buffer = rest
-            self._take(line.strip(), news)
+        while not self._ended and (said := self._next()) is not None:
+            news.append(said)
+            self._ended = isinstance(said, Verdict)
         return news
 
     def finish(self) -> Verdict:
         """The verdict when the server has closed the connection without one."""
-        news: list[str | Verdict] = []
         line = self._buffer.strip()
-        if not line.startswith(b"{") or line.endswith(b"}"):  # else an incomplete answer
-            self._take(line, news)
-        if news and isinstance(news[-1], Verdict):
-            return news[-1]
+        # A JSON object without its end is an incomplete answer.
+        said = self._parse(line) if not line.startswith(b"{") or line.endswith(b"}") else None
+        if isinstance(said, Verdict):
+            return said
         when = "before it had answered" if self._accepted is None else "while the workload ran"
         return Verdict(1, f"the server closed the connection {when}")
 
-    def _take(self, line: bytes, news: list[str | Verdict]) -> None:
-        if not line:
-            return
-        self._has_line = True
-        if self._awaits_admission and is_plain_ok(line):
-            self._awaits_admission = False
-            return
-        said = self._parse(line)
-        if isinstance(said, Verdict):
-            self._end(news, said)
-        elif said is not None:
-            self._accepted = said
-            news.append(said)
+    def _next(self) -> str | Verdict | None:
+        """The next answer in the buffer; None: its end has not come yet."""
+        said = None
+        while said is None:
+            if not self._has_line:
+                self._buffer = self._buffer.lstrip()
+                if self._buffer[:1].isdigit():
+                    return Verdict(int(self._buffer[:1]), "", bare=True)
+            line, newline, rest = self._buffer.partition(b"\n")
+            if len(line) > LONGEST_MESSAGE:
+                return Verdict(1, f"the server's answer is longer than {LONGEST_MESSAGE} bytes")
+            if not newline:
+                return None
+            self._buffer = rest
+            said = self._parse(line.strip())
+        return said
 
     def _parse(self, line: bytes) -> str | Verdict | None:
         """The answer of a line; None when it does not concern this workload."""
+        if not line:
+            return None
+        self._has_line = True
+        if self._awaits_admission and is_plain_ok(line):
+            self._awaits_admission = False
+            return None
         shown = line[:_SHOWN].decode("utf-8", "replace")
         if line.startswith(b"error "):
             return Verdict(1, f"the server refuses: {shown.removeprefix('error ')}")
@@ -217,25 +214,17 @@ class AnswerReader:
             answer = None
         if not isinstance(answer, dict):
             return Verdict(1, f"this is no answer of a workload server: {shown}")
+        if answer.get("ok") is True:
+            self._accepted = str(answer.get("workload", ""))
+            return self._accepted
         if "ok" in answer:
-            return self._reply(answer)
+            error = answer.get("error")
+            given = error if isinstance(error, dict) else {}
+            return Verdict(1, f"the server refuses: {given.get('code', 'error')} {given.get('message', '')}".rstrip())
         workload = answer.get("workload")
         # A missing name counts as this workload's.
         is_ours = not workload or self._accepted in (None, "", workload)
         return _ended(answer) if is_ours and answer.get("event") == "ended" else None
-
-    def _reply(self, answer: dict[str, object]) -> str | Verdict:
-        if answer["ok"] is True:
-            return str(answer.get("workload", ""))
-        error = answer.get("error")
-        details = error if isinstance(error, dict) else {}
-        return Verdict(1, f"the server refuses: {details.get('code', 'error')} {details.get('message', '')}".rstrip())
-
-    def _end(self, news: list[str | Verdict], verdict: Verdict) -> list[str | Verdict]:
-        self._ended = True
-        self._buffer = b""
-        news.append(verdict)
-        return news
 
 
 def _ended(event: dict[str, object]) -> Verdict:

@@ -14,10 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 import pytest_twisted
-from twisted.internet import defer, reactor
+from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-from fakedev.runtime.clock import no_op
 from fakedev.scenario.alert_rules import AlertRule
 from fakedev.scenario.evaluation import ScoreRun
 from fakedev.scenario.prometheus import Prometheus, PrometheusError, QueryError, prometheus_path
@@ -88,15 +87,10 @@ groups:
 
 async def played(scenario_run: ScoreRun) -> None:
     """Run a scenario to its end, and stop its Prometheus."""
-    over: defer.Deferred[None] = defer.Deferred()
-    scenario_run.over = lambda: over.callback(None)
-    scenario_run.startService()
     try:
-        await over
+        await scenario_run.run_to_end()
     finally:
-        scenario_run.over = no_op
-        await scenario_run.stop_all()
-    assert not scenario_run.problem
+        await scenario_run.prometheus.stop()
 
 
 def checks(scored: ScoreRun, rules: RuleFile) -> list[dict[str, object]]:
@@ -132,7 +126,7 @@ async def test_as_promtool(tmp_path: Path) -> None:
     prometheus = Prometheus(reactor, require_program("prometheus"))
     inputs = InputSeries(None)
     groups = [("rules.yml", group) for group in rules.groups]
-    scored = ScoreRun(run, prometheus, groups, reactor, no_op, lambda share: None, inputs.add)
+    scored = ScoreRun(run, prometheus, groups, reactor, lambda share: None, inputs.add)
     await played(scored)
     states = {state.rule.name: state.states for group in scored.evaluated for state in group.rules}
     quiet = [name for name, state in states.items() if name in {rule.name for rule in rules.alerts}
@@ -303,7 +297,6 @@ async def test_prometheus_dies(tmp_path: Path) -> None:
     """What it said last is told; its folder is removed."""
     run = started(loaded(tmp_path, TROUBLE, head=HOUR, fleet=FLEET % (2, 2)))
     prometheus = Prometheus(reactor, require_program("prometheus"))
-    over: defer.Deferred[None] = defer.Deferred()
     shares: list[float] = []
 
     def done(share: float) -> None:
@@ -312,15 +305,13 @@ async def test_prometheus_dies(tmp_path: Path) -> None:
             os.kill(prometheus.process_id, signal.SIGKILL)
 
     groups = [("r.yml", group) for group in read_rules(RULES, "r.yml").groups]
-    scored = ScoreRun(run, prometheus, groups, reactor, lambda: over.callback(None), done)
-    scored.startService()
-    await over
+    # Its last words are what it said last, which differs.
+    with pytest.raises(PrometheusError, match=r"^Prometheus has died: ts="):
+        await ScoreRun(run, prometheus, groups, reactor, done).run_to_end()
     folder = prometheus.folder
     assert os.path.isdir(folder)
-    await scored.stop_all()
+    await prometheus.stop()
     assert not os.path.exists(folder)
-    # Its last words are what it said last, which differs.
-    assert scored.problem.startswith("Prometheus has died: ts=")
 
 
 @pytest_twisted.ensureDeferred
