@@ -32,8 +32,6 @@ COLLECT_SECONDS: Final = 0.25
 _THRESHOLDS: Final = (700, 5, 1)
 #: At least this many more blocks of memory are in use before all objects are examined again: about 100 MB.
 MIN_MORE_BLOCKS: Final = 1_000_000
-#: How long after the end of a peak its memory is returned.
-_AFTER_PEAK_SECONDS: Final = 1.0
 #: The process keeps up to this much freed memory: two pages of 10,000 devices.
 KEPT_BYTES: Final = 256 * 1024 * 1024
 
@@ -63,54 +61,6 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
-
-
-def return_freed_memory() -> None:
-    """Let the C library return all freed memory to the system: about 5 ms for each 100 MB, so only after a peak."""
-    try:
-        malloc_trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return
-    malloc_trim(0)
-
-
-class AfterPeak:
-    """Returns freed memory to the system after a peak.
-
-    The C library keeps freed memory below memory that is in use, however much that is. So what a peak took would stay
-    with the process. Usual pages of usual ticks are no peak: their memory is used again.
-
-    :param give_back: returns the memory.
-    """
-
-    def __init__(self, clock: IReactorTime, give_back: Callable[[], None] = return_freed_memory) -> None:
-        self._clock = clock
-        self._give_back = give_back
-        self._bytes = self._peak = 0
-        self._call: IDelayedCall | None = None
-        self._is_stopped = False
-
-    def note(self, held_bytes: int) -> None:
-        """So much is in use now."""
-        self._bytes = held_bytes
-        self._peak = max(self._peak, held_bytes)
-        is_over = self._peak > KEPT_BYTES and held_bytes <= self._peak // 2
-        if is_over and self._call is None and not self._is_stopped:
-            # A little later: the connections that held it are being closed.
-            self._call = self._clock.callLater(_AFTER_PEAK_SECONDS, self._is_over)
-
-    def stop(self) -> None:
-        """Return nothing more."""
-        self._is_stopped = True
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-
-    def _is_over(self) -> None:
-        self._call = None
-        if self._bytes <= self._peak // 2:
-            self._give_back()
-            self._peak = self._bytes
 
 
 class CollectorSettings:

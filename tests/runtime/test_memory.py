@@ -13,14 +13,11 @@ from twisted.internet.task import Clock
 
 from fakedev.runtime.memory import (
     COLLECT_SECONDS,
-    KEPT_BYTES,
     MIN_MORE_BLOCKS,
-    AfterPeak,
     CollectorSettings,
     collector_paused,
     keep_freed_memory,
 )
-from fakedev.web.sending import MAX_BYTES, InFlightBodies
 
 
 def test_the_gnu_library_can_be_told() -> None:
@@ -139,54 +136,3 @@ def frozen_cycle() -> ref[Cycle]:
 def is_looked_at(thing: object) -> bool:
     """Whether a collection looks at it."""
     return any(each is thing for each in gc.get_objects())
-
-
-class TestAfterPeak:
-    """Memory that is returned to the system."""
-
-    def test_once_after_a_peak(self) -> None:
-        """When half of it is free again, and a moment has passed; not while it is still in use."""
-        clock, returned = Clock(), list[float]()
-        peak = AfterPeak(clock, lambda: returned.append(clock.seconds()))
-        peak.note(2 * KEPT_BYTES)
-        clock.advance(100)
-        peak.note(KEPT_BYTES + 1)
-        clock.advance(100)
-        assert not returned
-        peak.note(KEPT_BYTES // 2)
-        peak.note(0)
-        clock.advance(0.9)
-        assert not returned
-        clock.advance(0.1)
-        peak.note(0)
-        clock.advance(100)
-        assert returned == [201] and not clock.calls
-
-    def test_usual_pages_are_no_peak(self) -> None:
-        """They come and go each tick; nor is a peak over that goes on."""
-        clock, returned = Clock(), list[float]()
-        peak = AfterPeak(clock, lambda: returned.append(clock.seconds()))
-        for _ in range(100):
-            peak.note(KEPT_BYTES)
-            peak.note(0)
-            clock.advance(1)
-        peak.note(2 * KEPT_BYTES)
-        peak.note(0)
-        peak.note(2 * KEPT_BYTES)
-        clock.advance(100)
-        assert not returned
-        peak.note(0)
-        peak.stop()
-        peak.note(0)
-        assert not clock.calls
-
-    def test_bodies_of_slow_readers(self) -> None:
-        """The bodies that readers hold, each counted once, are what is noted."""
-        noted: list[int] = []
-        held = InFlightBodies(MAX_BYTES, noted.append)
-        body, other = (b"a" * 10, b"b"), (b"c",)
-        for reader, pieces in ((1, body), (2, body), (3, other)):
-            held.add(reader, pieces, lambda: None)
-        for reader in (1, 2, 3, 3):
-            held.remove(reader)
-        assert noted == [11, 12, 1, 0]
