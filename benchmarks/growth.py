@@ -132,15 +132,13 @@ def _measure_growth(count: int) -> dict[str, float]:
 
 def _measure_changes(identity: str, device: str) -> Iterator[tuple[int, float, float]]:
     """For some numbers of nodes that change in a tick: seconds for each sample, and the longest step."""
-    from twisted.internet.task import Clock  # noqa: PLC0415
-
     from fakedev.config.load import load  # noqa: PLC0415
     from fakedev.exporters.page import LabelCache, Page  # noqa: PLC0415
     from fakedev.exporters.sources import DeviceSource  # noqa: PLC0415
     from fakedev.fleet.events import StartWorkload  # noqa: PLC0415
     from fakedev.fleet.fleet import Fleet  # noqa: PLC0415
     from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
-    from fakedev.runtime.memory import CollectorSettings, keep_freed_memory  # noqa: PLC0415
+    from fakedev.runtime.memory import freeze_objects, keep_freed_memory  # noqa: PLC0415
     from fakedev.schema.files import Files  # noqa: PLC0415
 
     keep_freed_memory()
@@ -151,7 +149,7 @@ def _measure_changes(identity: str, device: str) -> Iterator[tuple[int, float, f
     page = Page(LabelCache(loaded.identities["dgx"], DeviceSource(fleet)), fleet.roster.nodes)
     node = 0
     _pieces(page, fleet)
-    CollectorSettings(Clock()).begin()  # as in the service, where the page's objects are not looked at again
+    freeze_objects()  # as in the service, where the page's objects are not looked at again
     for changed in (0, 1, 50):
         seconds, longest = [], 0.0
         for _ in range(_ROUNDS):

@@ -14,11 +14,10 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.ticker import Advance, Ticker
-from fakedev.web.items import Items, described_key, items_response
+from fakedev.web.items import Items, ItemsResource, described_key
 from fakedev.web.paths import JOURNAL, OCCURRENCES
 from fakedev.web.query import ApiResource, argument, json_body
 from fakedev.web.request import Request
-from fakedev.web.resource import Answer
 from fakedev.web.response import HttpError, Response, json_response
 
 if TYPE_CHECKING:
@@ -95,30 +94,25 @@ def _stopped(failure: Failure) -> Response:
     raise HttpError(503, "the client has left, and the advance with it")
 
 
-class JournalApi(ApiResource):
+class JournalApi(ItemsResource):
     """The last events."""
 
-    query = JOURNAL.query
+    path = JOURNAL
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def get(self, request: Request) -> Answer:
-        """The events, newest first, or those that the query asks for."""
+    def items(self, request: Request) -> Items[JournalEntry]:
+        """Newest first."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node, since = argument(request, "node"), argument(request, "since")
-
-        def now() -> Items[JournalEntry]:
-            found = find_entries(self._fleet, kinds, devices, node, since=since)[::-1]
-            return Items(
-                found,
-                lambda _: partial(describe_entry, self._fleet),
-                lambda entry: (entry.kind, entry.scope, entry.cause, entry.text, entry.devices),
-                partial(described_key, JournalEntry._asdict),
-                lambda: {"tick": self._fleet.state.tick},
-            )
-
-        return items_response(request, JOURNAL, "journal", now)
+        return Items(
+            find_entries(self._fleet, kinds, devices, node, since=since)[::-1],
+            lambda _: partial(describe_entry, self._fleet),
+            lambda entry: (entry.kind, entry.scope, entry.cause, entry.text, entry.devices),
+            partial(described_key, JournalEntry._asdict),
+            lambda: {"tick": self._fleet.state.tick},
+        )
 
 
 def _words(request: Request, name: bytes) -> list[str]:
@@ -127,24 +121,16 @@ def _words(request: Request, name: bytes) -> list[str]:
     return [word.strip() for word in texts.split(",") if word.strip()]
 
 
-class Occurrences(ApiResource):
+class Occurrences(ItemsResource):
     """All occurrences of the scenario that is played."""
 
-    query = OCCURRENCES.query
+    path = OCCURRENCES
 
     def __init__(self, scenario: LiveScenario) -> None:
         self._scenario = scenario
 
-    def get(self, request: Request) -> Answer:
-        """What goes on, what is next, then what has happened, the newest first; or those that the query asks for."""
+    def items(self, request: Request) -> Items[int]:
+        """What goes on, what is next, then what has happened, the newest first."""
         scenario = self._scenario
-
-        def now() -> Items[int]:
-            return Items(
-                scenario.numbers(),
-                lambda _: scenario.described,
-                scenario.texts,
-                partial(described_key, scenario.described),
-            )
-
-        return items_response(request, OCCURRENCES, "occurrences", now)
+        described = scenario.described
+        return Items(scenario.numbers(), lambda _: described, scenario.texts, partial(described_key, described))

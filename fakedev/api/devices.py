@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fakedev.api.find import missing_node
-from fakedev.api.nodes import describe_links
+from fakedev.api.nodes import describe_links, missing_node
 from fakedev.base.errors import Refused
 from fakedev.fleet.charts import KEPT, History
 from fakedev.fleet.describe import describe_limits, describe_part, describe_parts, describe_state, device_describer
@@ -19,7 +18,7 @@ from fakedev.fleet.entities.selectors import no_node, resolve_here
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import describe_explanations, describe_link_explanations
 from fakedev.fleet.levels import DEVICE
-from fakedev.web.items import Items, in_order, items_response
+from fakedev.web.items import Items, ItemsResource, in_order
 from fakedev.web.paths import DEVICE as DEVICE_PATH
 from fakedev.web.paths import DEVICES, HISTORY
 from fakedev.web.query import (
@@ -34,17 +33,16 @@ from fakedev.web.query import (
     shown,
 )
 from fakedev.web.request import Request
-from fakedev.web.resource import Answer
 from fakedev.web.response import HttpError, Response, as_http_error, json_response
 
 #: Rows of an answer about the past: devices times quantities.
 MAX_ROWS: Final = 64
 
 
-class Devices(ApiCollection):
+class Devices(ItemsResource, ApiCollection):
     """The devices with all their quantities."""
 
-    query = DEVICES.query
+    path = DEVICES
 
     def __init__(self, fleet: Fleet, history: History) -> None:
         self._fleet = fleet
@@ -54,26 +52,20 @@ class Devices(ApiCollection):
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
-    def get(self, request: Request) -> Answer:
-        """The devices in the order of the pages, or those that the query asks for, all at the same tick."""
-        wanted = argument(request, "node")
-
-        def now() -> Items[int]:
-            roster = self._fleet.roster
-            node = roster.node(wanted)
-            if wanted and node is None:
-                raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
-            places = node.devices if node else roster.shown_devices.tolist()
-            return Items(
-                places,
-                partial(device_describer, self._fleet),
-                partial(_names, roster),
-                partial(_sort_key, self._fleet),
-                lambda: {"tick": self._fleet.state.tick},
-                lambda _: roster is self._fleet.roster,
-            )
-
-        return items_response(request, DEVICES, "devices", now)
+    def items(self, request: Request) -> Items[int]:
+        """In the order of the pages, all at the same tick."""
+        wanted, roster = argument(request, "node"), self._fleet.roster
+        node = roster.node(wanted)
+        if wanted and node is None:
+            raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
+        return Items(
+            node.devices if node else roster.shown_devices.tolist(),
+            partial(device_describer, self._fleet),
+            partial(_names, roster),
+            partial(_sort_key, self._fleet),
+            lambda: {"tick": self._fleet.state.tick},
+            lambda _: roster is self._fleet.roster,
+        )
 
 
 class NodeDevices(ApiResource):
@@ -96,7 +88,7 @@ class NodeDevices(ApiResource):
 class FleetHistory(ApiResource):
     """The past of the fleet, or of some devices: for charts that compare them."""
 
-    query = HISTORY.query
+    path = HISTORY
 
     def __init__(self, fleet: Fleet, history: History) -> None:
         self._fleet = fleet
@@ -133,7 +125,7 @@ def by_name(devices: Sequence[str], quantities: Mapping[str, Sequence[Any]]) -> 
 class Explained(ApiResource):
     """A device, a part or a link, and why its most important values, or the value of ``metric``, are what they are."""
 
-    query = DEVICE_PATH.query
+    path = DEVICE_PATH
 
     def __init__(self, make: Callable[[str], dict[str, Any]]) -> None:
         self._make = make

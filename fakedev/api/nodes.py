@@ -1,23 +1,30 @@
-"""/api/v1/nodes and /api/v1/identities: the nodes with their topology, and the identities that pages show."""
+"""/api/v1/nodes, /api/v1/identities and /api/v1/find: nodes with their topology, identities, and a search for devices.
+
+The search looks at nodes, pools, models, and the workloads and pods on devices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from fakedev.api.find import missing_node, unknown_pool
+import numpy as np
+
 from fakedev.exporters.cache import Pages
 from fakedev.fleet.describe import describe_node
-from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.roster import Roster, RosterNode
+from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.entities.state import Level
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import link_facts, switch_facts
-from fakedev.web.items import Items, described_key, items_response
-from fakedev.web.paths import NODES
-from fakedev.web.query import ApiCollection, ApiPage, ApiResource, argument
+from fakedev.web.items import Items, ItemsResource, described_key
+from fakedev.web.paths import FIND, NODES
+from fakedev.web.query import ApiCollection, ApiPage, ApiResource, MissingItem, argument, counted, shown
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
+from fakedev.web.response import HttpError, json_response
+from fakedev.web.sliced_answers import Steps
 
 #: Most links in the topology of a node; the page of a device always has its links.
 _MAX_LINKS: Final = 1024
@@ -107,10 +114,10 @@ def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[st
     }
 
 
-class Nodes(ApiCollection):
+class Nodes(ItemsResource, ApiCollection):
     """The nodes."""
 
-    query = NODES.query
+    path = NODES
 
     def __init__(self, fleet: Fleet, pages: Pages) -> None:
         self._fleet = fleet
@@ -121,39 +128,28 @@ class Nodes(ApiCollection):
         node = roster.node(name)
         return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
 
-    def get(self, request: Request) -> Answer:
-        """The nodes in the order of the configuration, or those that the query asks for."""
-        pool = argument(request, "pool")
+    def items(self, request: Request) -> Items[RosterNode]:
+        """In the order of the configuration."""
+        pool, roster = argument(request, "pool"), self._fleet.roster
+        error = unknown_pool(roster, pool, "unknown-name", "pool")
+        if error is not None:
+            raise error
+        titles = {each.name: self._pages.identities[each.name].title for each in roster.pools}
 
-        def now() -> Items[RosterNode]:
-            roster = self._fleet.roster
-            error = unknown_pool(roster, pool, "unknown-name", "pool")
-            if error is not None:
-                raise error
-            nodes = [node for node in roster.shown if pool in ("", node.pool.name)]
-            titles = {each.name: self._pages.identities[each.name].title for each in roster.pools}
+        def describe(node: RosterNode) -> dict[str, Any]:
+            return describe_node(node, titles[node.pool.name])
 
-            def describe(node: RosterNode) -> dict[str, Any]:
-                return describe_node(node, titles[node.pool.name])
-
-            return Items(
-                nodes,
-                lambda _: describe,
-                lambda node: (node.name, node.pool.name, node.pool.device_type.name, titles[node.pool.name]),
-                partial(described_key, describe),
-                exists=lambda _: roster is self._fleet.roster,
-            )
-
-        return items_response(request, NODES, "nodes", now)
+        return Items(
+            [node for node in roster.shown if pool in ("", node.pool.name)],
+            lambda _: describe,
+            lambda node: (node.name, node.pool.name, node.pool.device_type.name, titles[node.pool.name]),
+            partial(described_key, describe),
+            exists=lambda _: roster is self._fleet.roster,
+        )
 
     def _described(self, node: RosterNode) -> dict[str, Any]:
-        return {**self._summary(node), "topology": describe_topology(self._fleet, node)}
-
-    def _summary(self, node: RosterNode) -> dict[str, Any]:
-        return describe_node(node, self._title(node))
-
-    def _title(self, node: RosterNode) -> str:
-        return self._pages.identities[node.pool.name].title
+        summary = describe_node(node, self._pages.identities[node.pool.name].title)
+        return {**summary, "topology": describe_topology(self._fleet, node)}
 
 
 def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:
@@ -161,15 +157,84 @@ def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:
     quantities = fleet.quantity_names()
     kinds = [{**pool.device_type.facts, **pool.facts} for pool in fleet.roster.pools]
     unique = {identity.title: identity for identity in pages.identities.values()}
-    shown = [
-        {
-            "identity": title,
-            "content-type": identity.content_type,
-            "families": [family.name for family in identity.families],
-            "absent": identity.absent_families(quantities, kinds),
-            "conditional": identity.conditional_families(quantities, kinds),
-            "not-covered": list(identity.not_covered),
-        }
-        for title, identity in unique.items()
-    ]
-    return {"identities": shown}
+    return {
+        "identities": [
+            {
+                "identity": title,
+                "content-type": identity.content_type,
+                "families": [family.name for family in identity.families],
+                "absent": identity.absent_families(quantities, kinds),
+                "conditional": identity.conditional_families(quantities, kinds),
+                "not-covered": list(identity.not_covered),
+            }
+            for title, identity in unique.items()
+        ]
+    }
+
+
+#: Characters of the text, and devices in an answer.
+MAX_CHARACTERS: Final = 100
+_MAX_FOUND: Final = 20_000
+#: Workloads whose names are looked at in one step.
+_WORKLOADS_AT_ONCE: Final = 100
+
+
+class Find(ApiResource):
+    """The devices that a text finds, without regard to case."""
+
+    path = FIND
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def get(self, request: Request) -> Answer:
+        """``text``: a part of a name. Answers the names of the first devices, and how many there are."""
+        return request.answer_in_slices(self._steps(request))
+
+    def _steps(self, request: Request) -> Steps:
+        text = argument(request, "text").lower()
+        if not 0 < len(text) <= MAX_CHARACTERS:
+            reason = f"text must have 1 to {MAX_CHARACTERS} characters"
+            raise HttpError(400, reason, "bad-argument", "text")
+        yield
+        roster = self._fleet.roster
+        found = yield from _by_work(self._fleet, text)
+        pools = {pool.name for pool in roster.pools if text in f"{pool.name}\n{pool.device_type.name}".lower()}
+        names: list[str] = []
+        for node in roster.shown:
+            is_found = node.pool.name in pools or text in node.name.lower()
+            devices = range(node.pool.devices_per_node)
+            names += [f"{node.name}/{index}" for index in devices if is_found or found[node.first + index]]
+            yield
+        return json_response({"devices": names[:_MAX_FOUND], "total": len(names)})
+
+
+def _by_work(fleet: Fleet, text: str) -> Generator[None, None, list[bool]]:
+    """Whether each device has a workload whose name, pod, namespace or container has the text; found in steps."""
+    parts, running, table = fleet.roster.parts, fleet.workloads.by_id, fleet.workloads.table
+    ids, owners, devices = table.ids, table.owner, table.device
+    found = np.zeros(fleet.roster.device_count, np.bool_)
+    chosen = np.zeros(len(ids), np.bool_)
+    for place, workload_id in enumerate(ids):
+        workload = running.get(workload_id)  # None: ended meanwhile
+        if workload is not None:
+            each = workload.spec
+            chosen[place] = text in f"{each.name}\n{each.pod}\n{each.namespace}\n{each.container}".lower()
+        if place % _WORKLOADS_AT_ONCE == 0:
+            yield
+    found[parts.owners_of(devices[chosen[owners]])] = True
+    matches: list[bool] = found.tolist()
+    return matches
+
+
+def missing_node(roster: Roster, name: str) -> MissingItem:
+    """404 for an unknown node."""
+    return MissingItem(no_node(shown(name), roster, "node").text, "node")
+
+
+def unknown_pool(roster: Roster, name: str, code: str = "", where: str = "") -> HttpError | None:
+    """The error for a pool in a query that does not exist; None for one that does, and for an empty name."""
+    pools = list(dict.fromkeys(each.name for each in roster.pools))
+    if not name or name in pools:
+        return None
+    return HttpError(404, f"no pool {shown(name)!r}: {counted(pools)}", code, where)

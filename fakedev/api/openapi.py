@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fakedev import __version__
-from fakedev.api.find import MAX_CHARACTERS
+from fakedev.api.nodes import MAX_CHARACTERS
 from fakedev.api.tester import MAX_PER_SECOND
 from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, KINDS
 from fakedev.fleet.spec.fleet_spec import MAX_SPEED

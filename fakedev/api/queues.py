@@ -12,20 +12,19 @@ from fakedev.queues.diagnosis import overdue, queue_diagnosis
 from fakedev.queues.figures import MAX_CHARTED, QueueFigures, QueueHistory
 from fakedev.queues.settings import BrokerSpec
 from fakedev.queues.statistics import ENDS
-from fakedev.web.items import Items, described_key, items_response
+from fakedev.web.items import Items, ItemsResource, described_key
 from fakedev.web.paths import QUEUES
 from fakedev.web.query import ApiCollection, ApiHistory, ApiPage, ApiResource, counted, missing
 from fakedev.web.request import Request
-from fakedev.web.resource import Answer
 
 
-class Queues(ApiCollection):
+class Queues(ItemsResource, ApiCollection):
     """The queues.
 
     :param figures, history: None when the configuration has no queues.
     """
 
-    query = QUEUES.query
+    path = QUEUES
 
     def __init__(self, figures: QueueFigures | None, history: QueueHistory | None) -> None:
         self._figures = figures
@@ -40,26 +39,19 @@ class Queues(ApiCollection):
             queue.putChild(b"history", ApiHistory(partial(self._history.of, name)))
         return queue
 
-    def get(self, request: Request) -> Answer:
-        """The queues in the order of the configuration, or those that the query asks for.
-
-        Each has its values when it is described.
-        """
-
-        def now() -> Items[str]:
-            figures = self._figures
-            if figures is None:
-                return Items((), lambda _: str, str, lambda _: str)
-            described = partial(describe_queue_now, figures)
-            return Items(
-                figures.broker.queue_names,
-                lambda _: described,
-                lambda name: (name, figures.broker.snapshot(name, 0.0).state),
-                partial(described_key, described),
-                exists=lambda name: name in figures.broker.queue_names,
-            )
-
-        return items_response(request, QUEUES, "queues", now)
+    def items(self, request: Request) -> Items[str]:
+        """In the order of the configuration; each has its values when it is described."""
+        figures = self._figures
+        if figures is None:
+            return Items((), lambda _: str, str, lambda _: str)
+        described = partial(describe_queue_now, figures)
+        return Items(
+            figures.broker.queue_names,
+            lambda _: described,
+            lambda name: (name, figures.broker.snapshot(name, 0.0).state),
+            partial(described_key, described),
+            exists=lambda name: name in figures.broker.queue_names,
+        )
 
 
 def describe_queue_now(figures: QueueFigures, name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -16,18 +17,18 @@ from fakedev.tester.pages import shown_names
 from fakedev.tester.plan import ClosedLoad
 from fakedev.tester.report import statistics_values, tally_value
 from fakedev.tester.statistics import Step, Tallies, Tally
-from fakedev.web.items import Items, in_order, items_response
+from fakedev.web.items import Items, ItemsResource, in_order
 from fakedev.web.paths import LOAD, LOAD_DEVICES, LOAD_NODES, LOAD_PLAN, LOAD_PODS, WebPath
 from fakedev.web.query import ApiPage, ApiResource, counted, json_body, missing, shown
 from fakedev.web.request import Request
-from fakedev.web.resource import Answer
 from fakedev.web.response import HttpError, Response, json_response
 
 #: The prefix of keys that are points of the run times.
 _RUN: Final = "run-"
 
 
-class AnswersBy(ApiResource):
+@dataclass(eq=False)
+class AnswersBy(ItemsResource):
     """The answers of a plan by node, by device or by pod.
 
     :param path: one of LOAD_NODES, LOAD_DEVICES and LOAD_PODS.
@@ -35,28 +36,20 @@ class AnswersBy(ApiResource):
     :param now: returns the tallies; a reset replaces them.
     """
 
-    query = LOAD_NODES.query  # the others take the same
+    path: WebPath = field()  # without the default of its class
+    what: str
+    now: Callable[[], Tallies]
 
-    def __init__(self, path: WebPath, what: str, now: Callable[[], Tallies]) -> None:
-        self._path = path
-        self._what = what
-        self._now = now
-
-    def get(self, request: Request) -> Answer:
-        """Those that answered since the last reset, sorted by name, or those that the query asks for."""
-        what = self._what
-
-        def now() -> Items[tuple[str, Tally]]:
-            tallies = self._now()
-            return Items(
-                list(tallies.items()),
-                lambda _: lambda each: tally_value(what, *each),
-                lambda each: (each[0], each[1].last_error),
-                partial(_sort_key, tallies, what),
-                exists=lambda _: tallies is self._now(),
-            )
-
-        return items_response(request, self._path, f"{what}s", now)
+    def items(self, request: Request) -> Items[tuple[str, Tally]]:
+        """Those that answered since the last reset, sorted by name."""
+        tallies = self.now()
+        return Items(
+            list(tallies.items()),
+            lambda _: lambda each: tally_value(self.what, *each),
+            lambda each: (each[0], each[1].last_error),
+            partial(_sort_key, tallies, self.what),
+            exists=lambda _: tallies is self.now(),
+        )
 
 
 def _sort_key(tallies: Tallies, what: str, name: str) -> Callable[[tuple[str, Tally]], Any]:
@@ -84,7 +77,7 @@ _COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding",
 class LoadCollection(ApiResource):
     """All plans: shows them, changes them."""
 
-    query = LOAD.query
+    path = LOAD
 
     def __init__(self, tester: LoadTester) -> None:
         self._tester = tester
@@ -148,7 +141,7 @@ def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
 class LoadPlan(ApiResource):
     """One plan; its timeline and who answered its requests are below it."""
 
-    query = LOAD_PLAN.query
+    path = LOAD_PLAN
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
         statistics = tester.statistics(driver.plan.name)

@@ -1,4 +1,4 @@
-"""The web tree and the tree of the API (/api/v1): the resource at each path, and the parts of the running program.
+"""The HTTP addresses: the web tree and the tree of the API (/api/v1), and the part of the service that has them.
 
 Paths are in :mod:`fakedev.web.paths`. The API has collections and their items, each in its own module, and the
 live stream. The web tree shows and changes the parts of the program.
@@ -6,29 +6,32 @@ live stream. The web tree shows and changes the parts of the program.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 from twisted.web.resource import IResource
 from twisted.web.server import NOT_DONE_YET
+from zope.interface import implementer
 
 from fakedev import __version__
 from fakedev.api.control import Clock, JournalApi, Occurrences, ResetApi
 from fakedev.api.devices import Devices, FleetHistory
-from fakedev.api.exporters import ExporterAddresses
-from fakedev.api.find import Find, unknown_pool
+from fakedev.api.exporters import ExporterAddresses, selection_of, shown_words
 from fakedev.api.live import CONTENT_TYPE, LiveView
-from fakedev.api.nodes import Nodes, describe_identities
-from fakedev.api.queues import Queues
+from fakedev.api.nodes import Find, Nodes, describe_identities, unknown_pool
+from fakedev.api.queues import Queues, QueueStates
 from fakedev.api.static import PageFiles
 from fakedev.api.why import Why
-from fakedev.api.workloads import EndedWorkloads, FaultsApi, PastFaults, Workloads, fault_kinds
+from fakedev.api.workloads import FaultsApi, Over, Workloads, fault_kinds
+from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.exporters.cache import Pages, Selection
 from fakedev.exporters.discovery import node_chooser, target_of
-from fakedev.exporters.port import HostMetricsPage, MetricsPage
+from fakedev.exporters.port import HostMetricsPage, MetricsPage, make_vendor_root
 from fakedev.fleet.charts import History
 from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.fleet import Fleet
@@ -37,13 +40,21 @@ from fakedev.fleet.spec.limits import parse_shard
 from fakedev.fleet.ticker import Ticker
 from fakedev.kubernetes.operator_port import NO_TOPOLOGY, NodeTopologies, OperatorTopology, TopologyPage
 from fakedev.queues.figures import QueueFigures, QueueHistory, QueueMetricsPage
+from fakedev.runtime.listening import Announced, Listeners, ListeningService
+from fakedev.runtime.part import IReloadable, Part, Ports, Remedies
+from fakedev.runtime.reactor import IReactor
+from fakedev.runtime.tls_settings import WebConfig
+from fakedev.runtime.turns import FairShare
 from fakedev.web import paths
-from fakedev.web.metrics import OwnMetrics, OwnMetricsResource
-from fakedev.web.probes import AskReload, FileProblems, Health, HealthPage, Reload
+from fakedev.web.guard import AccessGuard
+from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, port_metrics, scrape_metrics
+from fakedev.web.probes import AskReload, FileProblems, Health, HealthPage, NotYet, Reload
 from fakedev.web.query import ApiPage, ApiResource, MissingItem, argument, counted, missing, unknown_key
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer, Folder, NotServed, Resource, make_tree
 from fakedev.web.response import HttpError, PageStatistics, Response, ScrapeStatistics, json_response
+from fakedev.web.settings import WebConfigSource
+from fakedev.web.site import Site
 from fakedev.web.sliced_answers import Steps
 
 if TYPE_CHECKING:
@@ -110,8 +121,8 @@ def add_api(root: Resource, program: Program) -> None:
         paths.WORKLOADS: Workloads(program.hub),
         paths.FAULTS: FaultsApi(FaultHub(fleet)),
         paths.FAULT_KINDS: ApiPage(fault_kinds),
-        paths.ENDED_WORKLOADS: EndedWorkloads(fleet),
-        paths.PAST_FAULTS: PastFaults(fleet),
+        paths.ENDED_WORKLOADS: Over(paths.ENDED_WORKLOADS, "ended workload", fleet.past.ends, fleet.past.end),
+        paths.PAST_FAULTS: Over(paths.PAST_FAULTS, "past fault", fleet.past.faults, fleet.past.fault),
         paths.DEVICES: Devices(fleet, history),
         paths.NODES: Nodes(fleet, pages),
         paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
@@ -235,14 +246,6 @@ def _tester_pages(tester: LoadTester | None) -> Resource:
     return make_tester_folder(tester)
 
 
-def add_page(root: Resource, path: str, page: MetricsPage) -> None:
-    """Add a page at a path of the configuration.
-
-    :param path: begins with a slash; no other page is there or below it.
-    """
-    make_tree({path: page}, root)
-
-
 class NodePages(Resource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
@@ -324,3 +327,94 @@ class LinksPage(Resource):
             f"none of which exist.</p><ul>{links}</ul>"
         )
         return Response(200, html.encode(), "text/html; charset=utf-8")
+
+
+#: What an HTTP address serves, and a path that shows it.
+_SERVED: Final = {
+    "all": Announced("web", "web page, metrics, API and control", "/", paths.METRICS.template, has_control=True),
+    "metrics": Announced("web", "metrics only", paths.METRICS.template),
+    "exporter": Announced("web", "metrics, as the exporter has them", paths.METRICS.template),
+}
+
+
+@implementer(IReloadable)
+class WebPart(Part):
+    """The HTTP addresses with their pages, the live view, and the charts.
+
+    :param config_of: gives the web configuration of an address, which can be used.
+    """
+
+    def __init__(
+        self, configuration: Configuration, program: Program, listeners: Listeners, fair_share: FairShare,
+        reactor: IReactor, remedies: Remedies, config_of: Callable[[WebConfigSource | None], WebConfig],
+    ) -> None:  # fmt: skip
+        super().__init__("web", [program.live])
+        self._program = program
+        self._shown = program.fleet.compiled
+        self._queue_states = QueueStates(program.fleet, program.queues)
+        self._shortage = listeners.shortage
+        self._dropped: Counter[str] = Counter()
+        make_site = partial(Site, NotYet(), reactor, fair_share=fair_share, dropped=self._dropped)
+        self._config_of = config_of
+        self._ports = Ports[WebEndpoint](
+            configuration, lambda section: section.web, lambda _: make_site(), self._change, "web", remedies, reactor
+        )
+        self.ports = (self._ports,)
+        program.exporters.ports = lambda: self._ports.services
+        self.refresh()
+
+    def metrics(self) -> Mapping[str, Group]:
+        return {
+            "scrapes": partial(scrape_metrics, self._program.scrapes),
+            "ports": partial(port_metrics, self.parent.closed, self._dropped, lambda: self._shortage.postponed),
+        }
+
+    def finish(self, section: Configuration) -> None:
+        follow_topology(self._program.topology, section)
+        self._follow_fleet()
+        super().finish(section)
+
+    def ticked(self) -> None:
+        if self._program.fleet.compiled is not self._shown:  # the nodes of a cluster have changed
+            self._follow_fleet()
+            self.refresh()
+        self._program.history.note(self._program.fleet.state)
+        self._queue_states.note()
+
+    def _follow_fleet(self) -> None:
+        """The fleet has another configuration, or other nodes: take over what is still valid."""
+        fleet = self._program.fleet
+        self._shown = fleet.compiled
+        if fleet.moves is not None:
+            self._program.history.move(fleet.moves)
+        self._program.live.renew()
+
+    def _change(self, service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:
+        served = _SERVED[endpoint.serve]
+        words = served.words + shown_words(endpoint)
+        service.announced = served._replace(words=words, token_file=endpoint.token_file)
+        site = cast(Site, service.factory)
+        pages, scrapes = self._program.pages, self._program.scrapes
+        root = self._make_root(endpoint)
+        more = {
+            page.path: MetricsPage(pages.finder(selection_of(page)), scrapes.page(page.path)) for page in endpoint.pages
+        }
+        make_tree(more, root)
+        config = self._config_of(endpoint.web_config)
+        site.resource = root
+        site.use(config, AccessGuard(endpoint.names, endpoint.token, has_passwords=bool(config.users)))
+
+    def _make_root(self, endpoint: WebEndpoint) -> Resource:
+        program, selection = self._program, selection_of(endpoint)
+        if endpoint.serve != "exporter":
+            return make_root(program, selection, is_full=endpoint.serve == "all")
+        return make_vendor_root(
+            program.pages, program.scrapes, program.health, selection, per_node=endpoint.per_node
+        )
+
+
+def follow_topology(topology: OperatorTopology, configuration: Configuration) -> None:
+    """Let the topology addresses follow a configuration: they are there with a topology, or where a cluster asks."""
+    cluster = configuration.kubernetes
+    is_compatible = cluster is not None and cluster.settings.is_compatible
+    topology.follow(configuration.topology, is_on=configuration.topology is not None or is_compatible)

@@ -99,7 +99,7 @@ class Why(ApiResource):
     :param own: of the page of fakedev itself.
     """
 
-    query = WHY.query
+    path = WHY
 
     def __init__(
         self, pages: Pages, queues: QueueFigures | None, exporters: ExporterAddresses, ticker: Ticker, own: OwnMetrics,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -18,11 +19,10 @@ from fakedev.fleet.past import EndedWorkload, PastFault
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind
 from fakedev.fleet.spec.workload_fields import OTHER_NAMES, workload_from_fields
 from fakedev.fleet.workloads.workload import Workload
-from fakedev.web.items import Items, Part, described_key, in_order, items_response
-from fakedev.web.paths import ENDED_WORKLOADS, FAULT, FAULTS, PAST_FAULTS, WORKLOAD, WORKLOADS, WebPath
+from fakedev.web.items import Items, ItemsResource, Part, described_key, in_order
+from fakedev.web.paths import FAULT, FAULTS, WORKLOAD, WORKLOADS, WebPath
 from fakedev.web.query import ApiCollection, ApiItem, ApiPage, ApiResource, argument, json_body, shown
 from fakedev.web.request import Request
-from fakedev.web.resource import Answer
 from fakedev.web.response import Response, json_response
 
 #: Workloads whose rows are noted in one step.
@@ -31,10 +31,10 @@ _ROWS_AT_ONCE: Final = 1000
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
 
 
-class Workloads(ApiCollection):
+class Workloads(ItemsResource, ApiCollection):
     """The workloads: lists them, starts one (which lives until it is stopped, ends, or its ttl is over)."""
 
-    query = WORKLOADS.query
+    path = WORKLOADS
 
     def __init__(self, hub: WorkloadHub) -> None:
         self._hub = hub
@@ -44,19 +44,16 @@ class Workloads(ApiCollection):
         described = partial(describe_workload, self._hub.fleet, name)
         return ApiItem(described, lambda: {"stopped": self._hub.stop(name)})
 
-    def get(self, request: Request) -> Answer:
-        """All workloads, oldest first, or those that the query asks for."""
+    def items(self, request: Request) -> Items[Workload]:
+        """Oldest first."""
         fleet = self._hub.fleet
-        return items_response(
-            request, WORKLOADS, "workloads",
-            lambda: Items(
-                list(fleet.workloads.by_id.values()),
-                partial(workload_describer, fleet),
-                _texts_of_workload,
-                partial(_workload_key, fleet),
-                exists=lambda each: each.workload_id in fleet.workloads.by_id,
-            ),
-        )  # fmt: skip
+        return Items(
+            list(fleet.workloads.by_id.values()),
+            partial(workload_describer, fleet),
+            _texts_of_workload,
+            partial(_workload_key, fleet),
+            exists=lambda each: each.workload_id in fleet.workloads.by_id,
+        )
 
     def post(self, request: Request, body: bytes) -> Response:
         # As on the line ports, null is the same as a missing field.
@@ -68,10 +65,10 @@ class Workloads(ApiCollection):
         return json_response(described, 201, [("Location", WORKLOAD.at(ID=workload_id))])
 
 
-class FaultsApi(ApiCollection):
+class FaultsApi(ItemsResource, ApiCollection):
     """The faults: lists them, injects one, clears all."""
 
-    query = FAULTS.query
+    path = FAULTS
 
     def __init__(self, hub: FaultHub) -> None:
         self._hub = hub
@@ -80,20 +77,17 @@ class FaultsApi(ApiCollection):
         """A fault, by id; deleting clears it."""
         return ApiItem(partial(self._shown, name), partial(self._cleared, name))
 
-    def get(self, request: Request) -> Answer:
-        """All faults, oldest first, or those that the query asks for."""
+    def items(self, request: Request) -> Items[Fault]:
+        """Oldest first."""
         fleet = self._hub.fleet
-        words = [word for word in argument(request, "devices").split(",") if word]
-        return items_response(
-            request, FAULTS, "faults",
-            lambda: Items(
-                _faults_on(fleet, words),
-                lambda _: partial(describe_fault, fleet),
-                lambda each: (each.fault_id, each.spec.kind, each.spec.node, each.spec.metric, *each.spec.devices),
-                partial(described_key, partial(describe_fault, fleet)),
-                exists=lambda each: each.fault_id in fleet.faults.by_id and not each.is_cleared,
-            ),
-        )  # fmt: skip
+        describe = partial(describe_fault, fleet)
+        return Items(
+            _faults_on(fleet, [word for word in argument(request, "devices").split(",") if word]),
+            lambda _: describe,
+            lambda each: (each.fault_id, each.spec.kind, each.spec.node, each.spec.metric, *each.spec.devices),
+            partial(described_key, describe),
+            exists=lambda each: each.fault_id in fleet.faults.by_id and not each.is_cleared,
+        )
 
     def post(self, request: Request, body: bytes) -> Response:
         fault_id = self._hub.inject(json_body(body), peer=request.peer_host)
@@ -119,71 +113,43 @@ def _faults_on(fleet: Fleet, words: list[str]) -> list[Fault]:
     return [fault for fault in faults if np.isin(fault.devices, devices).any()]
 
 
-class PastItem(ApiPage):
-    """One item of what is over.
-
-    :param noun: what it is.
-    :param find: returns it; None when there is none of that name.
-    """
+class OverItem(ApiPage):
+    """One item of what is over."""
 
     is_item = True
 
-    def __init__(self, noun: str, name: str, find: Callable[[], EndedWorkload | PastFault | None]) -> None:
+
+@dataclass(eq=False)
+class Over(ItemsResource, ApiCollection):
+    """What is over, newest first: the workloads that have ended, or the faults.
+
+    :param noun: what an item is.
+    :param kept: returns all that are kept.
+    :param find: the item of an id or a name, the last one; None when there is none.
+    """
+
+    path: WebPath = field()  # without the default of its class
+    noun: str
+    kept: Callable[[], Iterable[EndedWorkload | PastFault]]
+    find: Callable[[str], EndedWorkload | PastFault | None]
+
+    def item(self, name: str) -> ApiResource:
         def described() -> dict[str, Any]:
-            found = find()
+            found = self.find(name)
             if found is None:
-                raise Refused("unknown-name", f"no {noun} {shown(name)!r}: there are the last ones", noun)
+                raise Refused("unknown-name", f"no {self.noun} {shown(name)!r}: there are the last ones", self.noun)
             return found.fields()
 
-        super().__init__(described)
+        return OverItem(described)
 
-
-class EndedWorkloads(ApiCollection):
-    """The workloads that have ended, newest first."""
-
-    query = ENDED_WORKLOADS.query
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def item(self, name: str) -> ApiResource:
-        """The last end of a workload of that id or name."""
-        return PastItem("ended workload", name, lambda: self._fleet.past.end(name))
-
-    def get(self, request: Request) -> Answer:
-        """All that are kept, or those that the query asks for."""
-        return _past_response(request, ENDED_WORKLOADS, lambda: [end.fields() for end in self._fleet.past.ends()])
-
-
-class PastFaults(ApiCollection):
-    """The faults that are over, newest first."""
-
-    query = PAST_FAULTS.query
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def item(self, name: str) -> ApiResource:
-        """The fault of that id."""
-        return PastItem("past fault", name, lambda: self._fleet.past.fault(name))
-
-    def get(self, request: Request) -> Answer:
-        """All that are kept, or those that the query asks for."""
-        return _past_response(request, PAST_FAULTS, lambda: [fault.fields() for fault in self._fleet.past.faults()])
-
-
-def _past_response(request: Request, path: WebPath, items: Callable[[], list[dict[str, Any]]]) -> Answer:
-    """What is over, of plain values."""
-    return items_response(
-        request, path, path.template.rpartition("/")[2],
-        lambda: Items(
-            items(), lambda _: _as_it_is, lambda each: map(str, each.values()), partial(described_key, _as_it_is)
-        ),
-    )  # fmt: skip
-
-
-def _as_it_is(item: dict[str, Any]) -> dict[str, Any]:
-    return item
+    def items(self, request: Request) -> Items[dict[str, Any]]:
+        describe: Callable[[dict[str, Any]], dict[str, Any]] = dict
+        return Items(
+            [each.fields() for each in self.kept()],
+            lambda _: describe,
+            lambda each: map(str, each.values()),
+            partial(described_key, describe),
+        )
 
 
 def _texts_of_workload(workload: Workload) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: for requests to the API server, and for what fakedev-node tries again."""
+"""How long to wait before the next attempt: of requests, connections, and what fakedev-node tries again."""
 
 from __future__ import annotations
 

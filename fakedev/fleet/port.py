@@ -140,8 +140,7 @@ class WorkloadProtocol(PortProtocol):
         """A line for each workload."""
         workloads = list(self.factory.fleet.workloads.by_id.values())
         described = describe_workloads(self.factory.fleet, workloads[:MAX_LINES])
-        lines = [answers.workload_line(each) for each in described]
-        return _list_reply("workloads", lines, described, len(workloads))
+        return _list_reply("workloads", answers.workload_line, described, len(workloads))
 
     def do_show(self, request: Request) -> Reply:
         """All about one workload, a line for each field."""
@@ -165,8 +164,7 @@ class WorkloadProtocol(PortProtocol):
                 if level.has(quantity, position):
                     device[quantity] = round(level.arrays[quantity][position].item(), 6)
             described.append(device)
-        lines = [answers.device_line(each) for each in described]
-        return _list_reply("devices", lines, described, len(positions))
+        return _list_reply("devices", answers.device_line, described, len(positions))
 
     def do_fault(self, request: Request) -> Reply:
         """Inject a fault, which stays when the peer leaves."""
@@ -184,18 +182,17 @@ class WorkloadProtocol(PortProtocol):
         """A line for each fault."""
         faults = self.factory.fleet.faults.standing()
         described = [describe_fault(self.factory.fleet, each) for each in faults[:MAX_LINES]]
-        return _list_reply("faults", [answers.fault_line(each) for each in described], described, len(faults))
+        return _list_reply("faults", answers.fault_line, described, len(faults))
 
     def do_ended(self, _: Request) -> Reply:
         """A line for each of the last workloads that ended."""
         described = [end.fields() for end in self.factory.fleet.past.ends()]
-        return _list_reply("ended", [answers.ended_line(each) for each in described], described, len(described))
+        return _list_reply("ended", answers.ended_line, described, len(described))
 
     def do_past_faults(self, _: Request) -> Reply:
         """A line for each of the last faults that are over."""
         described = [fault.fields() for fault in self.factory.fleet.past.faults()]
-        lines = [answers.past_fault_line(each) for each in described]
-        return _list_reply("past-faults", lines, described, len(described))
+        return _list_reply("past-faults", answers.past_fault_line, described, len(described))
 
     def do_explain(self, request: Request) -> Reply:
         """Why the metrics of a device or a link have their values."""
@@ -380,7 +377,11 @@ class WorkloadPortFactory(LineServerFactory):
             raise Refused("bad-argument", f"this port may not {doing}: its allow: does not name {what}")
 
 
-def _list_reply(key: str, lines: list[str], described: list[dict[str, Any]], total: int) -> Reply:
+def _list_reply(
+    key: str, line_of: Callable[[dict[str, Any]], str], described: list[dict[str, Any]], total: int
+) -> Reply:
+    """A line for each that is described, and one for those that are not."""
+    lines = list(map(line_of, described))
     if len(lines) < total:
-        lines = [*lines, f"... and {total - len(lines)} more"]
+        lines.append(f"... and {total - len(lines)} more")
     return Reply(lines=lines, data={key: described, "total": total})

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fakedev.base.backoff import Backoff
 from fakedev.queues.job import Report
 
 #: Stands for the device file in the command's and the request's arguments.
@@ -178,7 +179,7 @@ class Pace:
         self._reconnect_seconds = reconnect_seconds
         self._empty_answers = 0
         self._lost_since: float | None = None
-        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._waits = Backoff(FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
 
     def got_work(self) -> Step:
         """The frontend gave a job, and its run has ended."""
@@ -209,10 +210,8 @@ class Pace:
         if remaining_seconds <= 0:
             tried = f", tried for {self._reconnect_seconds:g} s" if self._reconnect_seconds else ""
             return End(1, f"the frontend is lost{tried}: {reason}")
-        wait_seconds = min(self._retry_seconds, remaining_seconds)
-        self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
-        return Retry(wait_seconds)
+        return Retry(min(self._waits.next_seconds(), remaining_seconds))
 
     def _connected(self) -> None:
         self._lost_since = None
-        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._waits.reset()

@@ -15,7 +15,7 @@ from twisted.logger import ILogObserver
 from fakedev.runtime.early import EarlySignals
 from fakedev.runtime.listening import CannotStart, Listeners, ListeningService
 from fakedev.runtime.logs import LoggedService, begin_logging
-from fakedev.runtime.memory import CollectorSettings
+from fakedev.runtime.memory import freeze_objects
 from fakedev.runtime.part import Part, parts_of
 from fakedev.runtime.reactor import IReactor, program_reactor
 from fakedev.runtime.settings import Logging
@@ -43,7 +43,6 @@ class Application(LoggedService):
         self.listeners = listeners
         self._reactor = reactor
         self._owns_process = owns_process
-        self._collector = CollectorSettings(reactor)
         self._early = EarlySignals.installed() if owns_process else None
 
     def run_parts(
@@ -93,7 +92,7 @@ class Application(LoggedService):
         if self._owns_process:
             # On a full disk half a file of bytecode may be written, which no later start can read (CPython 3.11).
             sys.dont_write_bytecode = True
-            self._reactor.callWhenRunning(self._collector.begin)
+            self._reactor.callWhenRunning(freeze_objects)
         if self._early is not None:
             self._reactor.callWhenRunning(self._early.deliver)
 
@@ -123,7 +122,6 @@ class Application(LoggedService):
             await (drained or succeed(None))
         await maybeDeferred(self.listeners.disownServiceParent)
         await maybeDeferred(super().stopService)
-        self._collector.end()
 
 
 def run_application(make: Callable[[IReactor], Application], logging: Logging) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
@@ -15,25 +14,11 @@ from typing import Final
 
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall
 
 from fakedev.base.histograms import STALL_BUCKETS, Histogram
 
 #: mallopt's M_TRIM_THRESHOLD (malloc.h of the GNU C library).
 _TRIM_THRESHOLD: Final = -1
-#: The generation of a full collection.
-_OLDEST: Final = 2
-#: A collection of all that is not frozen runs this often. Python's own runs when there are 700 more objects than after
-#: the last one: not at all while as many are freed as made. Where connections come and go it would examine those of
-#: thousands at once.
-COLLECT_SECONDS: Final = 0.25
-#: Collections run for this many new objects, then for this many collections of them, and so on, instead of Python's
-#: 700, 10 and 10: so a full one examines some 8,000 new objects, which takes some milliseconds.
-_THRESHOLDS: Final = (700, 5, 1)
-#: At least this many more blocks of memory are in use before all objects are examined again: about 100 MB.
-MIN_MORE_BLOCKS: Final = 1_000_000
-#: How long after the end of a peak its memory is returned.
-_AFTER_PEAK_SECONDS: Final = 1.0
 #: The process keeps up to this much freed memory: two pages of 10,000 devices.
 KEPT_BYTES: Final = 256 * 1024 * 1024
 
@@ -65,106 +50,15 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
 
 
-def return_freed_memory() -> None:
-    """Let the C library return all freed memory to the system: about 5 ms for each 100 MB, so only after a peak."""
-    try:
-        malloc_trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return
-    malloc_trim(0)
+def freeze_objects() -> None:
+    """Start the collector, and let it never examine the objects of a program that has just started.
 
-
-class AfterPeak:
-    """Returns freed memory to the system after a peak.
-
-    The C library keeps freed memory below memory that is in use, however much that is. So what a peak took would stay
-    with the process. Usual pages of usual ticks are no peak: their memory is used again.
-
-    :param give_back: returns the memory.
+    They stay, and to examine those of 10,000 devices blocks the reactor for 50 ms. Frozen objects are freed as others
+    when nothing refers to them; only unused cycles among them are not found.
     """
-
-    def __init__(self, clock: IReactorTime, give_back: Callable[[], None] = return_freed_memory) -> None:
-        self._clock = clock
-        self._give_back = give_back
-        self._bytes = self._peak = 0
-        self._call: IDelayedCall | None = None
-        self._is_stopped = False
-
-    def note(self, held_bytes: int) -> None:
-        """So much is in use now."""
-        self._bytes = held_bytes
-        self._peak = max(self._peak, held_bytes)
-        is_over = self._peak > KEPT_BYTES and held_bytes <= self._peak // 2
-        if is_over and self._call is None and not self._is_stopped:
-            # A little later: the connections that held it are being closed.
-            self._call = self._clock.callLater(_AFTER_PEAK_SECONDS, self._is_over)
-
-    def stop(self) -> None:
-        """Return nothing more."""
-        self._is_stopped = True
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-
-    def _is_over(self) -> None:
-        self._call = None
-        if self._bytes <= self._peak // 2:
-            self._give_back()
-            self._peak = self._bytes
-
-
-class CollectorSettings:
-    """Freezes long-lived objects, so that the garbage collector does not examine them again and again.
-
-    Examining all objects blocks the reactor for 50 ms with the pages of 10,000 devices, and for twice that with as
-    many workloads; examining new objects alone takes some milliseconds. So objects that survive a full collection are
-    frozen. Frozen objects are freed as others when nothing refers to them, as those of closed connections, which make
-    no cycles (tests/service/test_cycles.py). Only unused cycles among them are not found: when twice as many blocks of
-    memory are in use as after the last examination of all, and MIN_MORE_BLOCKS more, all are examined again. Blocks are
-    counted, because to count the frozen objects takes 30 ms beside 10,000 connections.
-
-    :param clock: calls regular collections, and the examination of all objects, each in a turn of the reactor.
-    """
-
-    def __init__(self, clock: IReactorTime) -> None:
-        self._first_blocks = 0
-        self._usual = gc.get_threshold()
-        self._loop = LoopingCall(self._collect)
-        self._loop.clock = clock
-
-    def begin(self) -> None:
-        """Freeze all present objects, and from now on those that survive a full collection; start the collector."""
-        gc.enable()
-        self._examine_all()
-        gc.set_threshold(*_THRESHOLDS)
-        gc.callbacks.append(self._collected)
-        self._loop.start(COLLECT_SECONDS, now=False)
-
-    def end(self) -> None:
-        """Let the collector examine all objects again."""
-        if self._loop.running:
-            self._loop.stop()
-            gc.callbacks.remove(self._collected)
-            gc.set_threshold(*self._usual)
-            gc.unfreeze()
-
-    def _collect(self) -> None:
-        gc.collect()
-        if sys.getallocatedblocks() - self._first_blocks > max(self._first_blocks, MIN_MORE_BLOCKS):
-            self._examine_all()
-
-    def _examine_all(self) -> None:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        self._first_blocks = sys.getallocatedblocks()
-        # Python delays a full collection until there are a quarter more objects than after the last one. Now it
-        # counts none.
-        gc.collect()
-
-    def _collected(self, phase: str, info: Mapping[str, int]) -> None:
-        if phase == "stop" and info["generation"] == _OLDEST:
-            gc.freeze()
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 _INTERVAL_SECONDS: Final = 0.1

@@ -6,4 +6,4 @@ files, `reload.py` applies a changed configuration, and `exporter_program.py` is
 """
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
-OUTSIDE = ("exporter_program", "fleet_part", "options", "own_metrics", "reload", "saved_fleet", "service")
+OUTSIDE = ("exporter_program", "fleet_part", "options", "reload", "saved_fleet", "service")

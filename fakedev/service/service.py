@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from typing import Final
 
 from twisted.logger import ILogObserver
 
 from fakedev.api.live import FrameSource, LiveView
-from fakedev.api.part import WebPart, follow_topology
 from fakedev.api.static import PageFiles
-from fakedev.api.tree import Program
+from fakedev.api.tree import Program, WebPart, follow_topology
 from fakedev.base.console import write_text
 from fakedev.config.configuration import Configuration
 from fakedev.exporters.hpc_jobs import HpcJobFolder
@@ -22,10 +23,11 @@ from fakedev.fleet.part import WorkloadsPart
 from fakedev.kubernetes.operator_port import OperatorTopology
 from fakedev.runtime.announcement import Announcement
 from fakedev.runtime.application import Application, run_application
+from fakedev.runtime.clock import clock_shift
 from fakedev.runtime.listening import CannotStart, Listeners, raise_descriptor_limit
 from fakedev.runtime.logs import twistd_log
-from fakedev.runtime.memory import keep_freed_memory
-from fakedev.runtime.part import Remedies
+from fakedev.runtime.memory import CollectorPauses, StallWatch, keep_freed_memory
+from fakedev.runtime.part import Part, Remedies, parts_of
 from fakedev.runtime.reactor import IReactor, program_reactor
 from fakedev.runtime.running_services import Registration
 from fakedev.runtime.systemd import notifier_of
@@ -33,10 +35,9 @@ from fakedev.runtime.threads import wait_in_thread
 from fakedev.runtime.turns import FairShare
 from fakedev.service.fleet_part import FleetPart
 from fakedev.service.options import Options
-from fakedev.service.own_metrics import ProcessPart, in_page_order
 from fakedev.service.program_run import Run
 from fakedev.service.reload import Reloader, ScenarioPart
-from fakedev.web.metrics import OwnMetrics
+from fakedev.web.metrics import Group, OwnMetrics, clock_metrics, collector_metrics, stall_metrics
 from fakedev.web.response import ScrapeStatistics
 from fakedev.web.web_configs import WebConfigs
 
@@ -193,3 +194,32 @@ def _with_parts(
 def _status(fleet: FleetPart, scrapes: ScrapeStatistics) -> str:
     """The service in a line, for ``systemctl status``."""
     return f"{fleet.fleet.roster.summary}, tick {fleet.fleet.state.tick}, {scrapes.total} scrapes"
+
+
+#: The groups in the order of the page.
+PAGE_ORDER: Final = (
+    "ticks", "stalls", "clock", "collector", "scrapes", "workloads", "faults", "limits", "ports", "queues",
+    "queue logs", "tester", "reload", "files", "state", "kubernetes",
+)  # fmt: skip
+
+
+def in_page_order(services: Iterable[object]) -> Mapping[str, Group]:
+    """The groups of the parts among some services, in the order of the page."""
+    groups = {name: group for part in parts_of(services) for name, group in part.metrics().items()}
+    return {name: groups[name] for name in sorted(groups, key=PAGE_ORDER.index)}
+
+
+class ProcessPart(Part):
+    """Measures how long the reactor is held, and by collections of garbage."""
+
+    def __init__(self, reactor: IReactor) -> None:
+        self._stalls, self._pauses = StallWatch(reactor), CollectorPauses()
+        self._reactor = reactor
+        super().__init__("process", [self._stalls, self._pauses])
+
+    def metrics(self) -> Mapping[str, Group]:
+        return {
+            "stalls": partial(stall_metrics, self._stalls.delays),
+            "clock": partial(clock_metrics, partial(clock_shift, self._reactor)),
+            "collector": partial(collector_metrics, self._pauses.by_generation),
+        }

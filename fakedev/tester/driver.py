@@ -6,7 +6,7 @@ How they are sent is a matter of :class:`IRequests`; both ways to send use :clas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
 
+from fakedev.base.backoff import Backoff
 from fakedev.queues.frontend_client import FrontendConnector, FrontendLost
 from fakedev.queues.job import Answer, Outcome
 from fakedev.runtime.clock import SteadySeconds
@@ -66,7 +67,7 @@ class Reconnection(Generic[Client]):
     _connected: Callable[[Client], None]
     _asker: PlanDriver
     _clock: IReactorTime
-    _wait_seconds: float = _FIRST_WAIT_SECONDS
+    _waits: Backoff = field(default_factory=lambda: Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS))
     _call: IDelayedCall | None = None
     _connecting: Deferred[None] | None = None
     _was_away: bool = False
@@ -78,12 +79,11 @@ class Reconnection(Generic[Client]):
     def retry(self) -> None:
         """The frontend is away: connect after the next, longer wait."""
         self._was_away = True
-        self._call = self._clock.callLater(self._wait_seconds, self.connect)
-        self._wait_seconds = min(2 * self._wait_seconds, _LONGEST_WAIT_SECONDS)
+        self._call = self._clock.callLater(self._waits.next_seconds(), self.connect)
 
     def succeeded(self) -> None:
         """The frontend serves requests: make the next wait short again."""
-        self._wait_seconds = _FIRST_WAIT_SECONDS
+        self._waits.reset()
 
     def stop(self) -> None:
         """Do not connect any more."""

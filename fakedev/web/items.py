@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 
 from fakedev.web.paths import WebPath
-from fakedev.web.query import argument, counted, shown, whole_number
+from fakedev.web.query import ApiResource, argument, counted, shown, whole_number
 from fakedev.web.request import Request
 from fakedev.web.resource import Answer
 from fakedev.web.response import HttpError, Response, json_response
@@ -115,25 +116,32 @@ def described_key(describe: Callable[[T], Mapping[str, Any]], name: str) -> Call
     return key
 
 
-def items_response(request: Request, path: WebPath, key: str, now: Callable[[], Items[T]]) -> Answer:
-    """The items that the query asks for, below ``key``, and how many a search found; made in slices.
+class ItemsResource(ApiResource, ABC):
+    """A resource that answers GET with its items, or those that the query asks for, and how many a search found.
 
-    :param path: the collection, with its keys of ``sort``.
-    :param now: returns the items; called when the answer is begun.
+    :ivar path: has the keys of ``sort``; its last word is the key of the items in the answer.
     """
-    return request.answer_in_slices(_steps(request, path, key, now))
 
+    path: WebPath
 
-def _steps(request: Request, path: WebPath, key: str, now: Callable[[], Items[T]]) -> Steps:
-    choice = _Choice.of(request, path)
-    items = now()
-    yield  # HEAD ends here: nothing is described
-    chosen, total = yield from _chosen(items, choice)
-    if not all(map(items.exists, chosen)):  # ended meanwhile, or of a fleet before a reload: try once more
-        items = now()
+    @abstractmethod
+    def items(self, request: Request) -> Items[Any]:
+        """The items at this moment; asked for again where some have ended meanwhile."""
+
+    def get(self, request: Request) -> Answer:
+        """Made in slices: a list may be of any length."""
+        return request.answer_in_slices(self._steps(request))
+
+    def _steps(self, request: Request) -> Steps:
+        choice = _Choice.of(request, self.path)
+        items = self.items(request)
+        yield  # HEAD ends here: nothing is described
         chosen, total = yield from _chosen(items, choice)
-        chosen = [each for each in chosen if items.exists(each)]
-    return (yield from _described(items, chosen, key, total))
+        if not all(map(items.exists, chosen)):  # ended meanwhile, or of a fleet before a reload: try once more
+            items = self.items(request)
+            chosen, total = yield from _chosen(items, choice)
+            chosen = [each for each in chosen if items.exists(each)]
+        return (yield from _described(items, chosen, self.path.template.rpartition("/")[2], total))
 
 
 def _described(items: Items[T], chosen: list[T], key: str, total: int) -> Part[Response]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import orjson
 
 from fakedev.base.errors import nearest_name
-from fakedev.web.paths import DEVICE_HISTORY
+from fakedev.web.paths import DEVICE_HISTORY, WebPath
 from fakedev.web.request import Request
 from fakedev.web.resource import Resource
 from fakedev.web.response import HttpError, Response, json_response
@@ -22,12 +22,12 @@ _MAX_SHOWN: Final = 100
 class ApiResource(Resource):
     """A resource of the API: its errors are JSON; a foreign Host, an unknown path and an unknown query key are refused.
 
-    :cvar query: the keys that GET takes after the ``?``; other methods take none.
+    :ivar path: the one with the keys that GET takes after the ``?``, as other methods do not; None: it takes none.
     """
 
     errors_as_json = True
     is_guarded = True
-    query: ClassVar[tuple[str, ...]] = ()
+    path: WebPath | None = None
 
     def refusal(self, request: Request) -> Response | None:
         """Also refused: a longer path, and a query with other keys."""
@@ -36,7 +36,8 @@ class ApiResource(Resource):
         refused = super().refusal(request)
         if refused is not None:
             return refused
-        unknown = unknown_key(request, self.query if request.method in (b"GET", b"HEAD") else ())
+        known = self.path.query if self.path is not None and request.method in (b"GET", b"HEAD") else ()
+        unknown = unknown_key(request, known)
         return None if unknown is None else self.error(unknown.status, str(unknown), unknown.code, unknown.where)
 
 
@@ -53,7 +54,7 @@ class ApiPage(ApiResource):
 class ApiHistory(ApiResource):
     """The past of something, for charts; ``seconds`` in the query chooses the time span, which ends now."""
 
-    query = DEVICE_HISTORY.query
+    path = DEVICE_HISTORY
 
     def __init__(self, make: Callable[[float | None], dict[str, Any]]) -> None:
         self._make = make

@@ -24,14 +24,12 @@ class InFlightBodies:
     another page; the readers of the oldest pages are dropped before these take too much memory.
 
     :param max_bytes: the limit of all bodies together, unless MAX_TIMES the newest is more.
-    :param changed: called with the size of all bodies in flight when it has changed.
     :ivar held_bytes: the size of all bodies in flight.
     """
 
-    def __init__(self, max_bytes: int = MAX_BYTES, changed: Callable[[int], None] = no_op) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.held_bytes = 0
         self._max_bytes = max_bytes
-        self._changed = changed
         #: What drops each reader, by the body's identity and the reader; the oldest body first.
         self._readers: dict[int, dict[object, Callable[[], None]]] = {}
         self._bodies: dict[object, Sequence[bytes]] = {}  # by reader
@@ -44,7 +42,7 @@ class InFlightBodies:
         size = sum(map(len, pieces))
         newest = self._readers.setdefault(id(pieces), {})
         if not newest:
-            self._count(size)
+            self.held_bytes += size
         newest[reader] = drop
         self._bodies[reader] = pieces
         most = max(self._max_bytes, MAX_TIMES * size)
@@ -63,11 +61,7 @@ class InFlightBodies:
         del readers[reader]
         if not readers:
             del self._readers[id(pieces)]
-            self._count(-sum(map(len, pieces)))
-
-    def _count(self, more_bytes: int) -> None:
-        self.held_bytes += more_bytes
-        self._changed(self.held_bytes)
+            self.held_bytes -= sum(map(len, pieces))
 
 
 @implementer(IPushProducer)

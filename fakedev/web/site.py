@@ -18,7 +18,6 @@ from fakedev import __version__
 from fakedev.lines.port_limits import first_to_leave
 from fakedev.lines.server import Handshakes
 from fakedev.runtime.clock import SteadySeconds, Timeouts
-from fakedev.runtime.memory import AfterPeak
 from fakedev.runtime.tls import tls_context
 from fakedev.runtime.tls_settings import TlsServer, WebConfig
 from fakedev.runtime.turns import FairShare
@@ -28,7 +27,7 @@ from fakedev.web.guard import AccessGuard, Admission, has_hash
 from fakedev.web.http_limits import HttpError, HttpLimits
 from fakedev.web.request import Request
 from fakedev.web.response import Dropped, error_response
-from fakedev.web.sending import MAX_BYTES, InFlightBodies
+from fakedev.web.sending import InFlightBodies
 from fakedev.web.sliced_answers import SlicedAnswers
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ class Site(server.Site):
         self.fair_share = fair_share or FairShare(reactor)
         self.slices = SlicedAnswers(reactor, self.fair_share)
         self.defer_to_thread = defer_to_thread or self._in_thread
-        self.after_peak = AfterPeak(reactor)
-        self.held = InFlightBodies(MAX_BYTES, self.after_peak.note)
+        self.held = InFlightBodies()
         self.codes: Counter[int] = Counter()
         self.dropped = Counter[str]() if dropped is None else dropped
         self.admission: Admission | None = None
@@ -224,7 +222,6 @@ class Site(server.Site):
 
     def shut_down(self) -> None:
         """Close all connections, each as soon as the request being answered has its answer."""
-        self.after_peak.stop()
         for channel in list(self.channels):
             channel.shut_down()
 

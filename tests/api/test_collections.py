@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from fakedev.queues.job import Answer, Outcome
-from fakedev.web.items import Items, in_order, items_response
+from fakedev.web.items import Items, ItemsResource, in_order
 from fakedev.web.paths import (
     COLLECTIONS,
     DEVICES,
@@ -229,11 +229,23 @@ class Request:
         return Items(range(count), lambda _: str, texts, lambda _: key)
 
 
+class Listed(ItemsResource):
+    """A collection of such numbers."""
+
+    path = WORKLOADS
+
+    def __init__(self, make: Callable[[], Items[int]]) -> None:
+        self._make = make
+
+    def items(self, request: object) -> Items[int]:
+        return self._make()
+
+
 @pytest.mark.parametrize("query", [{"search": "7"}, {"sort": "name"}, {"search": "7", "sort": "-name"}])
 def test_a_step_does_little(query: dict[str, str]) -> None:
     """However many items there are: a step looks at some of them."""
     request = Request(limit="50", **query)
-    answer: Response = items_response(request, WORKLOADS, "workloads", lambda: request.items(100_000))  # type: ignore[arg-type, assignment]
+    answer: Response = Listed(lambda: request.items(100_000)).get(request)  # type: ignore[arg-type, assignment]
     found = json.loads(b"".join(answer.body.pieces))
     assert len(found["workloads"]) == 50
     assert max(request.steps) <= 20 and sum(request.steps) >= 100_000
@@ -249,7 +261,7 @@ def test_what_ends_meanwhile_is_left_out() -> None:
         every = range(10) if len(tries) == 1 else range(8)
         return Items(every, whole.describer, whole.texts, whole.key_of, exists=lambda item: item not in gone)
 
-    answer: Response = items_response(request, WORKLOADS, "workloads", now)  # type: ignore[arg-type, assignment]
+    answer: Response = Listed(now).get(request)  # type: ignore[arg-type, assignment]
     assert json.loads(b"".join(answer.body.pieces)) == {"workloads": ["7", "6", "5"], "total": 8}
     assert len(tries) == 2
 

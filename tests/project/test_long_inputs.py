@@ -47,7 +47,7 @@ MADE_ELSEWHERE = {
     ("fakedev.scenario.dashboard_queries", "selects"): "the same",
     ("fakedev.exporters.settings.catalog", "family"): "a text without wildcards, in our own files",
 }
-_SHORT = 32
+_SHORT = 16
 _GROWTH = 4
 #: The distance between texts that are tried; it has no factor in common with the number of ends that each has.
 _STRIDE = 60 // examples(60)

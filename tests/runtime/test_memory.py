@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import gc
 import platform
-import sys
-from collections.abc import Iterator
-from weakref import ref
 
 import pytest
-from twisted.internet.task import Clock
 
 from fakedev.runtime.memory import (
-    COLLECT_SECONDS,
-    KEPT_BYTES,
-    MIN_MORE_BLOCKS,
-    AfterPeak,
-    CollectorSettings,
     collector_paused,
+    freeze_objects,
     keep_freed_memory,
 )
-from fakedev.web.sending import MAX_BYTES, InFlightBodies
 
 
 def test_the_gnu_library_can_be_told() -> None:
@@ -48,145 +39,21 @@ def test_many_objects_are_made_without_the_collector() -> None:
         gc.enable()
 
 
-class TestSettled:
-    """What the garbage collector looks at."""
-
-    @pytest.fixture
-    def clock(self) -> Clock:
-        """The reactor's."""
-        return Clock()
-
-    @pytest.fixture
-    def settled(self, clock: Clock) -> Iterator[CollectorSettings]:
-        """From now on, until the test is over."""
-        settled = CollectorSettings(clock)
-        settled.begin()
-        yield settled
-        settled.end()
-
-    @pytest.mark.slow
-    def test_what_stays_is_set_aside(self, settled: CollectorSettings) -> None:
-        """What has outlived a full collection is not looked at again; what is new is."""
-        old: list[object] = [[]]
-        assert is_looked_at(old)
-        gc.collect()
+def test_what_a_started_program_has_is_not_looked_at() -> None:
+    """Also when the collector was off until then; what is new is looked at."""
+    old: list[object] = [[]]
+    gc.disable()
+    try:
+        freeze_objects()
         new: list[object] = [[]]
+        assert gc.isenabled()
         assert not is_looked_at(old)
         assert is_looked_at(new)
-
-    @pytest.mark.slow
-    def test_all_is_looked_at_in_the_end(self, settled: CollectorSettings, clock: Clock) -> None:
-        """When there is twice as much as at the start; so unused cycles do not pile up. Then all is set aside again."""
-        found = frozen_cycle()
-        many = [[] for _ in range(max(MIN_MORE_BLOCKS, sys.getallocatedblocks()))]
-        assert found() is not None
-        clock.pump([COLLECT_SECONDS] * 2)
-        assert found() is None
-        assert not is_looked_at(many)
-        later = frozen_cycle()
-        clock.pump([COLLECT_SECONDS] * 4)
-        assert later() is not None
-
-    @pytest.mark.slow
-    def test_what_was_freed_does_not_count(self, settled: CollectorSettings, clock: Clock) -> None:
-        """However many objects were set aside and then freed, as those of connections, all are not looked at again."""
-        found = frozen_cycle()
-        at_once = sys.getallocatedblocks() // 5
-        for _ in range(12):
-            connections = [[] for _ in range(at_once)]
-            clock.advance(COLLECT_SECONDS)
-            del connections
-        clock.advance(COLLECT_SECONDS)
-        assert found() is not None
-
-    @pytest.mark.slow
-    def test_as_many_freed_as_made(self, settled: CollectorSettings, clock: Clock) -> None:
-        """Python collects only when there are more objects than before; then it would look at thousands at once."""
-        connections = [[] for _ in range(20_000)]
-        gc.collect()
-        looked_at = []
-        for number in range(20_000):
-            connections[number] = []
-            if number % 1000 == 999:
-                looked_at.append(len(gc.get_objects(0)))
-                clock.advance(COLLECT_SECONDS)
-        assert max(looked_at) < 3000
-
-    @pytest.mark.slow
-    def test_the_end(self) -> None:
-        before, often = list(gc.callbacks), gc.get_threshold()
-        settled = CollectorSettings(Clock())
-        settled.end()
-        settled.begin()
-        settled.end()
-        assert (gc.callbacks, gc.get_threshold(), gc.get_freeze_count()) == (before, often, 0)
-
-
-class Cycle:
-    """An object that only the collector frees."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-def frozen_cycle() -> ref[Cycle]:
-    """An unused cycle that was set aside."""
-    cycle = Cycle()
-    gc.collect()
-    return ref(cycle)
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def is_looked_at(thing: object) -> bool:
     """Whether a collection looks at it."""
     return any(each is thing for each in gc.get_objects())
-
-
-class TestAfterPeak:
-    """Memory that is returned to the system."""
-
-    def test_once_after_a_peak(self) -> None:
-        """When half of it is free again, and a moment has passed; not while it is still in use."""
-        clock, returned = Clock(), list[float]()
-        peak = AfterPeak(clock, lambda: returned.append(clock.seconds()))
-        peak.note(2 * KEPT_BYTES)
-        clock.advance(100)
-        peak.note(KEPT_BYTES + 1)
-        clock.advance(100)
-        assert not returned
-        peak.note(KEPT_BYTES // 2)
-        peak.note(0)
-        clock.advance(0.9)
-        assert not returned
-        clock.advance(0.1)
-        peak.note(0)
-        clock.advance(100)
-        assert returned == [201] and not clock.calls
-
-    def test_usual_pages_are_no_peak(self) -> None:
-        """They come and go each tick; nor is a peak over that goes on."""
-        clock, returned = Clock(), list[float]()
-        peak = AfterPeak(clock, lambda: returned.append(clock.seconds()))
-        for _ in range(100):
-            peak.note(KEPT_BYTES)
-            peak.note(0)
-            clock.advance(1)
-        peak.note(2 * KEPT_BYTES)
-        peak.note(0)
-        peak.note(2 * KEPT_BYTES)
-        clock.advance(100)
-        assert not returned
-        peak.note(0)
-        peak.stop()
-        peak.note(0)
-        assert not clock.calls
-
-    def test_bodies_of_slow_readers(self) -> None:
-        """The bodies that readers hold, each counted once, are what is noted."""
-        noted: list[int] = []
-        held = InFlightBodies(MAX_BYTES, noted.append)
-        body, other = (b"a" * 10, b"b"), (b"c",)
-        for reader, pieces in ((1, body), (2, body), (3, other)):
-            held.add(reader, pieces, lambda: None)
-        for reader in (1, 2, 3, 3):
-            held.remove(reader)
-        assert noted == [11, 12, 1, 0]

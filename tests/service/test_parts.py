@@ -20,10 +20,9 @@ from fakedev.runtime.clock import no_op
 from fakedev.runtime.part import IPart, IReloadable, Part, parts_of
 from fakedev.schema.addresses import parse_listen
 from fakedev.schema.files import Files
-from fakedev.service.own_metrics import PAGE_ORDER
 from fakedev.service.program_run import Run
 from fakedev.service.reload import SECTIONS
-from fakedev.service.service import make_application
+from fakedev.service.service import PAGE_ORDER, make_application
 from fakedev.tester.load_run import LoadRun
 from fakedev.tester.part import ClientPart, make_tester
 from fakedev.tester.plan import ClosedLoad, Plan

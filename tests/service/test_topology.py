@@ -7,7 +7,7 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from fakedev.api.part import follow_topology
+from fakedev.api.tree import follow_topology
 from fakedev.commands.main import main
 from fakedev.config.load import load
 from fakedev.fleet.fleet import Fleet
