@@ -27,6 +27,8 @@ _VARIABLE: Final = re.compile(r"\$(\w++)|\$\{(\w++)[^{}]*+\}|\[\[(\w++)[^\[\]]*+
 _MATCHER: Final = re.compile(r"(?<!\w)(\w++)\s*+(=~|!~|!=|=)\s*+(\"[^\"]*+\"|'[^']*+')")
 _WINDOW: Final = re.compile(r"\[([^\[\]:]++)(:?)([^\[\]:]*+)\]")
 _LABEL_VALUES: Final = re.compile(r"\s*+label_values\(\s*+(?:(\S.*),)?\s*+(\w++)\s*+\)\s*+", re.DOTALL)
+#: The name of a metric in quotes, as Prometheus 3 takes it, with variables; older ones want it before the braces.
+_QUOTED_NAME: Final = re.compile(r"\{\s*+\"((?:[\w:]|\$\{\w++\}|\$\w)++)\"\s*+(?:,|(?=\}))")
 _QUERY_RESULT: Final = re.compile(r"\s*+query_result\((.*)\)\s*+", re.DOTALL)
 #: How long windows are that a variable sets.
 _WINDOW_TEXT: Final = "5m"
@@ -54,7 +56,10 @@ class Query(NamedTuple):
         if found := _QUERY_RESULT.fullmatch(text):
             text = found[1]
         if found := _LABEL_VALUES.fullmatch(text):
-            series = found[1] or '{__name__=~".+"}'
+            series = found[1] or "{}"
+            # A variable may select all; something must be selected by a value that is not empty.
+            if series.startswith("{"):
+                series = f'{{__name__=~".+",{series[1:]}'.replace(",}", "}")
             text = f"count by ({found[2]}) ({series}) unless count({series})"
         text = _MATCHER.sub(_any_value, text)
         text = _WINDOW.sub(_window, text)
@@ -78,6 +83,7 @@ def _window(found: re.Match[str]) -> str:
 
 def trees_in(text: str, file: str, report: Report) -> list[Any]:
     """The documents of a file, all scalars as texts; problems are reported."""
+    text = text.replace("\ufeff", "")  # no text file may hold it, but links of AMD's dashboards do
     begins = [] if is_json(text, file) else [found.start() for found in _DOCUMENT.finditer(text)]
     ends = zip([0, *begins], [*begins, len(text)], strict=True)
     parts = [(begin, end) for begin, end in ends if text[begin:end].strip(" \r\n-")]
@@ -113,7 +119,8 @@ def queries_of(trees: Iterable[tuple[str, object]]) -> list[Query]:
         queries = [*_in_tree(tree, ""), *_of_autoscaler(tree, adapters)]
         queries += [(rule.name, rule.expression("")) for rule in _adapter_rules(tree)]
         for name, expression in queries:
-            found.setdefault((file, name, expression), Query(file, name, expression, values))
+            plain = _QUOTED_NAME.sub(r"\1{", expression)
+            found.setdefault((file, name, plain), Query(file, name, plain, values))
     return list(found.values())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fakedev.scenario.dashboard_queries import Query, queries_of, trees_in
@@ -34,6 +36,12 @@ def found(text: str, file: str = "a.yaml") -> list[tuple[str, str]]:
     queries = queries_of([(file, tree) for tree in trees_in(text, file, report)])
     report.raise_if_any()
     return [(each.name, each.expression) for each in queries]
+
+
+def test_a_character_that_no_text_file_may_hold() -> None:
+    """A byte order mark in a link, as in a dashboard of AMD, is left out."""
+    text = '{"panels": [{"links": [{"url": "/d?v=\ufeff"}], "targets": [{"expr": "up"}]}]}'
+    assert found(text, "f.json") == [("", "up")]
 
 
 def test_a_dashboard() -> None:
@@ -82,6 +90,10 @@ def test_texts_in_a_document() -> None:
         ("sum(increase(a[5m])) / $__range_s", "sum(increase(a[5m])) / 300"),
         ('label_replace(a, "b", "$1", "c", "(.*)")', 'label_replace(a, "b", "$1", "c", "(.*)")'),
         ('label_values(a{b="c"}, gpu)', 'count by (gpu) (a{b="c"}) unless count(a{b="c"})'),
+        (
+            'label_values({b="$c"}, gpu)',
+            'count by (gpu) ({__name__=~".+",b=~".*"}) unless count({__name__=~".+",b=~".*"})',
+        ),
         ("label_values(gpu)", 'count by (gpu) ({__name__=~".+"}) unless count({__name__=~".+"})'),
         ("query_result(max(a))", "max(a)"),
     ],
@@ -89,6 +101,13 @@ def test_texts_in_a_document() -> None:
 def test_what_is_filled_in(expression: str, evaluable: str) -> None:
     """A matcher with a variable selects all; other variables have the values that the dashboard has."""
     assert Query("", "", expression, {"n": "3"}).evaluable == evaluable
+
+
+def test_names_in_quotes() -> None:
+    """As Prometheus 3 takes them, and dashboards of AMD have them; older ones do not."""
+    targets = [{"expr": each} for each in ('sum({"${p}gpu_x", a="b"} > 0)', '{"up"}', 'up{a="{b}"}')]
+    expressions = [expression for _, expression in found(json.dumps({"panels": [{"targets": targets}]}), "f.json")]
+    assert expressions == ['sum(${p}gpu_x{ a="b"} > 0)', "up{}", 'up{a="{b}"}']
 
 
 def test_a_problem_has_its_line() -> None:

@@ -9,8 +9,8 @@ import sys
 from tests.support.manifests import program
 
 _WRITERS = (
-    "clone_scores", "configuration", "days", "differences", "fault_table", "field_table", "identity_scores",
-    "prepared",
+    "clone_scores", "configuration", "days", "differences", "fault_table", "field_table", "held_out",
+    "identity_scores", "prepared",
 )  # fmt: skip
 
 for name in _WRITERS:
