@@ -28,7 +28,7 @@ from fakedev.api.why import Why
 from fakedev.api.workloads import EndedWorkloads, FaultsApi, PastFaults, Workloads, fault_kinds
 from fakedev.exporters.cache import Pages, Selection
 from fakedev.exporters.discovery import node_chooser, target_of
-from fakedev.exporters.port import HostMetricsPage, MetricsPage
+from fakedev.exporters.port import HostMetricsPage, MetricsPage, VllmPage
 from fakedev.fleet.charts import History
 from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.fleet import Fleet
@@ -204,6 +204,7 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
         tree[paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(paths.QUEUE_METRICS))
     else:
         tree[paths.QUEUE_METRICS] = NotServed("the configuration has no queues")
+    tree[paths.VLLM_METRICS] = VllmPage(program.fleet, scraped(paths.VLLM_METRICS))
     if program.topology.is_on:
         tree[paths.TOPOLOGY] = TopologyPage(program.topology, selection)
         tree[paths.NODE_TOPOLOGY] = NodeTopologies(program.topology, program.fleet, selection)
