@@ -23,7 +23,7 @@ import numpy as np
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.budget import Budget
-from fakedev.fleet.cluster.cluster import Around, Cluster
+from fakedev.fleet.cluster.lifecycle import Around, Cluster
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.devices.reports import reports_of_boards
 from fakedev.fleet.door import (
@@ -251,7 +251,7 @@ class Fleet:
             self._begin_again(start)
             yield
         if self.compiled.churn.nodes or self._configured.waits or self.cluster is not None:
-            self._start_without_events(start)
+            yield from self._start_without_events(start)
 
     def _next_levels(self, past: Levels, start: float, end: float) -> Steps[tuple[FaultTick | None, Levels]]:
         """The effects of faults in the tick, and the levels at its end."""
@@ -308,7 +308,7 @@ class Fleet:
             shown, active = shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
             self.shown = self._state_of(self.state.tick, self.tallies.shown(shown, active, before))
 
-    def _start_without_events(self, now_seconds: float) -> None:
+    def _start_without_events(self, now_seconds: float) -> Steps[None]:
         """Start the work that churn brings, and work of the configuration that starts again."""
         if self.compiled.churn.nodes:
             arrived = self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state)
@@ -317,9 +317,8 @@ class Fleet:
             self._note_starts(again, "restart", now_seconds)
             self.intake.apply_changes(self.state.tick, now_seconds)
         if self.cluster is not None:
-            self._note_starts(
-                self.cluster.advance(self._around(self.state.tick, now_seconds)), "cluster", now_seconds
-            )
+            started = yield from self.cluster.advance(self._around(self.state.tick, now_seconds))
+            self._note_starts(started, "cluster", now_seconds)
 
     def _around(self, tick: int, now_seconds: float) -> Around:
         """What the cluster acts on."""
@@ -333,7 +332,7 @@ class Fleet:
         self.cluster = None
         if self.spec.cluster is not None:
             self.cluster = Cluster(self.spec, self.roster)
-            self.cluster.begin(self._around(tick, now_seconds))
+            result_of(self.cluster.begin(self._around(tick, now_seconds)))
             self.intake.apply_changes(tick, now_seconds)
 
     def _note_starts(self, workloads: Sequence[Workload], cause: str, seconds: float) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from fakedev.fleet.spec.workload_spec import Activities, Activity, Intensity, Me
 #: Arrivals are drawn for so long a time at once.
 SLOT_SECONDS: Final = 60.0
 #: The most jobs of a kind that arrive in a minute.
-_MOST_AT_ONCE: Final = 1000
+_MOST_AT_ONCE: Final = 100_000
 #: A mean from which a normal distribution is close enough.
 _MANY: Final = 50.0
 _MEMORY: Final = quantity_name("memory")
@@ -61,7 +61,7 @@ CAUSES: Final = (
     Cause("the node is down", 32 + 3 + 3 + 2 + 2 + 2 + 2, "node-down"),
 )
 _ERROR: Final = Cause("exited with code 1")
-_NO_MEMORY: Final = Cause("CUDA out of memory", fault="xid", code=31)
+_NO_MEMORY: Final = Cause("CUDA out of memory")
 
 
 @dataclass(slots=True)
@@ -74,6 +74,8 @@ class Job:
     :ivar ends: workloads of its own by id, with the unit positions; empty while it waits.
     :ivar until_seconds: when its present phase ends.
     :ivar cause: why it will end early; None: it will finish.
+    :ivar workload_ids: of its present phase, one for each node; empty while it waits.
+    :ivar words: the device words of its boards on each node.
     :ivar is_settled: it ran before the first tick: its beginning is over.
     """
 
@@ -89,9 +91,8 @@ class Job:
     phase: str = "waiting"
     cause: Cause | None = None
     workload_ids: tuple[str, ...] = ()
-    nodes: tuple[int, ...] = ()
     is_settled: bool = False
-    words: tuple[tuple[str, ...], ...] = field(default=())
+    words: tuple[tuple[str, ...], ...] = ()
 
     @property
     def words_of_key(self) -> Keys:

@@ -19,7 +19,7 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.state import Mask, Positions
 
 #: The jobs of the queue that a pass looks at.
-_DEPTH: Final = 200
+DEPTH: Final = 200
 
 
 class Place(NamedTuple):
@@ -72,7 +72,7 @@ class Pass:
         sums = np.concatenate(([0], np.cumsum(free)))
         self._counts: Positions = sums[nodes.firsts + nodes.widths] - sums[nodes.firsts]
 
-    def placed(self, waiting: Iterable[Job], depth: int = _DEPTH) -> list[tuple[Job, Sequence[Place]]]:
+    def placed(self, waiting: Iterable[Job], depth: int = DEPTH) -> list[tuple[Job, Sequence[Place]]]:
         """The jobs that start now, with their places."""
         found: list[tuple[Job, Sequence[Place]]] = []
         open_nodes = np.ones(len(self._counts), dtype=np.bool_)

@@ -10,12 +10,13 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.cluster.jobs import CAUSES, SLOT_SECONDS, WATCHDOG_SECONDS, Arrivals, Job
-from fakedev.fleet.cluster.scheduler import Nodes, Pass
+from fakedev.fleet.cluster.scheduler import DEPTH, Nodes, Pass
 from fakedev.fleet.cluster.serving import SYNC_SECONDS, Replica, Serving
 from fakedev.fleet.entities.naming import generated_name
 from fakedev.fleet.entities.roster import Roster
@@ -24,6 +25,7 @@ from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind, ServiceKind
 from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec
 from fakedev.fleet.spec.limits import entity_key
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.workloads.intake import Intake
 from fakedev.fleet.workloads.running import Workloads
 from fakedev.fleet.workloads.workload import CLUSTER_PREFIX, Workload
@@ -32,6 +34,8 @@ from fakedev.fleet.workloads.workload import CLUSTER_PREFIX, Workload
 MAX_WAITING: Final = 10_000
 #: The scheduler looks at its queue when a job comes or ends, and this often.
 _PASS_SECONDS: Final = 30.0
+#: The workloads that are accepted in one step: each takes a tenth of a millisecond.
+_AT_ONCE: Final = 50
 #: A job that comes back does so after this time.
 _COMES_BACK_SECONDS: Final = 120.0
 _ROUNDING_SECONDS: Final = 1e-6
@@ -85,6 +89,7 @@ class Cluster:
         self._tick_seconds = spec.tick_seconds
         self._arrivals = Arrivals(spec.seed, spec.cluster, self._nodes.boards, self._nodes.largest)
         self._next_pass = 0.0
+        self._has_changed = True
 
     @property
     def workload_ids(self) -> Collection[str]:
@@ -110,7 +115,7 @@ class Cluster:
         if self._of:
             self._struck.update(each for each in workload_ids if each in self._of)
 
-    def begin(self, around: Around) -> list[Workload]:
+    def begin(self, around: Around) -> Steps[None]:
         """Start the jobs that are at work already; the others arrive from now on."""
         self._slot = math.ceil(around.now_seconds / SLOT_SECONDS)
         for name, kind in self._services.items():
@@ -119,23 +124,24 @@ class Cluster:
             self._add_replicas(name, kind, many, around.now_seconds)
         for job in self._arrivals.at_work(around.now_seconds):
             self._admit(job)
-        started = self._started(around, depth=MAX_WAITING)
+        yield from self._start(around, MAX_WAITING)
         for job in self._waiting.values():
             job.is_settled = False
         for replica in self.serving.replicas.values():
             replica.ready_seconds = around.now_seconds
-        return started
 
-    def advance(self, around: Around) -> list[Workload]:
+    def advance(self, around: Around) -> Steps[list[Workload]]:
         """All that happens before a tick; returns the workloads that start."""
         now = around.now_seconds + _ROUNDING_SECONDS
         changed = self._note_gone(around)
+        if self._has_changed:
+            self._end_unknown(around)
         started: list[Workload] = []
         while self._due and self._due[0][0] <= now:
             until, _, name = heapq.heappop(self._due)
             job = self._jobs.get(name)
             if job is not None and job.until_seconds == until and job.workload_ids:
-                started += self._end_phase(job, around)
+                started += yield from self._end_phase(job, around)
                 changed = True
         while self._slot * SLOT_SECONDS <= now:
             for job in self._arrivals.in_slot(self._slot, self._epoch_seconds):
@@ -150,9 +156,9 @@ class Cluster:
         if self._waiting and (changed or now >= self._next_pass):
             self._next_pass = around.now_seconds + _PASS_SECONDS
             if changed:
-                around.intake.apply_changes(around.tick, around.now_seconds)
-            started += self._started(around)
-        around.intake.apply_changes(around.tick, around.now_seconds)
+                yield from around.intake.changes(around.tick, around.now_seconds)
+            started += yield from self._start(around)
+        yield from around.intake.changes(around.tick, around.now_seconds)
         if self._services:
             wall = self._epoch_seconds + around.now_seconds
             self.serving.advance(
@@ -211,20 +217,25 @@ class Cluster:
         self._struck.clear()
         return bool(gone)
 
-    def _end_phase(self, job: Job, around: Around) -> list[Workload]:
-        """The phase of a job is over: the next begins, or the job ends."""
-        kind, cause = self._kinds.get(job.kind), job.cause
-        if kind is None:
+    def _end_unknown(self, around: Around) -> None:
+        """End the jobs and replicas that a configuration does not have any more."""
+        self._has_changed = False
+        for job in [each for each in self._jobs.values() if each.kind not in self._kinds]:
             self._end(job, around, 0, "no longer in the configuration")
+            self._waiting.pop(job.name, None)
             self._forget(job, "stopped")
-        elif cause is None:
+
+    def _end_phase(self, job: Job, around: Around) -> Steps[list[Workload]]:
+        """The phase of a job is over: the next begins, or the job ends."""
+        kind, cause = self._kinds[job.kind], job.cause
+        if cause is None:
             if job.phase == "running" and isinstance(kind, JobKind) and kind.ending_seconds:
-                return self._change_phase(job, kind, "ending", kind.ending_seconds, around)
+                return (yield from self._change_phase(job, kind, "ending", kind.ending_seconds, around))
             self._end(job, around, 0, "OK")
             self._forget(job, "finished")
         else:
             if cause.hangs and job.phase == "running" and isinstance(kind, JobKind):
-                return self._change_phase(job, kind, "hanging", WATCHDOG_SECONDS, around)
+                return (yield from self._change_phase(job, kind, "hanging", WATCHDOG_SECONDS, around))
             if cause.fault:
                 self._strike(job, around)
             self._end(job, around, 1, cause.text)
@@ -248,10 +259,8 @@ class Cluster:
             values={"code": cause.code} if cause.code else {},
         )
         key = f"{job.name}-{job.attempt}"
-        try:
+        with suppress(Refused):  # there are as many faults as may be: the job ends all the same
             around.faults.start(f"{CLUSTER_PREFIX}{key}", spec, key)
-        except Refused:
-            pass  # there are as many faults as may be: the job ends all the same
 
     def _end(self, job: Job, around: Around, code: int, text: str) -> None:
         """End the workloads of a job that are left."""
@@ -282,28 +291,30 @@ class Cluster:
         job.phase, job.arrived_seconds = "waiting", now_seconds + _COMES_BACK_SECONDS
         self._come(job)
 
-    def _change_phase(self, job: Job, kind: JobKind, phase: str, seconds: float, around: Around) -> list[Workload]:
+    def _change_phase(
+        self, job: Job, kind: JobKind, phase: str, seconds: float, around: Around
+    ) -> Steps[list[Workload]]:
         """The same pods go on with other work."""
         left = [each for each in job.workload_ids if not around.intake.is_ending(each)]
         around.intake.drop(left)
         self._release(job)
         job.phase, job.until_seconds = phase, around.now_seconds + seconds
-        return self._run(job, kind, around)
+        return (yield from self._run(job, kind, around))
 
-    def _started(self, around: Around, **depth: int) -> list[Workload]:
+    def _start(self, around: Around, depth: int = DEPTH) -> Steps[list[Workload]]:
         """Start the jobs that have a place now."""
         free = ~around.lost
         free[around.workloads.table.device] = False
         look = Pass(self._nodes, free, self._free_at(), around.now_seconds)
         started = []
-        for job, places in look.placed(self._queue(), **depth):
-            kind = self._kinds.get(job.kind)
-            if kind is None or not self._has_room(around, len(places)):
+        for job, places in look.placed(self._queue(), depth):
+            kind = self._kinds[job.kind]
+            if not self._has_room(around, len(places)):
                 continue
             del self._waiting[job.name]
             job.words = tuple(map(self._nodes.words, places))
             self._arrivals.settle_end(job, kind, around.now_seconds)
-            started += self._run(job, kind, around)
+            started += yield from self._run(job, kind, around)
         return started
 
     def _queue(self) -> Iterator[Job]:
@@ -333,7 +344,7 @@ class Cluster:
                         found[node] = max(found.get(node, 0.0), until)
         return found
 
-    def _run(self, job: Job, kind: JobKind | ServiceKind, around: Around) -> list[Workload]:
+    def _run(self, job: Job, kind: JobKind | ServiceKind, around: Around) -> Steps[list[Workload]]:
         """Start the workloads of a job's phase, one for each of its nodes."""
         base = self._arrivals.workload(job, kind)
         started = []
@@ -348,6 +359,8 @@ class Cluster:
             workload_id = f"{CLUSTER_PREFIX}{job.name}-{job.attempt}{job.phase[0]}-{rank}"
             started.append(around.intake.accept(workload_id, spec, job.name, peer=None))
             self._of[workload_id] = job.name
+            if rank % _AT_ONCE == _AT_ONCE - 1:
+                yield
         job.workload_ids = tuple(each.workload_id for each in started)
         if isinstance(kind, ServiceKind):
             ready = around.now_seconds + kind.loading_seconds
