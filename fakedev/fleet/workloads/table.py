@@ -507,7 +507,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
             metric: uses.on_devices(
                 firsts, counts, *_max_and_amounts(metric, _most(metric, devices, device_keys, capacity), shares),
                 bandwidth.get(metric),
-            )  # fmt: skip
+            )
             for metric, uses in rows.uses.items()
         },
         intense=rows.intense.on_devices(firsts, counts, np.broadcast_to(1.0, len(devices))),
