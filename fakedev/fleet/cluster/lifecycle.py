@@ -36,6 +36,8 @@ MAX_WAITING: Final = 10_000
 _PASS_SECONDS: Final = 30.0
 #: The workloads that are accepted in one step: each takes a tenth of a millisecond.
 _AT_ONCE: Final = 50
+#: The replicas that a cluster begins with have been at work for this time.
+_FIRST_SECONDS: Final = 60.0
 #: A job that comes back does so after this time.
 _COMES_BACK_SECONDS: Final = 120.0
 _ROUNDING_SECONDS: Final = 1e-6
@@ -102,8 +104,8 @@ class Cluster:
 
     @property
     def running_count(self) -> int:
-        """The number of jobs that run."""
-        return len(self._jobs) - len(self._waiting)
+        """The number of jobs and replicas that have boards."""
+        return sum(1 for job in self._jobs.values() if job.workload_ids)
 
     def serving_replicas(self) -> list[tuple[Replica, ServiceKind]]:
         """The replicas that have boards, the oldest first, with what they are replicas of."""
@@ -129,6 +131,8 @@ class Cluster:
             job.is_settled = False
         for replica in self.serving.replicas.values():
             replica.ready_seconds = around.now_seconds
+        yield from around.intake.changes(around.tick, around.now_seconds)
+        self._serve(around, _FIRST_SECONDS)
 
     def advance(self, around: Around) -> Steps[list[Workload]]:
         """All that happens before a tick; returns the workloads that start."""
@@ -159,14 +163,18 @@ class Cluster:
                 yield from around.intake.changes(around.tick, around.now_seconds)
             started += yield from self._start(around)
         yield from around.intake.changes(around.tick, around.now_seconds)
-        if self._services:
-            wall = self._epoch_seconds + around.now_seconds
+        self._serve(around, self._tick_seconds)
+        return started
+
+    def _serve(self, around: Around, seconds: float) -> None:
+        """Let the replicas do their work, and drive their boards."""
+        if self.serving.replicas:
             self.serving.advance(
-                self._services, self._spec.busiest, wall, around.now_seconds, self._tick_seconds, around.tick + 1
+                self._services, self._spec.busiest, self._epoch_seconds + around.now_seconds, around.now_seconds,
+                seconds, around.tick + 1,
             )
             replicas = self.serving.replicas.values()
             around.workloads.drive({each.workload_id: (each.busy, each.effort) for each in replicas})
-        return started
 
     def _scale(self, around: Around) -> bool:
         """Start and end replicas as the autoscalers want; whether any have changed."""
@@ -196,7 +204,9 @@ class Cluster:
         heapq.heappush(self._coming, (job.arrived_seconds, self._order, job))
 
     def _admit(self, job: Job) -> None:
-        if len(self._waiting) >= MAX_WAITING or (job.name in self._jobs) != bool(job.attempt):
+        if (job.name in self._jobs) != bool(job.attempt):
+            return  # another job has this name; or what would come back has been stopped
+        if len(self._waiting) >= MAX_WAITING:
             self.ends["refused"] += 1
             self._jobs.pop(job.name, None)
             return

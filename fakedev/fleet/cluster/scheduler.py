@@ -50,7 +50,9 @@ class Nodes:
         #: A job has boards of one pool and type.
         self.pools: Positions = np.array([numbers[kind] for kind in kinds], dtype=np.int64)
         self.boards = int(self.widths.sum())
-        self.largest = max((int(self.widths[self.pools == number].sum()) for number in numbers.values()), default=0)
+        of_pools = [self.widths[self.pools == number] for number in numbers.values()]
+        #: The largest job: half of a pool, since all of it would have to be idle for more; but at least a node.
+        self.largest = max((max(int(each.sum()) // 2, int(each.max())) for each in of_pools), default=0)
 
     def words(self, place: Place) -> tuple[str, ...]:
         """The device words of a place."""

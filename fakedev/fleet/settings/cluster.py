@@ -41,8 +41,8 @@ JOB = Section(
     (
         *_WORK,
         Key("sizes", MapOf(Number(0), _board_count, "mapping of numbers of boards to weights"),
-            "How many boards jobs ask for: numbers, each with its weight, as {1: 80, 8: 20}; what is more than a pool "
-            "has does not come.", required=True),
+            "How many boards jobs ask for: numbers, each with its weight, as {1: 80, 8: 20}; what is more than half "
+            "of a pool, and more than a node, does not come.", required=True),
         Key("memory", ListOf(Number(0, 1), 2, words="list of two shares"),
             "The least and the most memory that a job holds, as shares of a board's; each job's is drawn between "
             "them.", default=(0.1, 0.9)),

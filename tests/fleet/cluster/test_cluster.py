@@ -87,8 +87,8 @@ class TestFleet:
         assert fleet.cluster.ends["finished"] > 3
 
     def test_small_jobs_overtake_but_do_not_delay(self) -> None:
-        """A job that needs all nodes starts although small ones come all the time."""
-        kinds = (kind("small", ((1, 1.0),), share=1.0), kind("large", ((16, 1.0),), share=1.0))
+        """A job that needs half of the nodes starts although small ones come all the time."""
+        kinds = (kind("small", ((1, 1.0),), share=1.0), kind("large", ((8, 1.0),), share=1.0))
         fleet = living(cluster(*kinds, load=1.5))
         seen = Counter[str]()
         for _ in range(1500):
