@@ -31,7 +31,7 @@ from fakedev.api.workloads import FaultsApi, Over, Workloads, fault_kinds
 from fakedev.config.configuration import Configuration, WebEndpoint
 from fakedev.exporters.cache import Pages, Selection
 from fakedev.exporters.discovery import node_chooser, target_of
-from fakedev.exporters.port import HostMetricsPage, MetricsPage, make_vendor_root
+from fakedev.exporters.port import HostMetricsPage, MetricsPage, VllmPage, make_vendor_root
 from fakedev.fleet.charts import History
 from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.fleet import Fleet
@@ -215,6 +215,7 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
         tree[paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(paths.QUEUE_METRICS))
     else:
         tree[paths.QUEUE_METRICS] = NotServed("the configuration has no queues")
+    tree[paths.VLLM_METRICS] = VllmPage(program.fleet, scraped(paths.VLLM_METRICS))
     if program.topology.is_on:
         tree[paths.TOPOLOGY] = TopologyPage(program.topology, selection)
         tree[paths.NODE_TOPOLOGY] = NodeTopologies(program.topology, program.fleet, selection)

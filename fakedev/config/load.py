@@ -22,6 +22,7 @@ from fakedev.fleet.devices.relations import Relations
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.faults.rules import FaultRules
 from fakedev.fleet.parts.part_demand import unit_capacity
+from fakedev.fleet.settings.cluster import read_cluster
 from fakedev.fleet.settings.faults import fault_rules, load_faults
 from fakedev.fleet.settings.pools import check_churn
 from fakedev.fleet.settings.ports import WorkloadPorts
@@ -191,7 +192,7 @@ def _built(
     return Configuration(
         fleet=fleet.build(
             FleetSpec, pools=specs, base=base, metric_names=metrics, faults=faults, tallies=tallies_shown(shown),
-            limits=limits,
+            limits=limits, cluster=read_cluster(fleet["cluster"], fleet, catalog, fleet["shard"], report),
         ),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],

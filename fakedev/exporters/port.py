@@ -18,9 +18,11 @@ from twisted.web.resource import IResource
 
 from fakedev.exporters.cache import CachedPage, Pages, Selection
 from fakedev.exporters.identity import Identity
+from fakedev.exporters.vllm_page import vllm_page
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.selectors import no_node
 from fakedev.fleet.faults.page_faults import PageFaults
+from fakedev.fleet.fleet import Fleet
 from fakedev.web.encoding import Body, choose_exposition
 from fakedev.web.paths import HEALTH, METRICS, START
 from fakedev.web.probes import Health, HealthPage
@@ -53,6 +55,18 @@ class MetricsPage(Resource):
         if page.as_openmetrics is not None and choose_exposition(request.getHeader(b"accept")).openmetrics:
             page = page.as_openmetrics
         return page.response() if trouble is None else _troubled(page, trouble, request)
+
+
+class VllmPage(Resource):
+    """The page of the inference engines of a fleet's cluster."""
+
+    def __init__(self, fleet: Fleet, statistics: PageStatistics) -> None:
+        self._fleet = fleet
+        self.statistics = statistics
+
+    def get(self, request: Request) -> Answer:
+        form = choose_exposition(request.getHeader(b"accept"))
+        return Response(200, vllm_page(self._fleet, openmetrics=form.openmetrics), form.content_type)
 
 
 class HostMetricsPage(MetricsPage):

@@ -15,12 +15,15 @@ first: nobody sees half a tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
+import numpy as np
+
 from fakedev.base.errors import Refused
 from fakedev.fleet.budget import Budget
+from fakedev.fleet.cluster.lifecycle import Around, Cluster
 from fakedev.fleet.compiled import CompiledFleet
 from fakedev.fleet.devices.reports import reports_of_boards
 from fakedev.fleet.door import (
@@ -107,6 +110,8 @@ class Fleet:
         self.page_faults = NodePageFaults(self.faults, self.roster)
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
+        self.cluster: Cluster | None = None
+        self._begin_cluster(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         levels = first_levels(compiled, demand, 0)
         #: Counts that exporters keep of what the devices report.
@@ -223,6 +228,8 @@ class Fleet:
         yield from self.intake.end(list(over))
         if over:
             self._configured.note_ends(over, end)
+            if self.cluster is not None:
+                self.cluster.note_ends(over)
         yield from self.intake.changes(self.state.tick, end)
         yield from self._show(levels, past, faults, start, end)
         verdicts = yield from self.intake.verdicts()
@@ -243,8 +250,8 @@ class Fleet:
         if is_reset:
             self._begin_again(start)
             yield
-        if self.compiled.churn.nodes or self._configured.waits:
-            self._start_without_events(start)
+        if self.compiled.churn.nodes or self._configured.waits or self.cluster is not None:
+            yield from self._start_without_events(start)
 
     def _next_levels(self, past: Levels, start: float, end: float) -> Steps[tuple[FaultTick | None, Levels]]:
         """The effects of faults in the tick, and the levels at its end."""
@@ -301,7 +308,7 @@ class Fleet:
             shown, active = shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
             self.shown = self._state_of(self.state.tick, self.tallies.shown(shown, active, before))
 
-    def _start_without_events(self, now_seconds: float) -> None:
+    def _start_without_events(self, now_seconds: float) -> Steps[None]:
         """Start the work that churn brings, and work of the configuration that starts again."""
         if self.compiled.churn.nodes:
             arrived = self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state)
@@ -309,6 +316,24 @@ class Fleet:
         if self._configured.waits and (again := self._configured.start_again(now_seconds)):
             self._note_starts(again, "restart", now_seconds)
             self.intake.apply_changes(self.state.tick, now_seconds)
+        if self.cluster is not None:
+            started = yield from self.cluster.advance(self._around(self.state.tick, now_seconds))
+            self._note_starts(started, "cluster", now_seconds)
+
+    def _around(self, tick: int, now_seconds: float) -> Around:
+        """What the cluster acts on."""
+        lost = np.zeros(self.roster.parts.unit_count, dtype=np.bool_)
+        if tick and "lost" in self.state.levels[UNIT].arrays:
+            lost = self.state.levels[UNIT].arrays["lost"] > 0
+        return Around(self.intake, self.faults, self.workloads, lost, tick, now_seconds)
+
+    def _begin_cluster(self, tick: int, now_seconds: float) -> None:
+        """Start the cluster of the configuration, with the jobs that are at work already."""
+        self.cluster = None
+        if self.spec.cluster is not None:
+            self.cluster = Cluster(self.spec, self.roster)
+            result_of(self.cluster.begin(self._around(tick, now_seconds)))
+            self.intake.apply_changes(tick, now_seconds)
 
     def _note_starts(self, workloads: Sequence[Workload], cause: str, seconds: float) -> None:
         """Note in the journal that workloads start which no event starts."""
@@ -356,6 +381,7 @@ class Fleet:
         ended = ended_with_configuration(self.workloads, removed)
         ended += ended_with_configuration(self.workloads, elsewhere, "this shard has none of its devices any more")
         ended += without_closed_devices(self.workloads, self.roster, moves.closed, all_ids)
+        ended += self._follow_cluster(following, [each.workload_id for each in ended])
         self.intake.end_with_verdicts(ended)
         self.intake.apply_changes(self.state.tick, now_seconds)
         past, before = self.state.levels, self.compiled
@@ -380,6 +406,19 @@ class Fleet:
         self._configured.start_workloads(added)
         self.intake.apply_changes(self.state.tick, now_seconds)
 
+    def _follow_cluster(self, following: CompiledFleet, ended: Collection[str]) -> list[Verdict]:
+        """Go on with another cluster, or none; verdicts on the workloads that end with it."""
+        if following.spec.cluster is None:
+            before, self.cluster = self.cluster, None
+            ids = set(before.workload_ids if before is not None else ()).difference(ended)
+            return ended_with_configuration(self.workloads, sorted(ids))
+        if self.cluster is None:
+            self.cluster = Cluster(following.spec, following.roster)
+        else:
+            self.cluster.note_ends(ended)
+            self.cluster.use(following.spec, following.roster)
+        return []
+
     def _reload_with_faults(self, moves: FleetReindex) -> None:
         removed, added = self._configured.keep_faults(self.spec.faults)
         for fault_id in removed:
@@ -402,6 +441,7 @@ class Fleet:
         self.intake.start_again(self._labels.attribution)
         self._configured.start_faults(self._configured.keep_faults(self.spec.faults)[1])
         self.intake.apply_changes(tick, now_seconds)
+        self._begin_cluster(0, now_seconds)
         self.workloads.forget_crowds()
         self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
         self.page_faults = NodePageFaults(self.faults, self.roster)

@@ -30,7 +30,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
-from fakedev.fleet.workloads.workload import Verdict, is_churn
+from fakedev.fleet.workloads.workload import Verdict, is_generated
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.turns import FairShare, ITurnTaker
 
@@ -165,7 +165,7 @@ class WorkloadHub:
 
     def _pass_on(self, verdict: Verdict) -> None:
         # Generated workloads are many, and the journal has them.
-        level = LogLevel.debug if is_churn(verdict.workload_id) else LogLevel.info
+        level = LogLevel.debug if is_generated(verdict.workload_id) else LogLevel.info
         self.log.emit(
             level, "workload {id} ({name}) ended with {code}: {text}",
             id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,

@@ -57,6 +57,14 @@ def workload_metrics(fleet: Fleet, connections: Callable[[], int]) -> Iterable[M
     starting = fleet.intake.starting_count
     states = {"running": len(fleet.workloads.by_id) - starting, "starting": starting}
     yield labelled(GaugeMetricFamily, "fakedev_workloads", "Workloads by state.", "state", states)
+    if fleet.cluster is not None:
+        waiting, boards = fleet.cluster.waiting()
+        jobs = {"running": fleet.cluster.running_count, "waiting": waiting}
+        text = "Jobs of the cluster, and replicas of its services, by state."
+        yield labelled(GaugeMetricFamily, "fakedev_cluster_jobs", text, "state", jobs)
+        yield GaugeMetricFamily("fakedev_cluster_waiting_boards", "Boards that waiting jobs ask for.", boards)
+        text = "Jobs of the cluster that have ended, by how; failed ones may come back."
+        yield labelled(CounterMetricFamily, "fakedev_cluster_ended_jobs", text, "how", dict(fleet.cluster.ends))
     yield GaugeMetricFamily("fakedev_workload_connections", "Connections on the workload ports.", connections())
 
 

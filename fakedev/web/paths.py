@@ -68,6 +68,9 @@ READY: Final = tuple(
 )
 QUEUE_METRICS: Final = WebPath("/queues/metrics", "the work queues", in_metrics=True, is_linked=True)
 WORKLOAD_METRICS: Final = WebPath("/workloads/metrics", "each workload")
+VLLM_METRICS: Final = WebPath(
+    "/cluster/vllm", "the inference engines of the cluster, as vLLM shows itself", in_metrics=True
+)
 OWN_METRICS: Final = WebPath("/-/metrics", "fakedev itself", ("name[]",))
 RELOAD: Final = WebPath("/-/reload", "reads the configuration again", methods=("POST",))
 #: As the topology server of fake-gpu-operator; only where its compatibility is on.
@@ -194,7 +197,7 @@ COLLECTIONS: Final = (
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (
     START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
-    OWN_METRICS, RELOAD, TOPOLOGY, NODE_TOPOLOGY, *TESTER, WORKLOADS, WORKLOAD, ENDED_WORKLOADS,
+    VLLM_METRICS, OWN_METRICS, RELOAD, TOPOLOGY, NODE_TOPOLOGY, *TESTER, WORKLOADS, WORKLOAD, ENDED_WORKLOADS,
     ENDED_WORKLOAD, FAULTS, FAULT, PAST_FAULTS, PAST_FAULT, FAULT_KINDS, WHY, EXPORTERS, JOURNAL,
     DEVICES, DEVICE, PART, PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, FIND, STREAM, NODES, NODE, IDENTITIES,
     QUEUES, QUEUE, QUEUE_HISTORY, LOAD, LOAD_PLAN, LOAD_TIMELINE, LOAD_NODES, LOAD_DEVICES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -74,6 +74,17 @@ class DeviceCatalog:
         """The fields of the original's workload JSON."""
         node = self._document(path, place, "the workload", variables=False)
         return None if node is None else load_original_workload(node, self._report)
+
+    def cluster(self, name: str, place: Place, presets: Sequence[str]) -> Node | None:
+        """The document of a cluster: of a preset, or a file; None when there is none, which was reported."""
+        if is_path(name):
+            return self._document(name, place, "the cluster")
+        if name not in presets:
+            hint = did_you_mean(name, presets, "; ") or f": give one of {', '.join(presets)}, or the path of a file"
+            self._report.problem(place, f"no cluster {name!r}{hint}")
+            return None
+        return read_document(self._files.read_catalog("clusters", f"{name}.yaml"), f"catalog/clusters/{name}.yaml",
+                             self._report)
 
     def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
         """The text of a file, and its name in problems; None when it was reported as missing."""

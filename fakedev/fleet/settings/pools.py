@@ -26,6 +26,7 @@ from fakedev.base.names import (
     uuid_text,
 )
 from fakedev.fleet.settings.catalog import DeviceCatalog
+from fakedev.fleet.settings.cluster import CLUSTER_KEY
 from fakedev.fleet.settings.devices import INSTANCES, MEMORY_KEYS
 from fakedev.fleet.settings.dynamics import DYNAMICS
 from fakedev.fleet.settings.loaded import LoadedPool
@@ -358,6 +359,7 @@ FLEET = Section(
             default_yaml="[{name: dgx}]",
             default_words="one pool dgx of one node",
         ),
+        CLUSTER_KEY,
     ),
     doc="The simulated machines.",
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from fakedev.fleet.spec.cluster_spec import ClusterSpec
 from fakedev.fleet.spec.device_types import DeviceType, PartSpec
 from fakedev.fleet.spec.limits import Limits, Shard
 from fakedev.fleet.spec.offers import InCluster
@@ -192,6 +193,7 @@ class FleetSpec:
     :param faults: the faults of the configuration.
     :param shard: the shard whose nodes are simulated; None: all nodes. All other fields are of the whole fleet.
     :param limits: of the work that requests and configuration start.
+    :param cluster: jobs and services that come and go on all nodes; None: there is none.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -212,3 +214,4 @@ class FleetSpec:
     tallies: tuple[Tally, ...] = ()
     shard: Shard | None = field(default=None, metadata=restarts("fleet.shard"))
     limits: Limits = field(default_factory=Limits)
+    cluster: ClusterSpec | None = None

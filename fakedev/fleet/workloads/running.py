@@ -160,6 +160,23 @@ class Workloads:
         self._contexts: Mask | None = None
         self.forget_crowds()
         self.changes = 0
+        #: The workloads that were driven last, and their rows.
+        self._driven: tuple[tuple[int | str, ...], Positions] = (), np.zeros(0, dtype=np.int64)
+
+    def drive(self, driven: Mapping[str, tuple[float, float]]) -> None:
+        """Let workloads that run have other loads than their profiles say, from the next tick on.
+
+        :param driven: by id the factor of the load, and that of the intensity.
+        """
+        if self._driven[0] != (self.changes, *driven):
+            rows = self.rows_of([*driven])
+            self._driven = (self.changes, *driven), np.array([rows.get(each, -1) for each in driven], dtype=np.int64)
+        rows_driven = self._driven[1]
+        runs = rows_driven >= 0
+        for name, values in zip(("ease", "effort"), zip(*driven.values(), strict=True), strict=False):
+            column = getattr(self.table, name).copy()
+            column[rows_driven[runs]] = np.array(values)[runs]
+            setattr(self.table, name, column)
 
     def accept(self, workload: Workload) -> None:
         """Add a workload; it runs from the next :meth:`change` that starts it."""
@@ -328,6 +345,7 @@ class Workloads:
         table.done = course.done
         load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
+        used = table.ease * table.effort
         share = table.each(load)
         yield
         if len(table.noisy_keys):
@@ -347,11 +365,11 @@ class Workloads:
         held = self._hold() if self._held is None else self._held
         asked = {}
         for metric, uses in table.uses.items():
-            amount = uses.ask(metric, course, table.speed, table.ease, table.noise, seconds if tick else 0.0)
+            amount = uses.ask(metric, course, table.speed, used, table.noise, seconds if tick else 0.0)
             asked[metric] = table.sums.by_use(metric, amount, self._count)
             yield
         if len(table.intense):
-            table.intense.ask(INTENSE, course, table.speed, table.ease, table.noise, seconds)
+            table.intense.ask(INTENSE, course, table.speed, used, table.noise, seconds)
         yield
         loads, activity, crowd = self._by_kind(share)
         self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))

@@ -248,6 +248,7 @@ class Table(Rows):
     :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
     :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 if that is unknown.
     :ivar ease: factor from the measured load to the load on the workload's devices, for profiles of time.
+    :ivar effort: factor of how much of the engines the load uses; 1 but for what :meth:`Workloads.drive` drives.
     :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
     :ivar is_fresh: whether the last tick was the workload's first tick.
     :ivar noise: of the pairs, within -1 to 1.
@@ -280,6 +281,7 @@ class Table(Rows):
     done: Floats = column("workload")
     speed: Floats = column("workload")
     ease: Floats = column("workload")
+    effort: Floats = column("workload")
     measured_mhz: Floats = column("workload")
     measured_capability: Floats = column("workload")
     pace: Floats = column("workload")
@@ -503,9 +505,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
         rows,
         uses={
             metric: uses.on_devices(
-                firsts,
-                counts,
-                *_max_and_amounts(metric, _most(metric, devices, device_keys, capacity), shares),
+                firsts, counts, *_max_and_amounts(metric, _most(metric, devices, device_keys, capacity), shares),
                 bandwidth.get(metric),
             )
             for metric, uses in rows.uses.items()
@@ -513,6 +513,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
         intense=rows.intense.on_devices(firsts, counts, np.broadcast_to(1.0, len(devices))),
         speed=np.where(rows.is_work, speed, 1.0),
         ease=np.where(rows.is_work, 1.0, 1.0 / speed),
+        effort=np.ones(len(counts)),
         pair_counts=counts,
         device=devices,
         device_keys=device_keys,

@@ -26,6 +26,8 @@ _PROFILE_IS_OVER, _TIME_TO_LIVE, _RUN_TIME_LIMIT = range(len(ENDS))
 
 #: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
 CHURN_PREFIX: Final = "churn-"
+#: Likewise of workloads of the cluster's jobs.
+CLUSTER_PREFIX: Final = "cluster-"
 CONFIGURATION_PREFIX: Final = "base-"
 
 
@@ -123,15 +125,16 @@ class Workload:
         return Verdict(self.workload_id, self.spec.name, code, text, self.devices, self.spec.pod)
 
 
-def is_churn(workload_id: str) -> bool:
-    """Whether churn started the workload with that id."""
-    return workload_id.startswith(CHURN_PREFIX)
+def is_generated(workload_id: str) -> bool:
+    """Whether churn or the cluster started the workload with that id."""
+    return workload_id.startswith((CHURN_PREFIX, CLUSTER_PREFIX))
 
 
 def origin_of(workload_id: str) -> str:
-    """The origin of the workload with that id: ``churn``, ``configuration`` or ``request``."""
-    if is_churn(workload_id):
-        return "churn"
+    """The origin of the workload with that id: ``churn``, ``cluster``, ``configuration`` or ``request``."""
+    for prefix in (CHURN_PREFIX, CLUSTER_PREFIX):
+        if workload_id.startswith(prefix):
+            return prefix[:-1]
     return "configuration" if workload_id.startswith(CONFIGURATION_PREFIX) else "request"
 
 

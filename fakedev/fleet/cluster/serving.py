@@ -1,0 +1,204 @@
+"""Inference services: requests that arrive, wait, run and end on replicas, and what this makes of their boards.
+
+Each replica is a queue in front of an engine that batches: requests wait for room among those that run and for the
+engine to read their prompts; a token takes longer the more run. Numbers of requests are means of a tick, not whole.
+The boards follow the engine: their load is the share of time in which any request runs, their intensity grows with the
+number that run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fakedev.fleet.entities.randomness import Floats, Keys, normal
+from fakedev.fleet.spec.cluster_spec import ServiceKind, daily
+from fakedev.fleet.spec.limits import entity_key
+
+#: Upper ends of the buckets of latencies and of tokens, as vLLM has them.
+LATENCY_BUCKETS: Final = (
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
+    1920.0, 7680.0,
+)  # fmt: skip
+FIRST_TOKEN_BUCKETS: Final = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+    160.0, 640.0, 2560.0,
+)  # fmt: skip
+TOKEN_BUCKETS: Final = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)  # fmt: skip
+#: What is counted.
+TOTALS: Final = ("prompt_tokens", "generation_tokens", "finished", "aborted")
+HISTOGRAMS: Final[Mapping[str, tuple[float, ...]]] = {
+    "time_to_first_token": FIRST_TOKEN_BUCKETS, "inter_token_latency": TOKEN_BUCKETS,
+    "e2e_request_latency": LATENCY_BUCKETS, "request_queue_time": LATENCY_BUCKETS,
+    "request_prefill_time": LATENCY_BUCKETS, "request_decode_time": LATENCY_BUCKETS,
+}  # fmt: skip
+#: A tick is done in steps of at most this length.
+_STEP_SECONDS: Final = 2.0
+_MOST_STEPS: Final = 30
+#: How many times the requests that run may wait; clients of others give up.
+_MOST_WAITING: Final = 10.0
+#: The spread of latencies around their mean, and of the shares of replicas (logarithms).
+_LATENCY_SPREAD: Final = 0.4
+_SHARE_SPREAD: Final = 0.15
+#: Demand changes by this from minute to minute (logarithm).
+_MINUTE_SPREAD: Final = 0.1
+#: How much of an engine that only reads prompts is missing for the next tokens of the others.
+_READING_SLOWS: Final = 0.8
+#: The share of an engine's intensity that a single request has.
+_ONE_REQUEST: Final = 0.35
+#: The autoscaler: how often it looks, its tolerance, and how long it waits before it takes replicas away: those of
+#: Kubernetes' HorizontalPodAutoscaler.
+SYNC_SECONDS: Final = 15.0
+_TOLERANCE: Final = 0.1
+_CALM_SECONDS: Final = 300.0
+
+
+@dataclass
+class Replica:
+    """A replica and its engine.
+
+    :ivar job: the name of the job that it is, and of its pod.
+    :ivar ready_seconds: when it has loaded its model.
+    :ivar busy: the share of the last tick in which a request ran; effort: how much of its intensity it used then.
+    :ivar totals: counters; prompt and generation tokens, requests.
+    :ivar buckets: by histogram the observations in each bucket, and those above the last one.
+    """
+
+    job: str
+    service: str
+    key: int
+    ready_seconds: float = math.inf
+    workload_id: str = ""
+    running: float = 0.0
+    waiting: float = 0.0
+    cache: float = 0.0
+    busy: float = 0.0
+    effort: float = 1.0
+    totals: dict[str, float] = field(default_factory=lambda: dict.fromkeys(TOTALS, 0.0))
+    buckets: dict[str, Floats] = field(
+        default_factory=lambda: {name: np.zeros(len(ends) + 1) for name, ends in HISTOGRAMS.items()}
+    )
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(HISTOGRAMS, 0.0))
+
+
+class Serving:
+    """The replicas of all services.
+
+    :ivar replicas: those that have boards, by the name of their job, the oldest first.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.replicas: dict[str, Replica] = {}
+        self._wished: dict[str, list[tuple[float, int]]] = {}
+
+    def demand(self, kind: ServiceKind, busiest: float, wall_seconds: float) -> float:
+        """Requests of a service in a second."""
+        of_day = kind.night + (1.0 - kind.night) * (0.5 + 0.5 * daily(wall_seconds, busiest))
+        key = np.array([entity_key("service", kind.workload.name)], dtype=np.uint64)
+        minute, passed = divmod(wall_seconds / 60.0, 1.0)
+        one, other = (float(normal(self._seed, key, "demand", int(minute) + number)[0]) for number in (0, 1))
+        return kind.requests * of_day * math.exp(_MINUTE_SPREAD * (one + (other - one) * passed))
+
+    def at_beginning(self, kind: ServiceKind, busiest: float, wall_seconds: float) -> int:
+        """How many replicas a service has when a cluster begins: as many as its requests need."""
+        least = kind.scale_at * kind.running
+        token = kind.token_seconds + kind.crowded_seconds * least
+        each = kind.prompt_tokens / kind.prefill_tokens + kind.output_tokens * token
+        wanted = math.ceil(self.demand(kind, busiest, wall_seconds) * each / least)
+        return min(max(wanted, kind.least), kind.most)
+
+    def advance(
+        self, kinds: Mapping[str, ServiceKind], busiest: float, wall_seconds: float, now_seconds: float, seconds: float,
+        tick: int,
+    ) -> None:  # fmt: skip
+        """Do what the replicas do in a tick that begins now."""
+        for name, kind in kinds.items():
+            some = [each for each in self.replicas.values() if each.service == name]
+            ready = [each for each in some if each.ready_seconds <= now_seconds]
+            for each in some:
+                if each.ready_seconds > now_seconds:
+                    each.busy, each.effort = 0.02, 0.1
+            if ready:
+                self._serve(ready, kind, self.demand(kind, busiest, wall_seconds + seconds / 2.0), seconds, tick)
+
+    def _serve(self, ready: Sequence[Replica], kind: ServiceKind, demand: float, seconds: float, tick: int) -> None:
+        keys: Keys = np.array([each.key for each in ready], dtype=np.uint64)
+        shares = np.exp(_SHARE_SPREAD * normal(self._seed, keys, "share", 0))
+        running = np.array([each.running for each in ready])
+        waiting = np.array([each.waiting for each in ready])
+        prompt, output = kind.prompt_tokens, kind.output_tokens
+        most = min(float(kind.running), kind.cache_tokens / (prompt + output / 2.0))
+        steps = min(max(math.ceil(seconds / _STEP_SECONDS), 1), _MOST_STEPS)
+        step = seconds / steps
+        began, ended, given_up, busy, held, queued, token = (np.zeros(len(ready)) for _ in range(7))
+        for number in range(steps):
+            mean = demand * step * shares / shares.sum()
+            drawn = normal(self._seed, keys, f"requests {number}", tick)
+            waiting = waiting + np.maximum(mean + np.sqrt(mean) * drawn, 0.0)
+            readable = np.minimum(waiting, kind.prefill_tokens * step / prompt)
+            reading = readable * prompt / (kind.prefill_tokens * step)
+            per_token = (kind.token_seconds + kind.crowded_seconds * running) / (1.0 - _READING_SLOWS * reading)
+            # Between arrivals at an even rate and ends at a rate that is as high as many run: solved for the step.
+            lasts = output * per_token
+            stays = np.exp(-step / lasts)
+            room = (most - running * stays) * step / (lasts * (1.0 - stays))
+            taken = np.minimum(readable, np.maximum(room, 0.0))
+            following = running * stays + taken / step * lasts * (1.0 - stays)
+            done = running + taken - following
+            mean_running = done * lasts / step
+            waiting = waiting - taken
+            left_alone = np.maximum(waiting - _MOST_WAITING * most, 0.0)
+            busy += -np.expm1(-mean_running) / steps
+            waiting, running = waiting - left_alone, following
+            began, ended, given_up = began + taken, ended + done, given_up + left_alone
+            held, token = held + mean_running / most / steps, token + per_token / steps
+            queued += waiting / np.maximum(taken / step, 1e-3) / steps
+        prefill = prompt / kind.prefill_tokens + token
+        latencies = {
+            "time_to_first_token": (queued + prefill, began), "inter_token_latency": (token, ended * output),
+            "e2e_request_latency": (queued + prefill + output * token, ended), "request_queue_time": (queued, began),
+            "request_prefill_time": (prefill, began), "request_decode_time": (output * token, ended),
+        }  # fmt: skip
+        for place, each in enumerate(ready):
+            each.running, each.waiting = float(running[place]), float(waiting[place])
+            each.cache = min(each.running * (prompt + output / 2.0) / kind.cache_tokens, 1.0)
+            each.busy = float(busy[place])
+            each.effort = _ONE_REQUEST + (1.0 - _ONE_REQUEST) * float(held[place])
+            each.totals["prompt_tokens"] += float(began[place]) * prompt
+            each.totals["generation_tokens"] += float(ended[place]) * output
+            each.totals["finished"] += float(ended[place])
+            each.totals["aborted"] += float(given_up[place])
+        for name, (mean, counts) in latencies.items():
+            spread = _observed(mean, counts, HISTOGRAMS[name])
+            for place, each in enumerate(ready):
+                each.buckets[name] += spread[place]
+                each.sums[name] += float(mean[place] * counts[place])
+
+    def wished(self, name: str, kind: ServiceKind, replicas: int, now_seconds: float) -> int:
+        """How many replicas the autoscaler wants of a service that has some."""
+        ready = [each for each in self.replicas.values() if each.service == name and each.ready_seconds <= now_seconds]
+        wanted = max(replicas, kind.least)
+        if ready:
+            ratio = sum(each.running + each.waiting for each in ready) / len(ready) / (kind.scale_at * kind.running)
+            if abs(ratio - 1.0) > _TOLERANCE:
+                wanted = math.ceil(len(ready) * ratio)
+        past = [each for each in self._wished.get(name, ()) if each[0] > now_seconds - _CALM_SECONDS]
+        self._wished[name] = [*past, (now_seconds, wanted)]
+        wanted = max(number for _, number in self._wished[name])
+        return min(max(wanted, kind.least), kind.most)
+
+
+def _observed(mean: Floats, counts: Floats, ends: tuple[float, ...]) -> Floats:
+    """Observations by bucket: as many as there are, lognormal around their means; shape (replicas, buckets + 1)."""
+    apart = (np.log(np.array(ends))[None, :] - np.log(np.maximum(mean, 1e-6))[:, None]) / _LATENCY_SPREAD
+    below = 1.0 / (1.0 + np.exp(-1.702 * np.clip(apart, -40.0, 40.0)))  # close to the normal distribution's
+    parts = np.diff(below, prepend=0.0, append=1.0, axis=1)
+    observed: Floats = parts * counts[:, None]
+    return observed
