@@ -14,7 +14,7 @@ from typing import Final
 
 from fakedev.base import environment
 from fakedev.base.console import write_text
-from fakedev.nvml.library import CannotBuild, built_command, built_library, compile_library
+from fakedev.nvml.library import DRIVERS, USUAL_DRIVER, CannotBuild, built_command, built_library, compile_library
 from fakedev.nvml.nvml_mock import LOOK_SECONDS, OverrideWriter
 from fakedev.nvml.shell_environment import Unreadable, default_file, export_lines, node_remark, nodes_of
 from fakedev.schema.options import Operand, Option, command, run_subcommand
@@ -40,19 +40,26 @@ def _source(what: str) -> tuple[Option, ...]:
     )
 
 
+_DRIVER: Final = Option(
+    "driver", "", f"the branch of the driver whose functions programs find; default: {USUAL_DRIVER}",
+    choices=tuple(map(str, DRIVERS)), default=str(USUAL_DRIVER),
+)  # fmt: skip
+
+
 @command(
     "fakedev nvml build",
     "Compiles the library, writes the commands nvidia-smi and dcgmi, and prints where the former are.",
     Option("output", "FILE", "write the library to this file, in place of both to the user's cache"),
+    _DRIVER,
     failures=_FAILURES, shown=_PROGRAM,
 )  # fmt: skip
 def build(options: Namespace) -> None:
     """Compile the library and write the command."""
     if options.output is None:
-        write_text(sys.stdout, f"{built_library()}\n")
+        write_text(sys.stdout, f"{built_library(int(options.driver))}\n")
         write_text(sys.stdout, f"{built_command()}\n")
     else:
-        compile_library(Path(options.output).absolute())
+        compile_library(Path(options.output).absolute(), driver=int(options.driver))
         write_text(sys.stdout, f"{options.output}\n")
 
 
@@ -60,6 +67,7 @@ def build(options: Namespace) -> None:
     "fakedev nvml env",
     'Prints lines for eval "$(fakedev nvml env)" in a shell; compiles the library if need be.',
     *_source("programs see"),
+    _DRIVER,
     failures=_FAILURES, shown=_PROGRAM,
 )  # fmt: skip
 def environment_lines(options: Namespace) -> int:
@@ -72,7 +80,7 @@ def environment_lines(options: Namespace) -> int:
         remark = f"{reason}; until then programs find no driver"
     command = built_command()
     try:
-        library, problem = built_library(), ""
+        library, problem = built_library(int(options.driver)), ""
     except CannotBuild as reason:
         library, problem = None, f"nvidia-smi works, other programs do not see the boards: {reason}"
     for line in export_lines(library, path, node, os.environ, command.parent):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+import uuid
+import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
@@ -25,8 +27,9 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import DEVICE, UNIT
 from fakedev.fleet.levels import PART as PART_LEVEL
 from fakedev.fleet.links.link_levels import link_history
-from fakedev.fleet.spec.device_types import DeviceType, attributes_of, profiles_to_text
+from fakedev.fleet.spec.device_types import DeviceType, attributes_of
 from fakedev.fleet.workloads.workload import Workload
+from fakedev.nvml import mig_numbers as mig
 from fakedev.nvml import records as layout
 from fakedev.nvml.records import (
     ABSENT,
@@ -38,6 +41,7 @@ from fakedev.nvml.records import (
     NODE,
     PART,
     PROCESS,
+    PROFILE,
     Counts,
     head_of,
 )
@@ -111,8 +115,23 @@ class Quantities:
 #: NVIDIA's number of a vendor on PCI.
 _VENDOR: Final = 0x10DE
 _VENDOR_NAME: Final = "NVIDIA"
+#: The state of a board that has joined its fabric.
+_IN_FABRIC: Final = 3
+#: Serial numbers of racks have 13 digits.
+_CHASSIS: Final = 1_820_000_000_000
+#: How a board addresses memory of the system when a connection of chips leads to it: NVML_DEVICE_ADDRESSING_MODE_ATS.
+_ATS: Final = 2
+#: Boards of an older compute capability show N/A, as captures of T4 and A100 do, and of an RTX 3060 do not.
+_FIRST_WITH_AVERAGE_POWER: Final = (8, 6)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: The boards of a module with a CPU, and what the CPU draws in watts (captures of idle GB200 and GB300).
+_BOARDS_OF_MODULE: Final = 2
+_CPU_OF_MODULE_WATTS: Final = 135.0
+#: What the CPU sees of the memory of a board with so many processes.
+_BAR1_OF_BOARD, _BAR1_OF_PROCESS = 1 << 20, 2 << 20
 #: The generation of NVLink by architecture.
 _LINK_GENERATIONS: Final = {"pascal": 1, "volta": 2, "ampere": 3, "hopper": 4, "blackwell": 5}
+_MIB: Final = 1 << 20
 #: A clock step that boards without dynamics have.
 _CLOCK_STEP_MHZ: Final = 15.0
 
@@ -151,11 +170,14 @@ def is_shown(node: RosterNode, index: int) -> bool:
 
 
 def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArray[Any]]:
-    """The records of nodes, boards, parts and links, by the names of their places in a slot."""
+    """The records of nodes, boards, parts, links and profiles, by the names of their places in a slot."""
     node_rows: list[dict[str, Any]] = []
     board_rows: list[dict[str, Any]] = []
     part_rows: list[dict[str, Any]] = []
     link_rows: list[dict[str, Any]] = []
+    profile_rows: list[dict[str, Any]] = []
+    #: Boards of a type share its profiles.
+    first_profiles: dict[tuple[str, str], int] = {}
     place_of = {device: place for place, device in enumerate(boards.devices.tolist())}
     for node, indices in boards.nodes:
         facts = roster.facts(seed, node)
@@ -170,14 +192,21 @@ def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArr
             device = node.first + index
             units, links = roster.parts.of(device), roster.links.of(device)
             own = of_parts[units.start - first_part : units.stop - first_part]
-            board_rows.append({
-                **_board(facts[index], node.pool.device_type), "node": len(node_rows) - 1, "index": index,
+            kind = node.pool.device_type
+            key = kind.name, facts[index].get("pci_device_id", "")
+            if key not in first_profiles:
+                first_profiles[key] = len(profile_rows)
+                profile_rows += _profiles(facts[index], kind)
+            board = {
+                **_board(facts[index], kind), "node": len(node_rows) - 1, "index": index,
                 "first_part": len(part_rows), "part_count": len(own), "first_link": len(link_rows),
-                "link_count": len(links),
-            })  # fmt: skip
-            part_rows += [_part(each, len(board_rows) - 1) for each in own]
+                "link_count": len(links), "first_profile": first_profiles[key],
+                "profile_count": len(kind.mig_profiles),
+            }  # fmt: skip
+            board_rows.append(board)
+            part_rows += [_part(each, len(board_rows) - 1, board) for each in own]
             link_rows += [_link(roster, node, link, place_of) for link in links]
-    rows = ((NODE, node_rows), (BOARD, board_rows), (PART, part_rows), (LINK, link_rows))
+    rows = ((NODE, node_rows), (BOARD, board_rows), (PART, part_rows), (LINK, link_rows), (PROFILE, profile_rows))
     return {f"{record.name}s": _array(record, each) for record, each in rows}
 
 
@@ -200,13 +229,35 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     low, high = device_type.power_limit_ends()
     per_link = dynamics.fabric_bytes_per_second / links.count if dynamics and links and links.count else 0.0
     address = facts.get("pci_address", "")
+    values = _facts(BOARD, facts)
+    total, video = int(device_type.memory_total_bytes), device_type.ranges.get("video_frequency_mhz")
+    bar1 = number_of(facts.get("bar1_total_bytes", ""))
+    # NVIDIA derives it from numbers in the board's fuses.
+    pdi = int(facts["uuid"].replace("-", "")[-15:], 16) if _UUID.fullmatch(facts.get("uuid", "")) else ABSENT
+    core = device_type.ranges.get("core_frequency_mhz")
+    is_in_fabric = values["fabric_state"] == _IN_FABRIC
+    is_in_rack = values["c2c_mode"] == 1 and values["platform_host_id"] != ABSENT
+    derived = {
+        "addressing_mode": _ATS if values["c2c_mode"] == 1 else 0,
+        "has_margin": 1,
+        "applications_clock": int(whole(core.high)) if core else ABSENT,
+        # Boards of a pool are in one rack.
+        "chassis_serial": str(_CHASSIS + zlib.crc32(facts["pool"].encode())) if is_in_rack else "",
+        "fabric_health": 0 if is_in_fabric else ABSENT,
+        "fabric_cluster": str(uuid.UUID(int=0)) if is_in_fabric else "",
+        "platform_module_id": int(facts["index"]) + 1,
+        "platform_gpu_fabric_guid": pdi if values["platform_host_id"] != ABSENT else ABSENT,
+    }
     return {
-        **_facts(BOARD, facts),
+        **values, **{name: value for name, value in derived.items() if _is_nothing(values[name])},
+        "pdi": pdi, "video_clock_max": int(whole(video.high)) if video else ABSENT,
+        "has_average_power": int(capability >= _FIRST_WITH_AVERAGE_POWER),
+        # Without a fact as large as the memory, for which the size is a power of two.
+        "bar1_total": int(whole(bar1)) if not math.isnan(bar1) else 1 << max(0, total - 1).bit_length(),
         "uuid": text_of(prefixed("GPU-", facts.get("uuid", "")), 48),
         "pci_bus_id": text_of(f"0000{address.upper()}" if address else "", 32),
         "pci_device_id": int(pci["id"], 16) << 16 | _VENDOR if _is_hexadecimal(pci["id"]) else ABSENT,
         "max_part_count": device_type.mig_slices,
-        "mig_profiles": text_of(profiles_to_text(device_type.mig_profiles, 512), 512),
         "minor_number": int(facts["index"]),
         "compute_major": capability[0],
         "compute_minor": capability[1],
@@ -218,12 +269,41 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     }
 
 
-def _part(facts: Mapping[str, str], board: int) -> dict[str, Any]:
+def _is_nothing(value: int | bytes) -> bool:
+    """Whether a field has no fact."""
+    return value == ABSENT or (isinstance(value, bytes) and not value.strip(b"\0"))
+
+
+def _part(facts: Mapping[str, str], board: int, of_board: Mapping[str, Any]) -> dict[str, Any]:
     own = {"uuid": text_of(prefixed("MIG-", facts["part_uuid"]), 48), "board": board}
-    profile = facts.get("mig_profile", "")
+    profile, values = facts.get("mig_profile", ""), _facts(PART, facts)
+    slices, memory_slices = slices_of(profile), mig.memory_slices_of(of_board["max_part_count"])
+    place = mig.placement_of(max(0, values["gpu_instance"]), memory_slices)
+    return {
+        **values, **own, **_engines(facts, profile), "slices": slices, "begin": place.start,
+        "memory_slices": len(place), "number": mig.number_of(profile, slices, len(place), memory_slices),
+        # Its share, but for the last MiB, as on an A100.
+        "bar1_total": max(0, of_board["bar1_total"] * len(place) // memory_slices - _MIB),
+    }  # fmt: skip
+
+
+def _engines(facts: Mapping[str, str], profile: str) -> dict[str, int]:
     names = (name for name, _ in MIG_ATTRIBUTES)
-    engines = dict(zip(names, attributes_of(facts, profile) or (), strict=False))
-    return {**_facts(PART, facts), **own, **engines, "slices": slices_of(profile)}
+    return dict(zip(names, attributes_of(facts, profile) or (), strict=False))
+
+
+def _profiles(facts: Mapping[str, str], device_type: DeviceType) -> list[dict[str, Any]]:
+    """The rows of the kinds of instances of a type."""
+    found, of_board = [], mig.memory_slices_of(device_type.mig_slices)
+    for each in device_type.mig_profiles:
+        number = mig.number_of(each.name, each.slices, each.memory_slices, of_board)
+        found.append({
+            "name": text_of(each.name, 24), "number": number, "kind": mig.kind_of(each.slices, number),
+            "slices": each.slices, "memory_slices": each.memory_slices, "memory": int(each.memory_bytes),
+            "begins": sum(1 << begin for begin in each.begins), "most": each.count_beside(device_type.mig_slices, ()),
+            **_engines(facts, each.name),
+        })  # fmt: skip
+    return found
 
 
 def _link(roster: Roster, node: RosterNode, link: int, place_of: Mapping[int, int]) -> dict[str, Any]:
@@ -259,7 +339,6 @@ _SHARES: Final[Mapping[str, str]] = {
     "decoder_usage": "decoder_active_ratio",
 }
 _MEMORY: Final = "memory_used_bytes"
-_MIB: Final = 1048576.0
 #: The kind of work of programs that draw.
 _GRAPHICS: Final = "render"
 
@@ -309,7 +388,7 @@ class Processes:
         shares, table = self._fleet.workloads.shares(), self._fleet.workloads.table
         units = table.device[self._pairs]
         held = shares.of(_MEMORY, self._pairs)
-        self.records["memory_used"] = np.floor(held / _MIB) * _MIB
+        self.records["memory_used"] = np.floor(held / _MIB) * float(_MIB)
         # What a board or instance shows is divided by the loads of its workloads.
         loads = shares.parts[self._pairs]
         of_unit = np.add.reduceat(loads, self._firsts)[self._numbers]
@@ -396,7 +475,8 @@ class SlotImage:
         while capacity < len(self._processes.records):
             capacity *= 2
         boards, parts, links = (len(each) for each in self._boards[1:])
-        self.counts = Counts(len(nodes), boards, parts, links, capacity)
+        fixed = static_records(fleet.roster, fleet.spec.seed, self._boards)
+        self.counts = Counts(len(nodes), boards, parts, links, len(fixed["profiles"]), capacity)
         head = head_of(self.counts)
         self.content = bytearray(int(head["slot_bytes"]))
         self._records: dict[str, NDArray[Any]] = {
@@ -406,14 +486,21 @@ class SlotImage:
                 (layout.BOARD, self.counts.boards, "boards_in_slot"),
                 (layout.PART, self.counts.parts, "parts_in_slot"),
                 (layout.LINK, self.counts.links, "links_in_slot"),
+                (layout.PROFILE, self.counts.profiles, "profiles_in_slot"),
             )
         }
-        for name, records in static_records(fleet.roster, fleet.spec.seed, self._boards).items():
+        for name, records in fixed.items():
             self._records[name][:] = records
         self._places = int(head["processes_in_slot"])
         self._head = np.ndarray(1, dtype_of(layout.SLOT), self.content)
         self._of_boards = Quantities(layout.BOARD, self._records["boards"], self._boards.devices)
         self._of_parts = Quantities(layout.PART, self._records["parts"], self._boards.parts)
+        #: The module of each board; None: no board is on a module with a CPU.
+        self._modules: Positions | None = None
+        if (self._records["boards"]["module_power_limit"] != ABSENT).any():
+            pairs = self._records["boards"]["index"] // _BOARDS_OF_MODULE
+            keys = np.stack((self._records["boards"]["node"], pairs), axis=1)
+            self._modules = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         self._up: object = None
         self.update()
 
@@ -436,7 +523,13 @@ class SlotImage:
         self._head["wall_time"] = round(state.wall_seconds * 1e6)
         self._head["process_count"] = count
         self._of_boards.write(state.levels[DEVICE])
-        self._records["boards"]["process_count"] = processes.counts
+        boards = self._records["boards"]
+        boards["process_count"] = processes.counts
+        boards["bar1_used"] = np.minimum(_BAR1_OF_BOARD + _BAR1_OF_PROCESS * processes.counts, boards["bar1_total"])
+        if self._modules is not None:
+            power = np.where(boards["power"] == ABSENT, 0, boards["power"])
+            of_module = np.bincount(self._modules, power) + _CPU_OF_MODULE_WATTS * 1000.0
+            boards["module_power"] = np.where(boards["module_power_limit"] == ABSENT, ABSENT, of_module[self._modules])
         if self.counts.parts:
             self._of_parts.write(state.levels[PART_LEVEL])
         size = layout.PROCESS.size

@@ -110,19 +110,26 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+#: The branch of the driver whose names the library has, and the branches that it can have the names of.
+USUAL_DRIVER: Final = 590
+DRIVERS: Final = (535, 550, 570, 580, 590, 595, 610)
+
+
 class CannotBuild(Exception):
     """The library cannot be compiled; the text says why, and what helps."""
 
 
-def symbols() -> list[str]:
-    """The names that the library exports."""
+def symbols(driver: int = USUAL_DRIVER) -> list[str]:
+    """The names that the library of a driver exports."""
     lines = (_NATIVE / "symbols.txt").read_text(encoding="ascii").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    rows = (line.split() for line in lines if line and not line.startswith("#"))
+    return [name for name, *first in rows if not first or int(first[0]) <= driver]
 
 
-def sources() -> dict[str, str]:
+def sources(driver: int = USUAL_DRIVER) -> dict[str, str]:
     """All files of the source by name, with the generated ones.
 
+    :param driver: the branch whose names programs find: functions that it does not have are not exported.
     :raises CannotBuild: when a function is defined that the driver does not have.
     """
     files = {
@@ -130,18 +137,19 @@ def sources() -> dict[str, str]:
         for path in sorted(_NATIVE.iterdir())
         if path.suffix in (".c", ".h")
     }
-    names, defined = symbols(), defined_functions(files.values())
-    unknown = defined - set(names)
+    names, defined = symbols(driver), defined_functions(files.values())
+    unknown = defined - set(symbols(max(DRIVERS)))
     if unknown:
         raise CannotBuild(f"the driver has no {', '.join(sorted(unknown))}")
     exported = "{ global: " + " ".join(f"{name};" for name in names) + " local: *; };\n"
     return {**files, "layout.h": layout_header(), "stubs.c": stubs(names, defined), "symbols.map": exported}
 
 
-def compile_library(target: Path, options: Sequence[str] = _OPTIMIZED) -> None:
+def compile_library(target: Path, options: Sequence[str] = _OPTIMIZED, driver: int = USUAL_DRIVER) -> None:
     """Compile the library; the file is there as a whole, or not at all.
 
     :param options: further ones of the compiler.
+    :param driver: the branch whose names it has.
     :raises CannotBuild: without a compiler, or when it fails.
     """
     compiler = os.environ.get("CC") or "cc"
@@ -153,7 +161,7 @@ def compile_library(target: Path, options: Sequence[str] = _OPTIMIZED) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as folder:
-            files = sources()
+            files = sources(driver)
             for name, text in files.items():
                 Path(folder, name).write_text(text, encoding="utf-8")
             units = [name for name in files if name.endswith(".c")]
@@ -172,23 +180,23 @@ def compile_library(target: Path, options: Sequence[str] = _OPTIMIZED) -> None:
         raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
 
 
-def library_folder() -> str:
+def library_folder(driver: int = USUAL_DRIVER) -> str:
     """The name of the folder of the library, for this version of the source and this kind of machine."""
     digest = hashlib.sha256()
-    for name, text in sources().items():
+    for name, text in sources(driver).items():
         digest.update(f"{name}\0{text}\0".encode())
     digest.update("\0".join((*OPTIONS, *_OPTIMIZED, platform.machine(), platform.libc_ver()[0])).encode())
     return f"nvml-{digest.hexdigest()[:16]}"
 
 
-def built_library() -> Path:
+def built_library(driver: int = USUAL_DRIVER) -> Path:
     """The library: that of this installation, as in an image, or that in the user's cache, compiled if need be.
 
     :raises CannotBuild: when it is not there, and cannot be compiled.
     """
-    library = _place(library_folder(), SONAME)
+    library = _place(library_folder(driver), SONAME)
     if not library.is_file():
-        compile_library(library)
+        compile_library(library, driver=driver)
     return library
 
 

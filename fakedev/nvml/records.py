@@ -20,7 +20,7 @@ from fakedev.base.binary_records import Field, Record, quantity_fields
 
 #: The first bytes of the file, and the version of the layout: a library reads only files of its own version.
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 2
+VERSION: Final = 3
 #: The number of a quantity or fact that a board does not have.
 ABSENT: Final = -(2**63)
 #: The name of the file in the default folder of sockets.
@@ -78,11 +78,13 @@ HEAD: Final = Record("head", "The head, at the beginning of the file.", (
     Field("part_bytes", "size of a part's record", "bytes"),
     Field("process_bytes", "size of a process's record", "bytes"),
     Field("link_bytes", "size of a link's record", "bytes"),
+    Field("profile_bytes", "size of a profile's record", "bytes"),
     Field("event_bytes", "size of an event's record", "bytes"),
     Field("node_count", "nodes in the file"),
     Field("board_count", "boards of all these nodes"),
     Field("part_count", "MIG instances of all these boards"),
     Field("link_count", "links of all these boards"),
+    Field("profile_count", "kinds of MIG instances of all these boards"),
     Field("process_capacity", "records of processes that a slot has"),
     Field("event_capacity", "records of the ring of events"),
     Field("slot_bytes", "size of a slot", "bytes"),
@@ -92,6 +94,7 @@ HEAD: Final = Record("head", "The head, at the beginning of the file.", (
     Field("boards_in_slot", "place of the boards in a slot", "bytes"),
     Field("parts_in_slot", "place of the instances in a slot", "bytes"),
     Field("links_in_slot", "place of the links in a slot", "bytes"),
+    Field("profiles_in_slot", "place of the profiles in a slot", "bytes"),
     Field("processes_in_slot", "place of the processes in a slot", "bytes"),
     Field("service_pid", "process that writes the file"),
     Field("fakedev_version", "its version", text_bytes=32),
@@ -126,6 +129,9 @@ BOARD: Final = Record("board", "A board.", (
     Field("inforom_ecc", "version of the part for ECC", fact="inforom_ecc", text_bytes=16),
     Field("inforom_oem", "version of the part of the maker", fact="inforom_oem", text_bytes=16),
     Field("part_number", "part number", fact="board_part_number", text_bytes=32),
+    Field("gpu_part_number", "part number of the GPU", fact="gpu_part_number", text_bytes=32),
+    Field("chassis_serial", "serial number of the rack", fact="platform_chassis_serial", text_bytes=32),
+    Field("fabric_cluster", "UUID of the cluster of the fabric", fact="fabric_cluster_uuid", text_bytes=40),
     Field("architecture", "name of the architecture", fact="architecture", text_bytes=24),
     Field("cpu_affinity", "CPUs of its NUMA node, as 0-55,112-167", fact="cpu_affinity", text_bytes=128),
     Field("pci_bus_id", "as 00000000:1B:00.0", text_bytes=32),
@@ -136,8 +142,8 @@ BOARD: Final = Record("board", "A board.", (
     Field("first_link", "position of its first link"),
     Field("link_count", "its links"),
     Field("max_part_count", "the most MIG instances that it can have; 0: it cannot be divided"),
-    Field("mig_profiles", "kinds of these: name:slices:memory slices:MiB:places with dots:most, with ; between them",
-          text_bytes=512),
+    Field("first_profile", "position of the first kind of these"),
+    Field("profile_count", "kinds of these"),
     Field("minor_number", "of its device file"),
     Field("pci_domain", "PCI domain", fact="pci_domain"),
     Field("pci_bus", "PCI bus", fact="pci_bus"),
@@ -163,13 +169,32 @@ BOARD: Final = Record("board", "A board.", (
     Field("fabric_clique_id", "clique", fact="fabric_clique_id"),
     Field("platform_host_id", "of a rack", fact="platform_host_id"),
     Field("platform_slot_number", "of a rack", fact="platform_slot_number"),
+    Field("platform_module_id", "of a node", fact="platform_module_id"),
     Field("platform_tray_index", "of a rack", fact="platform_tray_index"),
     Field("protected_memory", "of confidential computing", "bytes", fact="protected_memory_bytes"),
+    Field("fabric_health", "NVML_GPU_FABRIC_HEALTH_MASK", fact="fabric_health_mask"),
+    Field("addressing_mode", "0 none, 1 HMM, 2 ATS", fact="addressing_mode"),
+    Field("atomics_inbound", "NVML_PCIE_ATOMICS_CAP", fact="pcie_atomics_inbound"),
+    Field("atomics_outbound", "NVML_PCIE_ATOMICS_CAP", fact="pcie_atomics_outbound"),
+    Field("pcie_generation_host", "highest generation of PCIe of the server", fact="pcie_host_generation"),
+    Field("sparse_mode", "1: on", fact="sparse_operation_mode"),
+    Field("unrepairable_memory", "1: yes", fact="unrepairable_memory"),
+    Field("inforom_flush", "how long the last flush of the inforom's black box took", "us", fact="inforom_flush_us"),
+    Field("pdi", "number that no other board has, of 64 bits"),
     Field("platform_gpu_fabric_guid", "of a rack", fact="platform_gpu_fabric_guid"),
     Field("edpp_multiplier", "of the limit for peaks of power", "%", fact="edpp_multiplier", factor=100.0),
     Field("remap_banks", "banks whose rows can be remapped", fact="remap_banks"),
     Field("memory_max_operating", "highest temperature of the memory", "C", fact="memory_max_operating_celsius"),
     Field("clock_reasons_supported", "a mask", fact="clock_event_reasons_supported"),
+    Field("has_margin", "1: it shows how far it is below its limit", fact="temperature_limit_shown"),
+    Field("has_average_power", "1: it measures an average of its power"),
+    Field("applications_clock", "clock of the core that programs get by default", "MHz", fact="applications_clock_mhz"),
+    Field("video_clock_max", "highest clock of encoders and decoders", "MHz"),
+    Field("bar1_total", "memory that the CPU sees", "bytes"),
+    Field("bar1_used", "of that, in use", "bytes"),
+    Field("module_power", "of the module with a CPU: its boards and the CPU", "mW"),
+    Field("module_power_limit", "its limit", "W", fact="module_power_limit_watts"),
+    Field("module_power_min", "its lowest limit", "W", fact="module_power_min_watts"),
     Field("power_limit_min", "lowest power limit", "mW"),
     Field("power_limit_max", "highest power limit", "mW"),
     Field("clock_step", "throttled clocks are whole numbers of it", "kHz"),
@@ -249,6 +274,10 @@ PART: Final = Record("part", "A MIG instance, with its one compute instance.", (
     Field("board", "position of its board"),
     Field("gpu_instance", "its number", fact="mig_id"),
     Field("slices", "of the engines, from its profile"),
+    Field("number", "of its profile"),
+    Field("begin", "the first of its memory slices"),
+    Field("memory_slices", "its memory slices"),
+    Field("bar1_total", "memory that the CPU sees", "bytes"),
     *(Field(name, f"{what}, from its profile") for name, what in MIG_ATTRIBUTES),
     *quantity_fields((
         *_MEMORY,
@@ -264,6 +293,18 @@ LINK: Final = Record("link", "A link of a board to another one, or to a switch."
     Field("remote_number", "which link of that board it is"),
     Field("switch_number", "the switch at its other end, by its number in the node; absent: none"),
     Field("up", "1 while it is up"),
+))  # fmt: skip
+
+PROFILE: Final = Record("profile", "A kind of MIG instances of a type of boards.", (
+    Field("name", "as 1g.10gb", text_bytes=24),
+    Field("number", "as nvidia-smi mig -lgip shows it"),
+    Field("kind", "its NVML_GPU_INSTANCE_PROFILE"),
+    Field("slices", "of the engines"),
+    Field("memory_slices", "slices of the memory"),
+    Field("memory", "its memory", "bytes"),
+    Field("begins", "a bit for each memory slice at which it may begin"),
+    Field("most", "how many of them a board can have"),
+    *(Field(name, what) for name, what in MIG_ATTRIBUTES),
 ))  # fmt: skip
 
 PROCESS: Final = Record("process", "A workload on a board or instance. Those of a board follow each other.", (
@@ -289,7 +330,7 @@ EVENT: Final = Record("event", "An event of the ring.", (
     Field("wall_time", "when the tick was due, since 1970", "us"),
 ))  # fmt: skip
 
-RECORDS: Final = (HEAD, SLOT, NODE, BOARD, PART, LINK, PROCESS, EVENT)
+RECORDS: Final = (HEAD, SLOT, NODE, BOARD, PART, LINK, PROFILE, PROCESS, EVENT)
 
 
 class Counts(NamedTuple):
@@ -299,13 +340,15 @@ class Counts(NamedTuple):
     boards: int
     parts: int
     links: int
+    profiles: int
     processes: int
 
 
 def head_of(counts: Counts) -> dict[str, int | str | bytes]:
     """The sizes and places of the head of a file; the other values are added by who writes it."""
     sizes = (("nodes", NODE, counts.nodes), ("boards", BOARD, counts.boards), ("parts", PART, counts.parts),
-             ("links", LINK, counts.links), ("processes", PROCESS, counts.processes))  # fmt: skip
+             ("links", LINK, counts.links), ("profiles", PROFILE, counts.profiles),
+             ("processes", PROCESS, counts.processes))  # fmt: skip
     place = SLOT.size
     places: dict[str, int | str | bytes] = {}
     for name, record, count in sizes:
@@ -316,8 +359,9 @@ def head_of(counts: Counts) -> dict[str, int | str | bytes]:
     return {
         "magic": MAGIC, "layout_version": VERSION, "file_bytes": first_slot + 2 * place,
         "head_bytes": HEAD.size, "slot_head_bytes": SLOT.size, "node_bytes": NODE.size, "board_bytes": BOARD.size,
-        "part_bytes": PART.size, "process_bytes": PROCESS.size, "link_bytes": LINK.size, "event_bytes": EVENT.size,
+        "part_bytes": PART.size, "process_bytes": PROCESS.size, "link_bytes": LINK.size,
+        "profile_bytes": PROFILE.size, "event_bytes": EVENT.size,
         "node_count": counts.nodes, "board_count": counts.boards, "part_count": counts.parts,
-        "link_count": counts.links, "process_capacity": counts.processes, "event_capacity": EVENT_CAPACITY,
-        "slot_bytes": place, "first_slot": first_slot, "events": events, **places,
+        "link_count": counts.links, "profile_count": counts.profiles, "process_capacity": counts.processes,
+        "event_capacity": EVENT_CAPACITY, "slot_bytes": place, "first_slot": first_slot, "events": events, **places,
     }  # fmt: skip

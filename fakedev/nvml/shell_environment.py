@@ -44,7 +44,7 @@ def nodes_of(path: str) -> list[str]:
     if len(content) < HEAD.size or not content.startswith(MAGIC):
         raise Unreadable(f"{path} is no file for NVML")
     head = {name: int(value) for name, value in HEAD.unpack(content).items() if isinstance(value, int)}
-    rooms = ("node_count", "board_count", "part_count", "link_count", "process_capacity")
+    rooms = ("node_count", "board_count", "part_count", "link_count", "profile_count", "process_capacity")
     counts = Counts(*(head[name] for name in rooms))
     if head["layout_version"] != VERSION or min(counts) < 0 or head_of(counts)["file_bytes"] != len(content):
         raise Unreadable(f"{path} was written by another version of fakedev")

@@ -6,12 +6,14 @@ import ctypes
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from fakedev.commands.nvml import nvml
 from fakedev.nvml.library import (
+    DRIVERS,
     CannotBuild,
     built_command,
     built_library,
@@ -40,6 +42,10 @@ STRUCTURES = {
     "platform_t": "c_nvmlPlatformInfo_v2_t", "attributes_t": "c_nvmlDeviceAttributes",
     "event_data_t": "c_nvmlEventData_t", "gpm_metric_t": "c_nvmlGpmMetric_t", "pci_info_ext_t": "nvmlPciInfoExt_v1_t",
     "fbc_stats_t": "c_nvmlFBCStats_t", "margin_t": "c_nvmlMarginTemperature_v1_t",
+    "gpu_profile_t": "c_nvmlGpuInstanceProfileInfo_t", "gpu_profile_v2_t": "c_nvmlGpuInstanceProfileInfo_v2_t",
+    "gpu_instance_t": "c_nvmlGpuInstanceInfo_t", "compute_profile_t": "c_nvmlComputeInstanceProfileInfo_t",
+    "compute_profile_v2_t": "c_nvmlComputeInstanceProfileInfo_v2_t", "placement_t": "c_nvmlGpuInstancePlacement_t",
+    "compute_instance_t": "c_nvmlComputeInstanceInfo_t", "bar1_t": "c_nvmlBAR1Memory_t",
 }  # fmt: skip
 
 
@@ -67,6 +73,21 @@ def test_exported_names() -> None:
     assert not hasattr(library, "nvmlDeviceGetRemappedRows_v2")
     assert not hasattr(library, "session_enter")
     assert library.nvmlDeviceGetVgpuMetadata(None) == 3
+
+
+def test_names_of_drivers() -> None:
+    """Each branch has the names of the one before it and more: programs fall back to older calls without them."""
+    names = [set(symbols(driver)) for driver in DRIVERS]
+    assert all(older < newer for older, newer in pairwise(names))
+    first = {name: DRIVERS[sum(name not in each for each in names)] for name in names[-1]}
+    assert first["nvmlDeviceGetMemoryInfo_v2"] == 535
+    assert first["nvmlDeviceGetC2cModeInfoV"] == 550
+    assert first["nvmlDeviceGetTemperatureV"] == 570
+    assert first["nvmlDeviceGetPdi"] == 580
+    assert first["nvmlDeviceGetRemappedRows_v2"] == 610
+    exported = sources(535)["symbols.map"]
+    assert "nvmlDeviceGetMemoryInfo_v2;" in exported
+    assert "nvmlDeviceGetTemperatureV;" not in exported
 
 
 def without_compiler(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -13,6 +13,7 @@ from tests.support.application import MemoryApplication
 from tests.support.nvidia_smi import Command, command
 from tests.support.nvml import bindings, boards
 from tests.support.reloads import reload
+from tests.support.report_elements import captures, differences, our_reports
 
 
 def _values(report: str) -> dict[str, str]:
@@ -52,7 +53,7 @@ def test_report(app: MemoryApplication, smi: Command) -> None:
         assert report[path] == smi.rows(field, form="csv,noheader")[0][0], path
     assert report["PCI/GPU Link Info/Link Width/Max"] == "16x"
     assert report["Remapped Rows/Bank Remap Availability Histogram/Max"] == "2560 bank(s)"
-    assert report["Applications Clocks/Graphics"] == "Requested functionality has been deprecated"
+    assert report["Applications Clocks/Graphics"] == "1980 MHz"
     assert (report["Processes/Process ID"], report["Processes/Process ID/Type"]) == (
         smi("--query-compute-apps=pid", "--format=csv,noheader", "-i", "0").strip(), "C",
     )  # fmt: skip
@@ -72,12 +73,12 @@ def test_sections(smi: Command) -> None:
 
 
 def test_xml(app: MemoryApplication, smi: Command) -> None:
-    """Version 13 of its form, with a comment that all is simulated; hostile names of workloads stay text."""
+    """With a comment that all is simulated; hostile names of workloads stay text."""
     line = '{"op":"run","id":1,"name":"a<&>b","devices":["dgx-0/2"],"profile":[[50,5,0]],"repeat":0}'
     assert '"error"' not in app.connect().say(line)[0]
     app.tick(30)
     text = smi("-q", "-x")
-    assert '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">' in text
+    assert '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">' in text
     assert re.search("<!-- .*simulated by fakedev.* -->", text)
     log = ElementTree.fromstring(text)
     gpus = log.findall("gpu")
@@ -93,6 +94,21 @@ def test_xml(app: MemoryApplication, smi: Command) -> None:
     assert (gpus[0].findtext("mig_devices") or "").strip() == "None"
 
 
+#: Another capture of an H100, with driver 590, has all of these.
+_OF_590 = {f"platformInfo/{name}" for name in (
+    "chassis_serial_number", "slot_number", "tray_index", "host_id", "peer_type", "gpu_fabric_guid",
+)}  # fmt: skip
+
+
+def test_elements_are_those_of_captures(tmp_path: Path) -> None:
+    """Seven boards, with drivers from 570 to 595: each element is there, N/A as there, and of the same form."""
+    wanted = captures()
+    assert len(wanted) == 7
+    for capture, ours in zip(wanted, our_reports(tmp_path, wanted), strict=True):
+        known = _OF_590 if capture.device == "h100-sxm5-80gb" else set()
+        assert differences(capture.forms, ours).keys() == known, capture.device
+
+
 def test_report_of_instances(tmp_path: Path) -> None:
     """Each instance with its numbers and memory, in both forms."""
     with command(tmp_path, more="mig: [3g.40gb, 1g.10gb]") as (app, smi):
@@ -102,6 +118,11 @@ def test_report_of_instances(tmp_path: Path) -> None:
         devices = ElementTree.fromstring(smi("-q", "-x")).findall("gpu/mig_devices/mig_device")
         assert len(devices) == 16
         assert re.fullmatch(r"\d+ MiB", devices[0].findtext("fb_memory_usage/total") or "")
+        shown = {path: devices[0].findtext(path) for path in (
+            "device_attributes/shared/multiprocessor_count", "ecc_error_count/volatile_count/sram_uncorrectable",
+            "bar1_memory_usage/total",
+        )}  # fmt: skip
+        assert [*shown.values()] == ["60", "0", "65535 MiB"]
         lines = smi("dmon", "-c", "1", "-s", "u", "-i", "0").splitlines()
         assert lines[2].split() == ["0", *"------"]
 

@@ -28,7 +28,7 @@ def _board(values: dict[str, int | str], otherwise: int, text: str) -> Board:
     number: dict[str, int | str] = {"index": 0, "first_part": 0, "part_count": 1}
     one = view(BOARD, {**number, **values})
     slot = view(SLOT, {"wall_time": 0})
-    return Board(one, 0, view(NODE, {}), slot, [view(PART, {})], [view(LINK, {})], [view(PROCESS, {"part": 0})])
+    return Board(one, 0, view(NODE, {}), slot, [view(PART, {})], [view(LINK, {})], [view(PROCESS, {"part": 0})], [])
 
 
 @pytest.mark.parametrize(

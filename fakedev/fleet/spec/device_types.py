@@ -59,32 +59,6 @@ class MigProfile:
         return max(0, min(count, self.most - same, slices // self.slices))
 
 
-def profiles_to_text(profiles: Iterable[MigProfile], most_bytes: int) -> str:
-    """Profiles as a text for the file for NVML: those that have room, in their order."""
-    text = ""
-    for each in profiles:
-        begins = ".".join(map(str, each.begins))
-        fields = (each.name, each.slices, each.memory_slices, round(each.memory_bytes / _MIB), begins, each.most)
-        longer = f"{text};" * bool(text) + ":".join(map(str, fields))
-        if len(longer.encode()) >= most_bytes:
-            break
-        text = longer
-    return text
-
-
-def profiles_from_text(text: str) -> list[MigProfile]:
-    """The profiles that :func:`profiles_to_text` has written.
-
-    :raises ValueError: for another text.
-    """
-    found = []
-    for each in text.split(";") if text else ():
-        name, slices, memory_slices, mebibytes, begins, most = each.split(":")
-        places = tuple(map(int, begins.split(".")))
-        found.append(MigProfile(name, int(slices), int(memory_slices), int(mebibytes) * _MIB, places, int(most)))
-    return found
-
-
 class MigAttributes(NamedTuple):
     """The engines of an instance, which no other instance uses."""
 

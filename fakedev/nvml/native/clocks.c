@@ -8,7 +8,7 @@ static int64_t clock_of(const struct board *board, unsigned type, int is_max)
         return is_max ? board->core_clock_max : board->core_clock;
     if (type == 2)
         return is_max ? board->memory_clock_max : board->memory_clock;
-    return is_max ? ABSENT : board->video_clock;
+    return is_max ? board->video_clock_max : board->video_clock;
 }
 
 static nvmlReturn_t give_clock(nvmlDevice_t device, unsigned type, int is_max, unsigned *clock)

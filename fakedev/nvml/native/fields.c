@@ -3,6 +3,7 @@
 
 enum { TYPE_UNSIGNED = 1, TYPE_LONG_LONG = 3, TYPE_SIGNED = 5 };
 #define ALL_LINKS 0xFFFFFFFFu
+enum { HOPPER = 9, DATA_CENTRE_BLACKWELL = 10, NVLINK_5 = 5 };
 
 static int64_t plus(int64_t one, int64_t other)
 {
@@ -17,8 +18,35 @@ static int64_t divided(int64_t number, int64_t by)
 /* How much warmer than a temperature the board may get: limits relative to where heat takes clock away. */
 static int64_t margin(const struct board *board, int64_t temperature)
 {
-    return temperature == ABSENT || board->slowdown_temperature == ABSENT ? ABSENT
+    return board->has_margin != 1 || temperature == ABSENT || board->slowdown_temperature == ABSENT ? ABSENT
                                                                            : board->slowdown_temperature - temperature;
+}
+
+/* A counter whose places are not simulated: known while it is 0. */
+static int64_t if_none(int64_t number)
+{
+    return number == 0 ? 0 : ABSENT;
+}
+
+/* The link that a field of NVLink 1 to 3 is for, by its number from the first of six, and those of six more; -1: none. */
+static int link_of(unsigned id, unsigned first, unsigned more)
+{
+    return id >= first && id < first + 6 ? (int)(id - first) : id >= more && id < more + 6 ? (int)(id - more) + 6 : -1;
+}
+
+/* Fields that have a number for each link. */
+static int64_t of_old_links(const struct board *board, unsigned id)
+{
+    int64_t value = ABSENT, link;
+    if (board->link_generation > 3)
+        return ABSENT;
+    if ((link = link_of(id, 32, 96)) >= 0 || (link = link_of(id, 39, 102)) >= 0)
+        value = if_none(board->link_errors);
+    else if ((link = link_of(id, 46, 108)) >= 0 || (link = link_of(id, 53, 114)) >= 0)
+        value = if_none(board->link_recoveries);
+    else if ((link = link_of(id, 84, 132)) >= 0)
+        value = divided(board->link_bandwidth, 1000000);
+    return link < board->link_count ? value : ABSENT;
 }
 
 /* The values of links: of one of them, which scope names, or of all. */
@@ -33,14 +61,32 @@ static int64_t of_links(nvmlDevice_t device, const struct board *board, const fi
     case 91: return board->link_count;
     case 138: case 140: return field->scope == ALL_LINKS ? divided(board->fabric_sent, 1024) : ABSENT;
     case 139: case 141: return field->scope == ALL_LINKS ? divided(board->fabric_received, 1024) : ABSENT;
+    case 146: return read_link(device, field->scope, &found, &link) ? ABSENT : link.remote_number;
+    case 147: return read_link(device, 0, &found, &link) ? ABSENT : link.switch_number == ABSENT ? 0 : board->link_count;
     case 165: return read_link(device, field->scope, &found, &link) ? ABSENT : link.up;
     case 166: return board->link_generation;
-    case 202: return field->scope == ALL_LINKS ? board->fabric_sent : ABSENT;
-    case 204: return field->scope == ALL_LINKS ? board->fabric_received : ABSENT;
+    case 167: return 0; /* at full speed */
     case 38: case 45: return board->link_errors;
     case 59: case 162: return board->link_recoveries;
+    case 52: case 161: return if_none(board->link_recoveries);
+    case 160: case 163: return if_none(board->link_errors);
+    }
+    if (board->link_generation < NVLINK_5)
+        return of_old_links(board, field->id);
+    switch (field->id) {
+    case 202: return field->scope == ALL_LINKS ? board->fabric_sent : ABSENT;
+    case 204: return field->scope == ALL_LINKS ? board->fabric_received : ABSENT;
+    case 205: case 206: case 207: case 209: case 210: case 211: case 212: case 214: return 0;
+    case 208: case 219: case 221: return field->scope == ALL_LINKS ? board->link_errors : if_none(board->link_errors);
+    case 213: case 215: return field->scope == ALL_LINKS ? board->link_recoveries : if_none(board->link_recoveries);
     default: return ABSENT;
     }
+}
+
+/* Whether the id is one of power smoothing, which only root may ask for. */
+static int is_smoothing(unsigned id)
+{
+    return (id >= 251 && id <= 268) || (id >= 275 && id <= 288) || id == 300 || id == 309;
 }
 
 static int64_t value_of(nvmlDevice_t device, const struct board *board, const field_t *field, unsigned *type)
@@ -52,11 +98,24 @@ static int64_t value_of(nvmlDevice_t device, const struct board *board, const fi
     case 92: return board->retired_single_bit == ABSENT ? ABSENT : 0;
     case 93: return board->retired_double_bit == ABSENT ? ABSENT : board->retired_pending;
     case 94: return board->pcie_replays;
+    case 95: return board->pcie_replays == ABSENT ? ABSENT : 0;
     case 142: return board->remapped_corrected;
     case 143: return board->remapped_uncorrected;
     case 144: return board->remap_pending;
     case 145: return board->remap_failure;
-    case 185: case 186: return field->scope == 1 ? board->memory_power : field->scope ? ABSENT : board->power;
+    case 184: return !board->max_part_count ? ABSENT : board->compute_major >= HOPPER;
+    case 199: return board->max_part_count ? 1 : ABSENT;
+    case 226: case 227: return board->recovery_action == ABSENT ? ABSENT : 0;
+    case 228: return board->atomics_outbound;
+    case 229: return board->atomics_inbound;
+    case 274: return board->edpp_multiplier;
+    case 301: case 302: return board->remap_pending == ABSENT ? ABSENT : 0;
+    case 305: return board->remapped_corrected || board->remapped_uncorrected ? ABSENT : board->remap_banks;
+    case 306: return board->remapped_corrected || board->remapped_uncorrected ? ABSENT : 0;
+    case 307: return board->remap_pending;
+    case 308: return board->temperature;
+    case 185: if (field->scope == 0 && board->has_average_power != 1) return ABSENT; /* fall through */
+    case 186: return field->scope == 2 ? board->module_power : field->scope == 1 ? board->memory_power : field->scope ? ABSENT : board->power;
     case 187: return board->power_limit_min;
     case 188: return board->power_limit_max;
     case 189: return board->power_limit_default;
@@ -66,6 +125,7 @@ static int64_t value_of(nvmlDevice_t device, const struct board *board, const fi
     *type = TYPE_SIGNED;
     switch (field->id) {
     case 193: return margin(board, board->shutdown_temperature);
+    case 195: return board->has_margin != 1 || board->memory_max_operating == ABSENT ? ABSENT : 0;
     case 194: return margin(board, board->hardware_slowdown_temperature);
     case 196: return margin(board, board->slowdown_temperature);
     }
@@ -101,7 +161,8 @@ NVML_API nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, field_t *field
         int64_t value = value_of(device, &found.board, field, &field->type);
         field->time = slot.wall_time;
         field->latency = 0;
-        field->result = value == ABSENT ? NOT_SUPPORTED : SUCCESS;
+        int is_refused = is_smoothing(field->id) && found.board.compute_major == DATA_CENTRE_BLACKWELL;
+        field->result = value != ABSENT ? SUCCESS : is_refused ? NO_PERMISSION : NOT_SUPPORTED;
         field->value.ull = value == ABSENT ? 0 : (unsigned long long)value;
     }
     return SUCCESS;

@@ -278,7 +278,7 @@ NVML_API nvmlDeviceGetBoardId(nvmlDevice_t device, unsigned *id)
 {
     struct device found;
     nvmlReturn_t result = read_board(device, &found);
-    return result ? result : give(found.board.pci_domain * 65536 + found.board.pci_bus * 256, id);
+    return result ? result : give(found.board.pci_domain * 65536 + found.board.pci_bus * 256 + found.board.pci_device, id);
 }
 
 NVML_API nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *is_multi)

@@ -1,4 +1,6 @@
 /* NVLink, the fabric, and which boards and CPUs are near. */
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +10,7 @@ enum { TO_GPU = 0, TO_SWITCH = 2, TO_UNKNOWN = 0xFF };
 enum { SAME_NODE = 40, OTHER_NODE = 50 };
 enum { P2P_OK = 0, P2P_NOT_SUPPORTED = 5 };
 #define P2P_NVLINK 2
-/* Health of the fabric: none of the four kinds of trouble, each in two bits. */
-#define FABRIC_HEALTHY 0xAAu
+enum { FABRIC_UNKNOWN = 0, FABRIC_HEALTHY = 1 };
 
 NVML_API nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned number, unsigned *is_active)
 {
@@ -144,6 +145,17 @@ NVML_API nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned size, unsigne
     return result;
 }
 
+/* The bytes of the UUID of the cluster; of another text as many as it has digits for. */
+static void set_cluster(const char *text, unsigned char *cluster)
+{
+    memset(cluster, 0, 16);
+    for (int byte = 0; byte < 16 && isxdigit((unsigned char)text[0]) && isxdigit((unsigned char)text[1]); byte++) {
+        sscanf(text, "%2hhx", &cluster[byte]);
+        text += 2;
+        text += *text == '-';
+    }
+}
+
 NVML_API nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, fabric_t *info)
 {
     struct device found;
@@ -151,6 +163,7 @@ NVML_API nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, fabric_t *info)
     if (result)
         return result;
     *info = (fabric_t){0};
+    set_cluster(found.board.fabric_cluster, info->cluster);
     give(found.board.fabric_clique_id, &info->clique);
     return give(found.board.fabric_state, &info->state);
 }
@@ -163,12 +176,12 @@ NVML_API nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, fabric_v3_t *info)
     nvmlReturn_t result = read_board_unless(!info, device, &found);
     if (result)
         return result;
-    memset(info->cluster, 0, sizeof info->cluster);
+    set_cluster(found.board.fabric_cluster, info->cluster);
     info->status = SUCCESS;
     info->clique = 0;
-    info->health = FABRIC_HEALTHY;
+    info->health = found.board.fabric_health == ABSENT ? 0 : (unsigned)found.board.fabric_health;
     if (info->version == VERSION_OF(fabric_v3_t, 3))
-        info->summary = 1;
+        info->summary = info->health ? FABRIC_HEALTHY : FABRIC_UNKNOWN;
     give(found.board.fabric_clique_id, &info->clique);
     return give(found.board.fabric_state, &info->state);
 }
@@ -176,6 +189,7 @@ NVML_API nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, fabric_v3_t *info)
 NVML_API nvmlDeviceGetPlatformInfo(nvmlDevice_t device, platform_t *info)
 {
     struct device found;
+    struct link link;
     if (info && info->version != VERSION_OF(platform_t, 2))
         return VERSION_MISMATCH;
     nvmlReturn_t result = read_board_unless(!info, device, &found);
@@ -183,9 +197,15 @@ NVML_API nvmlDeviceGetPlatformInfo(nvmlDevice_t device, platform_t *info)
         return result;
     if (found.board.platform_host_id == ABSENT)
         return NOT_SUPPORTED;
+    int to_boards = !read_link(device, 0, &found, &link) && link.remote_board != ABSENT;
     *info = (platform_t){
         .version = info->version, .slot = (unsigned char)found.board.platform_slot_number,
         .tray = (unsigned char)found.board.platform_tray_index, .host = (unsigned char)found.board.platform_host_id,
+        .module = (unsigned char)found.board.platform_module_id, .peer_type = to_boards ? 0 : 1,
     };
+    memcpy(info->chassis, found.board.chassis_serial, sizeof info->chassis);
+    /* From the highest byte, as InfiniBand writes it. */
+    for (int byte = 0; byte < 8; byte++)
+        info->ib_guid[byte] = (unsigned char)(found.board.platform_gpu_fabric_guid >> (56 - 8 * byte));
     return SUCCESS;
 }

@@ -54,6 +54,7 @@ static int is_valid(const struct head *head, int64_t file_bytes)
            head->slot_head_bytes == (int64_t)sizeof(struct slot_head) &&
            head->node_bytes == (int64_t)sizeof(struct node) && head->board_bytes == (int64_t)sizeof(struct board) &&
            head->part_bytes == (int64_t)sizeof(struct part) && head->link_bytes == (int64_t)sizeof(struct link) &&
+           head->profile_bytes == (int64_t)sizeof(struct profile) &&
            head->process_bytes == (int64_t)sizeof(struct process) &&
            head->event_bytes == (int64_t)sizeof(struct event) && head->event_capacity > 0 &&
            head->file_bytes <= file_bytes && head->slot_bytes >= (int64_t)sizeof(struct slot_head) &&
@@ -65,6 +66,7 @@ static int is_valid(const struct head *head, int64_t file_bytes)
            fits(head->boards_in_slot, head->board_count, sizeof(struct board), head->slot_bytes) &&
            fits(head->parts_in_slot, head->part_count, sizeof(struct part), head->slot_bytes) &&
            fits(head->links_in_slot, head->link_count, sizeof(struct link), head->slot_bytes) &&
+           fits(head->profiles_in_slot, head->profile_count, sizeof(struct profile), head->slot_bytes) &&
            fits(head->processes_in_slot, head->process_capacity, sizeof(struct process), head->slot_bytes) &&
            number_at(&head->published) > 0;
 }

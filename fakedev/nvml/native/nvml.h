@@ -7,6 +7,8 @@
 typedef int nvmlReturn_t;
 typedef void *nvmlDevice_t;
 typedef void *nvmlEventSet_t;
+typedef void *nvmlGpuInstance_t;
+typedef void *nvmlComputeInstance_t;
 
 #define NVML_API __attribute__((visibility("default"))) nvmlReturn_t
 #define NVML_TEXT __attribute__((visibility("default"))) const char *
@@ -90,6 +92,30 @@ typedef struct {
     unsigned multiprocessors, copy_engines, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices;
     unsigned long long memory_mb;
 } attributes_t;
+typedef struct { unsigned start, size; } placement_t;
+typedef struct {
+    unsigned id, is_p2p_supported, slices, instances, multiprocessors, copy_engines, decoders, encoders, jpeg, ofa;
+    unsigned long long memory_mb;
+} gpu_profile_t;
+typedef struct {
+    unsigned version, id, is_p2p_supported, slices, instances, multiprocessors, copy_engines, decoders, encoders, jpeg, ofa;
+    unsigned long long memory_mb;
+    char name[96];
+} gpu_profile_v2_t;
+typedef struct {
+    unsigned version, id, slices, instances, multiprocessors, copy_engines, decoders, encoders, jpeg, ofa;
+    unsigned long long memory_mb;
+    char name[96];
+    unsigned capabilities;
+} gpu_profile_v3_t;
+typedef struct { nvmlDevice_t device; unsigned id, profile; placement_t placement; } gpu_instance_t;
+typedef struct { unsigned id, slices, instances, multiprocessors, copy_engines, decoders, encoders, jpeg, ofa; } compute_profile_t;
+typedef struct { unsigned version; compute_profile_t profile; char name[96]; } compute_profile_v2_t;
+typedef struct { unsigned version; compute_profile_t profile; char name[96]; unsigned capabilities; } compute_profile_v3_t;
+typedef struct { nvmlDevice_t device; nvmlGpuInstance_t instance; unsigned id, profile; placement_t placement; } compute_instance_t;
+typedef struct { unsigned long long total, free, used; } bar1_t;
+typedef struct { unsigned version; unsigned long long value; } pdi_t;
+typedef struct { unsigned version, channel, tpc; } repair_t;
 typedef struct {
     nvmlDevice_t device;
     unsigned long long type, data;

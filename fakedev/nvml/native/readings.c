@@ -173,6 +173,19 @@ NVML_API nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, memory_v2_t *memory)
     return SUCCESS;
 }
 
+NVML_API nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, bar1_t *memory)
+{
+    struct device found;
+    nvmlReturn_t result = read_device(device, &found);
+    if (result || !memory)
+        return result ? result : INVALID_ARGUMENT;
+    if ((result = give_long(found.is_part ? found.part.bar1_total : found.board.bar1_total, &memory->total)))
+        return result;
+    memory->used = found.is_part ? 0 : (unsigned long long)found.board.bar1_used;
+    memory->free = memory->total - memory->used;
+    return SUCCESS;
+}
+
 NVML_API nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, memory_t *memory)
 {
     struct device found;
@@ -243,6 +256,8 @@ NVML_API nvmlDeviceGetMarginTemperature(nvmlDevice_t device, margin_t *margin)
     if (margin && margin->version != VERSION_OF(margin_t, 1))
         return VERSION_MISMATCH;
     nvmlReturn_t result = read_board(device, &found);
+    if (!result && found.board.has_margin != 1)
+        result = NOT_SUPPORTED;
     return result ? result : give(found.board.temperature_margin, margin ? (unsigned *)&margin->margin : NULL);
 }
 
@@ -296,9 +311,33 @@ NVML_API nvmlDeviceGetAddressingMode(nvmlDevice_t device, version_and_value_t *m
     if (mode && mode->version != VERSION_OF(version_and_value_t, 1))
         return VERSION_MISMATCH;
     nvmlReturn_t result = read_board(device, &found);
-    return result ? result : give(0, mode ? &mode->value : NULL);
+    return result ? result : give(found.board.addressing_mode, mode ? &mode->value : NULL);
 }
 
+NVML_API nvmlDeviceGetPdi(nvmlDevice_t device, pdi_t *pdi)
+{
+    struct device found;
+    if (pdi && pdi->version != VERSION_OF(pdi_t, 1))
+        return VERSION_MISMATCH;
+    nvmlReturn_t result = read_board(device, &found);
+    return result ? result : give_long(found.board.pdi, pdi ? &pdi->value : NULL);
+}
+
+NVML_API nvmlDeviceGetRepairStatus(nvmlDevice_t device, repair_t *status)
+{
+    struct device found;
+    if (status && status->version != VERSION_OF(repair_t, 1))
+        return VERSION_MISMATCH;
+    nvmlReturn_t result = read_board_unless(!status, device, &found);
+    if (result)
+        return result;
+    if (found.board.remap_pending == ABSENT)
+        return NOT_SUPPORTED;
+    status->channel = status->tpc = 0;
+    return SUCCESS;
+}
+
+NVML_API GET(nvmlDeviceGetModuleId, board->platform_module_id)
 NVML_API GET(nvmlDeviceGetC2cModeInfoV, board->c2c_mode)
 
 /* One value of the present tick: power, usages, clocks. */

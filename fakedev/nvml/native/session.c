@@ -9,6 +9,8 @@
 /* A handle: the number of a board and of its instance, each plus 1, and bits that chance does not have. */
 #define HANDLE_TAG 0x46440000u
 #define HANDLE_SHIFT 32
+/* A bit of the tag that is another one in handles of instances. */
+#define INSTANCE_SHIFT 16
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static unsigned initialised;
@@ -120,6 +122,35 @@ void session_leave(void)
 nvmlDevice_t handle_of(unsigned index, int part)
 {
     return (nvmlDevice_t)(((uintptr_t)(index + 1) << HANDLE_SHIFT) | HANDLE_TAG | (uintptr_t)(part + 1));
+}
+
+void *instance_handle(unsigned kind, unsigned index, unsigned part)
+{
+    return (void *)((uintptr_t)handle_of(index, (int)part) ^ (uintptr_t)kind << INSTANCE_SHIFT);
+}
+
+nvmlReturn_t read_instance_handle(const void *handle, unsigned kind, struct device *device)
+{
+    nvmlReturn_t result = read_part((nvmlDevice_t)((uintptr_t)handle ^ (uintptr_t)kind << INSTANCE_SHIFT), device);
+    return result == NOT_SUPPORTED ? INVALID_ARGUMENT : result;
+}
+
+nvmlReturn_t read_profile(const struct device *device, unsigned number, struct profile *profile)
+{
+    const struct map *map;
+    const struct board *board = &device->board;
+    if (number >= (uint64_t)board->profile_count)
+        return NOT_FOUND;
+    nvmlReturn_t result = session_enter(&map);
+    if (result)
+        return result;
+    if (board->first_profile < 0 || board->first_profile >= map_head(map)->profile_count - (int64_t)number)
+        result = UNKNOWN_ERROR;
+    else
+        result = copy_record(map, map_head(map)->profiles_in_slot, board->first_profile + number, profile, sizeof *profile);
+    session_leave();
+    end_texts_of_profile(profile);
+    return result;
 }
 
 nvmlReturn_t read_by_index(const struct map *map, unsigned index, struct device *device)

@@ -21,6 +21,10 @@ void session_leave(void);
 /* The handle of a board of the node, or of one of its instances; part -1: of the board. */
 nvmlDevice_t handle_of(unsigned index, int part);
 
+/* The same of an instance of a board, as a GPU instance (kind 1) or as its compute instance (kind 2). */
+void *instance_handle(unsigned kind, unsigned index, unsigned part);
+nvmlReturn_t read_instance_handle(const void *handle, unsigned kind, struct device *device);
+
 /* Read what a handle means. read_board refuses instances, read_part boards. */
 nvmlReturn_t read_device(nvmlDevice_t handle, struct device *device);
 nvmlReturn_t read_board(nvmlDevice_t handle, struct device *device);
@@ -32,6 +36,8 @@ nvmlReturn_t read_board_and_slot(int is_wrong, nvmlDevice_t handle, struct devic
 nvmlReturn_t read_by_index(const struct map *map, unsigned index, struct device *device);
 /* The links of a board: the one with this number. */
 nvmlReturn_t read_link(nvmlDevice_t handle, unsigned number, struct device *device, struct link *link);
+/* A kind of instance that a board can have: the one with this number among them. */
+nvmlReturn_t read_profile(const struct device *device, unsigned number, struct profile *profile);
 /* The head of the slot, for its time. */
 nvmlReturn_t read_slot_head(struct slot_head *slot);
 nvmlReturn_t read_node(struct node *node);

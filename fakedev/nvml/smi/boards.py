@@ -71,7 +71,7 @@ _LISTED: Final = 5
 _ROOMS: Final = {
     "node": ("node_count", "nodes_in_slot"), "board": ("board_count", "boards_in_slot"),
     "part": ("part_count", "parts_in_slot"), "link": ("link_count", "links_in_slot"),
-    "process": ("process_capacity", "processes_in_slot"),
+    "profile": ("profile_count", "profiles_in_slot"), "process": ("process_capacity", "processes_in_slot"),
 }  # fmt: skip
 
 
@@ -120,6 +120,7 @@ class Board(NamedTuple):
     parts: list[View]
     links: list[View]
     processes: list[View]
+    profiles: list[View]
     control: str = ""
     part: View | None = None
     process: View | None = None
@@ -249,8 +250,9 @@ def _snapshot(head: Mapping[str, int], content: bytes, control: str, environ: Ma
     for place, view in enumerate(views(layout.BOARD, first, node.count("board_count")), first):
         parts = views(layout.PART, view.count("first_part"), view.count("part_count"))
         links = views(layout.LINK, view.count("first_link"), view.count("link_count"))
+        profiles = views(layout.PROFILE, view.count("first_profile"), view.count("profile_count"))
         own = [each for each in processes if each.count("board") == place]
-        boards.append(Board(view, place, node, slot, parts, links, own, control))
+        boards.append(Board(view, place, node, slot, parts, links, own, profiles, control))
     return Snapshot(slot, node, boards)
 
 

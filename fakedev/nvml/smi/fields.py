@@ -45,11 +45,11 @@ def cells(line: str) -> list[str]:
 
 
 def _peer_type(board: Board) -> str | None:
-    """How NVLink connects a board to others."""
-    if not board.view.text("part_number") and board.view.number("platform_host_id") is None:
+    """How NVLink connects a board to others: switches may be outside of the node."""
+    if board.view.number("platform_host_id") is None:
         return None
-    through_switch = any(link.number("switch_number") is not None for link in board.links)
-    return "Switch Connected" if through_switch else "Direct Connected"
+    to_boards = any(link.number("remote_board") is not None for link in board.links)
+    return "Direct Connected" if to_boards else "Switch Connected"
 
 
 def _compute_capability(board: Board) -> str | None:
@@ -69,9 +69,28 @@ def has_kmd_version(node: View) -> bool:
     return branch.isdecimal() and int(branch) >= _KMD_BRANCH
 
 
+def _board_id(board: Board) -> str | None:
+    """The PCI address as a number."""
+    domain, bus, device = (board.view.number(f"pci_{part}") for part in ("domain", "bus", "device"))
+    return None if domain is None or bus is None or device is None else f"0x{domain << 16 | bus << 8 | device:x}"
+
+
+#: Atomic operations over PCIe: NVML_PCIE_ATOMICS_CAP_*, from the lowest bit.
+_ATOMICS: Final = ("FETCHADD_32", "FETCHADD_64", "SWAP_32", "SWAP_64", "CAS_32", "CAS_64", "CAS_128")
+
+
+def _atomics(mask: int) -> str | None:
+    return "".join(f"{name} " for bit, name in enumerate(_ATOMICS) if mask >> bit & 1) or None
+
+
 def _timestamp(board: Board) -> str:
-    """When the tick was due, in local time: ``2026/07/14 08:12:53.500``."""
-    seconds, microseconds = divmod(board.slot.count("wall_time"), 1_000_000)
+    """When the tick was due."""
+    return _clock(board.slot.count("wall_time"))
+
+
+def _clock(microseconds: int) -> str:
+    """A time in local time: ``2026/07/14 08:12:53.500``."""
+    seconds, microseconds = divmod(microseconds, 1_000_000)
     return f"{time.strftime('%Y/%m/%d %H:%M:%S', time.localtime(seconds))}.{microseconds // 1000:03}"
 
 
@@ -83,6 +102,11 @@ _FUNCTIONS: Final[Mapping[str, _Source]] = {
     "architecture": lambda board: board.view.text("architecture").title() or None,
     "compute_capability": _compute_capability,
     "peer_type": _peer_type,
+    "board_id": _board_id,
+    "chassis": lambda board: None if _peer_type(board) is None else board.view.text("chassis_serial"),
+    "flushed": lambda board: _clock(board.view.count("created")) if board.view.number("inforom_flush") else None,
+    "atomics_inbound": lambda board: _atomics(board.view.count("atomics_inbound")),
+    "atomics_outbound": lambda board: _atomics(board.view.count("atomics_outbound")),
     "part_index": lambda board: board.parts.index(board.part) if board.part else None,
     "clock": lambda board: board.clock,
 }

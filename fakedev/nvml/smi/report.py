@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -11,6 +12,19 @@ from fakedev.nvml.smi.tables import SIMULATED
 
 #: Clocks above are those of a damaged file.
 _MAX_MHZ: Final = 100_000
+#: The number before the dot of Ampere's compute capability.
+_AMPERE: Final = 8
+
+
+#: The numbers of a driver's version.
+Driver = tuple[int, ...]
+#: Which drivers have an entry.
+_LIMIT: Final = re.compile(r"(?:since|before) ")
+
+
+def driver_of(version: str) -> Driver:
+    """The numbers of a version; none for a text without any."""
+    return tuple(map(int, re.findall(r"[0-9]{1,9}", version)))
 
 
 class Entry(NamedTuple):
@@ -21,6 +35,7 @@ class Entry(NamedTuple):
     :ivar value: as tables write it; empty: it has none.
     :ivar repeats: what it is repeated for; empty: it is there once.
     :ivar section: the section of ``-d`` that it belongs to; empty: of none.
+    :ivar drivers: the first driver that has it, and the first that does not any more; an empty tuple: no limit.
     """
 
     label: str
@@ -28,6 +43,7 @@ class Entry(NamedTuple):
     value: str
     repeats: str
     section: str
+    drivers: tuple[Driver, Driver]
     entries: list[Entry]
 
 
@@ -35,10 +51,13 @@ def _entries(lines: Sequence[str]) -> list[Entry]:
     """The tree of the lines, by their indentation."""
     levels: list[list[Entry]] = [[]]
     for line in lines:
-        label, tag, value, section = (*cells(line), "", "", "")[:4]
+        label, tag, value, *rest = (*cells(line), "", "")
+        limits = {limit: driver_of(version) for limit, version in map(str.split, filter(_LIMIT.match, rest))}
+        section = next((each for each in rest if each and not _LIMIT.match(each)), "")
         depth = (len(line) - len(line.lstrip())) // 4
         value, _, repeats = value.rpartition("for ") if "for " in value else (value, "", "")
-        entry = Entry(label, tag, value.strip(), repeats, section, [])
+        drivers = limits.get("since", ()), limits.get("before", ())
+        entry = Entry(label, tag, value.strip(), repeats, section, drivers, [])
         levels[depth].append(entry)
         levels[depth + 1 :] = [entry.entries]
     return levels[0]
@@ -60,7 +79,23 @@ _ESCAPES: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")
 
 def _has_margin(board: Board) -> bool:
     """Whether the board shows how far it is below its limit: then thresholds are degrees below the limit, too."""
-    return None not in (board.view.number("temperature_margin"), board.view.number("temperature"))
+    has_both = None not in (board.view.number("temperature_margin"), board.view.number("temperature"))
+    return has_both and board.view.number("has_margin") == 1
+
+
+def _has_detailed_errors(board: Board) -> bool:
+    """Whether errors of caches have kinds and places: not before Ampere, and not of old drivers."""
+    return board.view.count("compute_major") >= _AMPERE and driver_of(board.node.text("driver_version")) >= (550,)
+
+
+def _maps_rows(board: Board) -> bool:
+    return board.view.number("remapped_corrected") is not None
+
+
+def _has(entry: Entry, board: Board) -> bool:
+    """Whether the driver of a board has an entry."""
+    driver, (first, end) = driver_of(board.node.text("driver_version")), entry.drivers
+    return not driver or (driver >= first and (not end or driver < end))
 
 
 def _core_clocks(board: Board) -> range | None:
@@ -85,6 +120,10 @@ _REPEATS: Final[Mapping[str, Callable[[Board], list[Board]]]] = {
     "processes": Board.of_processes,
     "margins": lambda board: [board] if _has_margin(board) else [],
     "limits": lambda board: [] if _has_margin(board) else [board],
+    "detailed_errors": lambda board: [board] if _has_detailed_errors(board) else [],
+    "plain_errors": lambda board: [] if _has_detailed_errors(board) else [board],
+    "mapped_rows": lambda board: [board] if _maps_rows(board) else [],
+    "unmapped_rows": lambda board: [] if _maps_rows(board) else [board],
     "memory_clocks": _memory_clocks,
     "core_clocks": lambda board: [board._replace(clock=clock) for clock in _core_clocks(board) or ()],
     "kmd_drivers": lambda board: [board] if has_kmd_version(board.node) else [],
@@ -131,7 +170,7 @@ def _value(entry: Entry, board: Board) -> str:
 
 def _text(entry: Entry, board: Board, indent: str) -> Iterator[str]:
     inner = indent + _INDENT if entry.label else indent
-    for row in _REPEATS[entry.repeats](board):
+    for row in _REPEATS[entry.repeats](board) if _has(entry, board) else ():
         lines = [line for each in entry.entries for line in _text(each, row, inner)]
         if entry.label and (entry.value or not lines):
             yield f"{indent + entry.label:<{_COLUMN}}: {_value(entry, row) if entry.value else None}"
@@ -143,7 +182,9 @@ def _text(entry: Entry, board: Board, indent: str) -> Iterator[str]:
 def xml_report(boards: Sequence[Board]) -> Iterator[str]:
     """The lines of the XML."""
     yield '<?xml version="1.0" ?>'
-    yield '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">'
+    # Captures of 570 have 12, those of 580 have 13.
+    schema = 12 if () < driver_of(boards[0].node.text("driver_version")) < (580,) else 13
+    yield f'<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v{schema}.dtd">'
     yield f"<!-- {SIMULATED} -->"
     yield "<nvidia_smi_log>"
     for entry in _HEAD:
@@ -157,7 +198,7 @@ def xml_report(boards: Sequence[Board]) -> Iterator[str]:
 
 
 def _xml(entry: Entry, board: Board, indent: str) -> Iterator[str]:
-    for row in _REPEATS[entry.repeats](board):
+    for row in _REPEATS[entry.repeats](board) if _has(entry, board) else ():
         inner = indent + "\t" if entry.tag and not entry.value else indent
         lines = [line for each in entry.entries for line in _xml(each, row, inner)]
         if entry.tag and entry.value:

@@ -1,14 +1,12 @@
 """Tables of nvidia-smi: all boards, ``-L``, versions, ``dmon``, ``pmon``, ``topo -m``, ``nvlink -s``, ``mig``.
 
-Their lines are in ``catalog/nvidia-smi/tables.txt``. Numbers of profiles: NVIDIA's MIG User Guide, tables of profiles
-by board; on all of them they follow from the share of the memory. An instance has the number of its place in the tree
-of halves, as in :mod:`fakedev.fleet.parts.mig`.
+Their lines are in ``catalog/nvidia-smi/tables.txt``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from fakedev import __version__
 from fakedev.nvml.smi.boards import NOT_FOUND, Board, Failure, Lines, Snapshot, View, bad_argument, not_supported
@@ -19,6 +17,7 @@ _BLOCKS: Final = blocks("tables.txt")
 _CELLS: Final[dict[str, str]] = dict(map(cells, _BLOCKS["cells"]))
 _NAME: Final = 27
 _PROCESS_NAME: Final = 38
+_MOST_SLICES: Final = 64
 
 
 class _Cells(dict[str, str]):
@@ -47,7 +46,7 @@ def versions(snapshot: Snapshot) -> list[str]:
     """What ``--version`` prints."""
     driver = snapshot.node.text("driver_version") or "N/A"
     nvml = driver.rsplit(".", 1)[0] if driver.count(".") > 1 else driver
-    node = Board(snapshot.node, 0, snapshot.node, snapshot.slot, [], [], [])
+    node = Board(snapshot.node, 0, snapshot.node, snapshot.slot, [], [], [], [])
     return _of_driver("version", node, nvml=nvml, simulated=SIMULATED)
 
 
@@ -173,47 +172,17 @@ def link_states(boards: Sequence[Board]) -> Iterator[str]:
             yield f"\t Link {link.count('number')}: {state}"
 
 
-#: Profiles by their share of the board's memory, as its divisor: a whole board, a half, a quarter, an eighth.
-_PROFILES: Final = {1: 0, 2: 5, 4: 14, 8: 19}
-#: Profiles with fewer compute slices than others of the same share; the second is on boards with eight memory slices.
-_FEWER_SLICES: Final = {(2, 3): 9, (4, 1): 15}
-_ALL_MEDIA_ENGINES: Final = 20
+#: The engines of a kind of instance: the name in the lines, and the field.
+_ENGINES: Final = (
+    ("processors", "multiprocessors"), ("copies", "copy_engines"), ("decoders", "decoders"), ("encoders", "encoders"),
+    ("jpegs", "jpeg_engines"), ("flows", "ofa_engines"),
+)  # fmt: skip
 
 
-def _memory_slices(board: Board) -> int:
-    """The memory slices of a board, a power of two."""
-    return 1 << max(0, board.view.count("max_part_count") - 1).bit_length()
-
-
-def _number_of(name: str, slices: int, share: int, memory_slices: int) -> int:
-    """The number of a profile.
-
-    :param share: of the board's memory, as its divisor.
-    """
-    if name.endswith("+me"):
-        return _ALL_MEDIA_ENGINES
-    fewer = _FEWER_SLICES.get((share, slices)) if memory_slices == 8 or share == 2 else None
-    return fewer or _PROFILES.get(share, 0)
-
-
-_ENGINES: Final = ("processors", "copies", "decoders", "encoders", "jpegs", "flows")
-
-
-class _Place(NamedTuple):
-    start: int
-    size: int
-    profile: int
-
-
-def _place_of(board: Board, part: View) -> _Place:
-    """Where an instance is among the memory slices of its board."""
-    memory_slices = _memory_slices(board)
-    number, share = part.count("gpu_instance") + 1, 1
-    while number >= 2 * share and share < memory_slices:
-        share *= 2
-    size = memory_slices // share
-    profile = _number_of(part.text("profile"), part.count("slices"), share, memory_slices)
-    return _Place((number - share) * size, size, profile)
+def _places(profile: View, taken: set[int]) -> int:
+    """How many more instances of a kind the memory slices that are not taken have room for."""
+    begins, size = profile.count("begins"), profile.count("memory_slices")
+    return sum(begins >> begin & 1 and not taken & {*range(begin, begin + size)} for begin in range(_MOST_SLICES))
 
 
 def gpu_instance_profiles(boards: Sequence[Board]) -> Iterator[str]:
@@ -221,27 +190,21 @@ def gpu_instance_profiles(boards: Sequence[Board]) -> Iterator[str]:
 
     :raises Failure: without MIG mode.
     """
-    from fakedev.fleet.spec.device_types import (  # noqa: PLC0415 - needed only here, and takes a fifth of the start
-        attributes_of,
-        profiles_from_text,
-    )
-
     divided = _divided(boards)
     yield from _BLOCKS["profiles"]
     for board in divided:
-        places = [_place_of(board, part) for part in board.parts]
-        taken = [range(place.start, place.start + place.size) for place in places]
+        taken = {part.count("begin") + each for part in board.parts for each in range(part.count("memory_slices"))}
         names = [part.text("profile") for part in board.parts]
-        slices, memory_slices = board.view.count("max_part_count"), _memory_slices(board)
-        left = slices - sum(max(1, part.count("slices")) for part in board.parts)
-        for each in profiles_from_text(board.view.text("mig_profiles")):
-            free, total = each.count_beside(left, taken, names.count(each.name)), each.count_beside(slices, ())
-            number = _number_of(each.name, each.slices, memory_slices // each.memory_slices, memory_slices)
-            known = attributes_of({"pci_device_id": f"0x{board.view.count('pci_device_id') >> 16:04x}"}, each.name)
-            engines = dict(zip(_ENGINES, map(str, known or ["N/A"] * 6), strict=True))
+        left = board.view.count("max_part_count") - sum(max(1, part.count("slices")) for part in board.parts)
+        for profile in board.profiles:
+            name, total = profile.text("name"), profile.count("most")
+            counts = _places(profile, taken), total - names.count(name), left // max(1, profile.count("slices"))
+            free = max(0, min(counts))
+            found = {each: profile.number(field) for each, field in _ENGINES}
+            engines = {each: "N/A" if number is None else str(number) for each, number in found.items()}
             yield from _filled(
-                "profile", board, name=f"MIG {each.name}", number=str(number), counts=f"{free}/{total}",
-                memory=f"{each.memory_bytes / 2**30:.2f}", **engines,
+                "profile", board, name=f"MIG {name}", number=str(profile.count("number")), counts=f"{free}/{total}",
+                memory=f"{profile.count('memory') / 2**30:.2f}", **engines,
             )  # fmt: skip
 
 
@@ -250,7 +213,9 @@ def gpu_instances(boards: Sequence[Board]) -> list[str]:
 
     :raises Failure: without MIG mode, and without instances.
     """
-    return _instances("GPU instance", boards, lambda slices, place: (place.profile, f"{place.start}:{place.size}"))
+    return _instances("GPU instance", boards, lambda part: (
+        part.count("number"), f"{part.count('begin')}:{part.count('memory_slices')}"
+    ))  # fmt: skip
 
 
 def compute_instances(boards: Sequence[Board]) -> list[str]:
@@ -259,10 +224,14 @@ def compute_instances(boards: Sequence[Board]) -> list[str]:
     :raises Failure: without MIG mode, and without instances.
     """
     # Numbers of these profiles count from the smallest: 1, 2, 3, 4 and all slices.
-    return _instances("compute instance", boards, lambda slices, place: (min(slices, 5) - 1, f"0:{slices}"))
+    return _instances("compute instance", boards, lambda part: (min(_slices(part), 5) - 1, f"0:{_slices(part)}"))
 
 
-def _instances(kind: str, boards: Sequence[Board], numbers: Callable[[int, _Place], tuple[int, str]]) -> list[str]:
+def _slices(part: View) -> int:
+    return max(1, part.count("slices"))
+
+
+def _instances(kind: str, boards: Sequence[Board], numbers: Callable[[View], tuple[int, str]]) -> list[str]:
     """A box with a line for each instance.
 
     :param numbers: the number of an instance's profile, and its placement.
@@ -270,7 +239,7 @@ def _instances(kind: str, boards: Sequence[Board], numbers: Callable[[int, _Plac
     head, found = _BLOCKS[f"{kind}s"], []
     width = len(head[0]) - 2
     for row, part in ((row, row.part) for board in _divided(boards) for row in board.of_parts() if row.part):
-        number, placement = numbers(max(1, part.count("slices")), _place_of(row, part))
+        number, placement = numbers(part)
         (line,) = _filled(kind, row, number=str(number), placement=placement)
         found.append(f"|{line[:width]:<{width}}|")
     if not found:

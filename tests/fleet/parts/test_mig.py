@@ -13,7 +13,7 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.exporters.settings.catalog import Catalog
 from fakedev.fleet.parts.mig import Mig, instances
-from fakedev.fleet.spec.device_types import MigProfile, profiles_from_text, profiles_to_text
+from fakedev.fleet.spec.device_types import MigProfile
 from fakedev.schema.files import Files
 from fakedev.schema.places import ConfigurationError, Place, Report
 
@@ -171,36 +171,6 @@ def test_an_identity_with_lines_of_instances_shows_what_tells_them_apart(tmp_pat
         else:
             with pytest.raises(ConfigurationError, match=r"distinguishes them; give it a label with \{part\}$"):
                 configured(pool)
-
-
-NAMES = st.text("0123456789gb.+me", min_size=1, max_size=12)
-PROFILES = st.builds(
-    MigProfile, NAMES, st.integers(1, 7), st.sampled_from((1, 2, 4, 8)),
-    st.integers(1, 200_000).map(lambda mebibytes: float(mebibytes * 2**20)),
-    st.lists(st.integers(0, 7), min_size=1, max_size=7, unique=True).map(tuple), st.integers(1, 64),
-)  # fmt: skip
-
-
-@given(st.lists(PROFILES, max_size=9))
-def test_text(profiles: list[MigProfile]) -> None:
-    """What has room comes back, in its order."""
-    text = profiles_to_text(profiles, 512)
-    assert len(text) < 512
-    found = profiles_from_text(text)
-    assert found == profiles[: len(found)]
-    assert len(found) >= min(len(profiles), 8)
-
-
-def test_the_catalog_fits() -> None:
-    catalog = Catalog(Files(environ={}), Report())
-    for name in (
-        "a100-sxm4-40gb", "a30-24gb", "h100-sxm5-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "gb200-186gb", "h20-96gb",
-        "b300-sxm-270gb", "rtx-pro-6000-server-96gb", "gh200-96gb",
-    ):  # fmt: skip
-        loaded = catalog.device(name, Place("device"))
-        assert loaded is not None
-        kinds = loaded.type.mig_profiles
-        assert len(profiles_from_text(profiles_to_text(kinds, 512))) == len(kinds) > 3, name
 
 
 def test_how_many() -> None:
