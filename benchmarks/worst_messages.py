@@ -183,7 +183,7 @@ class Search:
         full = [(name, Value(piece, _MOST, shape)) for name, shape in shapes.items() for piece in _PIECES]
         full = self._random.sample(full, min(len(full), self._trials))
         begun = [Message(False, first.arguments | {name: value}) for name, value in full]
-        best, longest = first, cost(first)
+        best, longest = first, min(cost(first), cost(first))
         for message in [*begun, *[None] * (self._trials // 10 if shapes else 0)]:
             other = message or self._changed(best, first, list(shapes))
             # The shorter of two times: the second one is without what only the first such message imports.
@@ -256,10 +256,14 @@ class Search:
             for when in ("the first time", "again"):
                 yield Found(self.held(partial(fleet.apply, event), self._tick, self._tick), name, when)
                 yield Found(self.held(*self._cleared()), f"{name} is cleared", when)
-        for profile in ("1", "20:5:0", "random(1,50,1):0:60"):
-            specs = [workload_from_fields({"name": f"w{n}", "devices": ["all"], "profile": profile}) for n in range(20)]
+        for count, profile in ((100, "1"), (20, "20:5:0"), (20, "random(1,50,1):0:60")):
+            fields = {"devices": ["all"], "profile": profile}
+            specs = [workload_from_fields({"name": f"w{number}", **fields}) for number in range(count)]
             steps = [partial(fleet.apply, StartWorkload(spec)) for spec in specs]
-            yield Found(self.held(*steps, self._tick, self._tick), "20 workloads on all boards", profile)
+            what = f"{count} workloads on all boards"
+            yield Found(self.held(*steps, self._tick, self._tick), what, profile)
+            ends = DropWorkloads(tuple(list(fleet.workloads.by_id)[-count:]))
+            yield Found(self.held(partial(fleet.apply, ends), self._tick, self._tick), f"{what} end", profile)
             self.settle()
         if running := fleet.intake.not_ending(list(fleet.workloads.by_id)):
             event_of_all = DropWorkloads(tuple(running))

@@ -17,7 +17,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import ALL, FaultHub, WorkloadHub, describe_fault
 from fakedev.fleet.past import EndedWorkload, PastFault
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind
-from fakedev.fleet.spec.workload_fields import OTHER_NAMES, workload_from_fields
+from fakedev.fleet.spec.workload_fields import OTHER_NAMES, workload_steps
+from fakedev.fleet.steps import Steps, result_of
 from fakedev.fleet.workloads.workload import Workload
 from fakedev.web.items import Items, ItemsResource, Part, described_key, in_order
 from fakedev.web.paths import FAULT, FAULTS, WORKLOAD, WORKLOADS, WebPath
@@ -27,6 +28,8 @@ from fakedev.web.response import Response, json_response
 
 #: Workloads whose rows are noted in one step.
 _ROWS_AT_ONCE: Final = 1000
+#: A workload of so many bytes may take some milliseconds.
+_LONG_BYTES: Final = 4096
 #: What the API shows of a parameter of a fault.
 _PARAMETER: Final = ("name", "low", "high", "default", "whole", "summary")
 
@@ -55,10 +58,15 @@ class Workloads(ItemsResource, ApiCollection):
             exists=lambda each: each.workload_id in fleet.workloads.by_id,
         )
 
-    def post(self, request: Request, body: bytes) -> Response:
+    def post(self, request: Request, body: bytes) -> Answer:
+        steps = self._start(request, body)
+        return request.answer_in_slices(steps) if len(body) > _LONG_BYTES else result_of(steps)
+
+    def _start(self, request: Request, body: bytes) -> Steps[Response]:
         # As on the line ports, null is the same as a missing field.
         fields = {name: value for name, value in json_body(body).items() if value is not None}
-        workload_id = self._hub.start(workload_from_fields(fields), peer=request.peer_host)
+        workload = yield from workload_steps(fields)
+        workload_id = self._hub.start(workload, peer=request.peer_host)
         described = describe_workload(self._hub.fleet, workload_id)
         notes = [f"{word} is called {name} here; both are good" for word, name in OTHER_NAMES.items() if word in fields]
         described |= {"notes": notes} if notes else {}

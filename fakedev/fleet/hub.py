@@ -55,6 +55,7 @@ class WorkloadHub:
     """
 
     log = Logger()
+    origin = ""
     waits_for_ticks = True
 
     def __init__(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -18,22 +18,28 @@ from twisted.python.failure import Failure
 from fakedev.base.errors import Refused
 from fakedev.base.units import parse_duration
 from fakedev.fleet import answers
-from fakedev.fleet.describe import describe_clock, describe_entry, describe_workload, describe_workloads, find_entries
+from fakedev.fleet.describe import describe_clock, describe_entry, describe_workload, find_entries, workload_describer
 from fakedev.fleet.entities.selectors import resolve
 from fakedev.fleet.hub import FaultHub, WorkloadHub, describe_explanations, describe_fault, describe_link_explanations
-from fakedev.fleet.spec.workload_fields import workload_from_fields
+from fakedev.fleet.past import EndedWorkload, PastFault
+from fakedev.fleet.spec.workload_fields import workload_steps
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
+from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Advance, Ticker
-from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, clock_advancing, parse_bare_workload, workload_ended
+from fakedev.fleet.verbs import WORKLOAD_GRAMMAR, bare_workload_steps, clock_advancing, workload_ended
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.lines.grammar import ProtocolError, Request
 from fakedev.lines.json_lines import Reply, bare_digit
-from fakedev.lines.protocol import PortProtocol
+from fakedev.lines.protocol import Answering, PortProtocol
 from fakedev.lines.server import LineServerFactory
 from fakedev.lines.tokens import TokenGate
 
 _STOP: Final = "stop"
 #: Workloads, devices or faults in one answer; a last line says how many more there are.
 MAX_LINES: Final = 1000
+#: Lines that are made in one step: each takes some hundredths of a millisecond.
+_LINES_AT_ONCE: Final = 50
+Item = TypeVar("Item")
 
 
 class WorkloadProtocol(PortProtocol):
@@ -52,12 +58,13 @@ class WorkloadProtocol(PortProtocol):
         #: In the order of their start; ended ones whose end is not sent yet have the call that will send it.
         self._running: dict[str, IDelayedCall | None] = {}
 
-    def object_received(self, message: bytes) -> None:
+    def object_received(self, message: bytes) -> Answering:
         if self._running:
             raise ProtocolError("bad-argument", "a connection of the original carries one workload", fatal=True)
-        workload = parse_bare_workload(message)
+        workload = yield from bare_workload_steps(message)
         self.log_notes(workload.notes)
-        self._start(workload.arguments, self._send_digit)
+        yield from self._start(workload.arguments, self._send_digit)
+        return None
 
     def encode_bare_error(self, error: ProtocolError) -> bytes:
         return bare_digit(1)
@@ -78,19 +85,20 @@ class WorkloadProtocol(PortProtocol):
 
     # Workloads
 
-    def do_run(self, request: Request) -> Reply:
+    def do_run(self, request: Request) -> Answering:
         """Start a workload."""
         fields = dict(request.arguments)
         if fields.pop("detach", False):
-            workload_id = self.factory.start(fields, None, self.host())
+            workload = yield from self.factory.workload(fields)
+            workload_id = self.factory.hub.start(workload, peer=self.host())
         else:
-            workload_id = self._start(fields, self._notify_end)
+            workload_id = yield from self._start(fields, self._notify_end)
         return Reply(workload_id, data={"workload": workload_id})
 
-    def _start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None]) -> str:
-        ticker = self.factory.ticker
+    def _start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None]) -> Steps[str]:
+        workload, ticker = (yield from self.factory.workload(fields)), self.factory.ticker
         began = self.factory.clock.seconds(), self.factory.fleet.state.tick, ticker.advances
-        workload_id = self.factory.start(fields, partial(self._ended, *began, tell), self)
+        workload_id = self.factory.hub.start(workload, partial(self._ended, *began, tell), self)
         self.factory.hub.note_pid(workload_id, self.pid())
         self._running[workload_id] = None
         return workload_id
@@ -136,11 +144,11 @@ class WorkloadProtocol(PortProtocol):
         tick = self.factory.hub.reset()
         return Reply(f"tick {tick}", data={"tick": tick})
 
-    def do_list(self, _: Request) -> Reply:
+    def do_list(self, _: Request) -> Answering:
         """A line for each workload."""
         workloads = list(self.factory.fleet.workloads.by_id.values())
-        described = describe_workloads(self.factory.fleet, workloads[:MAX_LINES])
-        return _list_reply("workloads", answers.workload_line, described, len(workloads))
+        describe = workload_describer(self.factory.fleet, workloads[:MAX_LINES])
+        return _listed("workloads", workloads, describe, answers.workload_line)
 
     def do_show(self, request: Request) -> Reply:
         """All about one workload, a line for each field."""
@@ -150,21 +158,22 @@ class WorkloadProtocol(PortProtocol):
         described = describe_workload(fleet, word) if ended is None else ended.fields()
         return Reply(lines=answers.field_lines(described), data={"workload": described})
 
-    def do_devices(self, request: Request) -> Reply:
+    def do_devices(self, request: Request) -> Answering:
         """A line for each device."""
         roster, level = self.factory.fleet.roster, self.factory.fleet.state.levels["unit"]
         given = request.arguments.get("devices") or ["all"]
         devices = [str(word) for word in given] if isinstance(given, list | tuple) else [str(given)]
-        positions = resolve(devices, roster, self.factory.node).tolist()
-        described: list[dict[str, Any]] = []
-        for position in positions[:MAX_LINES]:
+
+        def describe(position: int) -> dict[str, Any]:
             node = roster.nodes[roster.node_position(position)]
             device: dict[str, Any] = {"device": roster.unit_name(position), "type": node.pool.device_type.name}
             for quantity in answers.DEVICE_QUANTITIES:
                 if level.has(quantity, position):
                     device[quantity] = round(level.arrays[quantity][position].item(), 6)
-            described.append(device)
-        return _list_reply("devices", answers.device_line, described, len(positions))
+            return device
+
+        positions = resolve(devices, roster, self.factory.node).tolist()
+        return _listed("devices", positions, describe, answers.device_line)
 
     def do_fault(self, request: Request) -> Reply:
         """Inject a fault, which stays when the peer leaves."""
@@ -178,21 +187,18 @@ class WorkloadProtocol(PortProtocol):
         cleared = self.factory.faults.clear(str(request.arguments["fault"]))
         return Reply(f"cleared {len(cleared)}", data={"cleared": cleared})
 
-    def do_faults(self, _: Request) -> Reply:
+    def do_faults(self, _: Request) -> Answering:
         """A line for each fault."""
-        faults = self.factory.fleet.faults.standing()
-        described = [describe_fault(self.factory.fleet, each) for each in faults[:MAX_LINES]]
-        return _list_reply("faults", answers.fault_line, described, len(faults))
+        fleet = self.factory.fleet
+        return _listed("faults", fleet.faults.standing(), partial(describe_fault, fleet), answers.fault_line)
 
-    def do_ended(self, _: Request) -> Reply:
+    def do_ended(self, _: Request) -> Answering:
         """A line for each of the last workloads that ended."""
-        described = [end.fields() for end in self.factory.fleet.past.ends()]
-        return _list_reply("ended", answers.ended_line, described, len(described))
+        return _listed("ended", self.factory.fleet.past.ends(), EndedWorkload.fields, answers.ended_line)
 
-    def do_past_faults(self, _: Request) -> Reply:
+    def do_past_faults(self, _: Request) -> Answering:
         """A line for each of the last faults that are over."""
-        described = [fault.fields() for fault in self.factory.fleet.past.faults()]
-        return _list_reply("past-faults", answers.past_fault_line, described, len(described))
+        return _listed("past-faults", self.factory.fleet.past.faults(), PastFault.fields, answers.past_fault_line)
 
     def do_explain(self, request: Request) -> Reply:
         """Why the metrics of a device or a link have their values."""
@@ -349,24 +355,21 @@ class WorkloadPortFactory(LineServerFactory):
         self.allow = allow
         self.node = node
 
-    def start(
-        self, fields: Mapping[str, object], listener: Callable[[Verdict], None] | None, peer: object
-    ) -> str:  # fmt: skip
-        """Start the workload that the fields describe; return its id.
+    def workload(self, fields: Mapping[str, object]) -> Steps[WorkloadSpec]:
+        """The workload that the fields describe.
 
         On a port of one node it runs there, unless the fields name another node of the fleet: the host that a peer
         runs on has another name than the simulated node.
 
-        :param peer: whose limits it counts for.
-        :raises Refused: when it cannot run, or may not.
+        :raises Refused: when a field is wrong, or it may not run.
         """
         self.check_allowed("workloads", "start or stop workloads")
-        spec = workload_from_fields({name: value for name, value in fields.items() if value is not None})
+        spec = yield from workload_steps({name: value for name, value in fields.items() if value is not None})
         if spec.faults:
             self.check_allowed("faults", "run what brings faults")
         if self.node and self.fleet.roster.node(spec.node) is None:
             spec = replace(spec, node=self.node)
-        return self.hub.start(spec, listener, peer)
+        return spec
 
     def check_allowed(self, what: str, doing: str) -> None:
         """Do nothing when the port may do it.
@@ -377,11 +380,17 @@ class WorkloadPortFactory(LineServerFactory):
             raise Refused("bad-argument", f"this port may not {doing}: its allow: does not name {what}")
 
 
-def _list_reply(
-    key: str, line_of: Callable[[dict[str, Any]], str], described: list[dict[str, Any]], total: int
-) -> Reply:
-    """A line for each that is described, and one for those that are not."""
-    lines = list(map(line_of, described))
-    if len(lines) < total:
-        lines.append(f"... and {total - len(lines)} more")
-    return Reply(lines=lines, data={key: described, "total": total})
+def _listed(
+    key: str, items: Sequence[Item], describe: Callable[[Item], dict[str, Any]], line: Callable[[dict[str, Any]], str]
+) -> Answering:
+    """The steps to a list of at most MAX_LINES items, as they are now."""
+    described: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for place, item in enumerate(items[:MAX_LINES]):
+        described.append(describe(item))
+        lines.append(line(described[-1]))
+        if not place % _LINES_AT_ONCE:
+            yield
+    if len(lines) < len(items):
+        lines.append(f"... and {len(items) - len(lines)} more")
+    return Reply(lines=lines, data={key: described, "total": len(items)})

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from fakedev.fleet.spec.fault_kinds import FAULT_FIELDS, KINDS
 from fakedev.fleet.spec.value_functions import FORMS
 from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS
+from fakedev.fleet.steps import Steps, result_of
 from fakedev.lines.bare_fields import known_fields, list_field, number_field, text_field, texts_field, whole_field
 from fakedev.lines.grammar import SHARED_VERBS, Argument, Flag, Grammar, Kind, ProtocolError, Verb
 from fakedev.lines.json_lines import Notification, kind_of, load_object
@@ -148,6 +149,8 @@ def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notific
 
 _NAMES = ("Name", "Repeat", "Profile", "Devices", "Limits")
 _ACTIVITY_NAMES = ("Load", "Fluctuation", "Seconds")
+#: Activities that are read in one step.
+_ACTIVITIES_AT_ONCE: Final = 100
 
 
 class BareWorkload(NamedTuple):
@@ -168,15 +171,24 @@ def parse_bare_workload(message: bytes) -> BareWorkload:
 
     :raises ProtocolError: ``bad-argument``, naming the field at fault.
     """
+    return result_of(bare_workload_steps(message))
+
+
+def bare_workload_steps(message: bytes) -> Steps[BareWorkload]:
+    """The steps of :func:`parse_bare_workload`: a profile may have thousands of activities."""
     notes: list[str] = []
     fields = known_fields(load_object(message, last_one_counts=True), _NAMES, "", notes)
+    profile: list[list[float]] = []
     arguments = {
         "name": text_field("Name", fields["Name"]),
         "repeat": whole_field("Repeat", fields["Repeat"]),
-        "profile": [
-            _activity(f"Profile[{position}]", entry, notes)
-            for position, entry in enumerate(list_field("Profile", fields["Profile"]))
-        ],
+        "profile": profile,
+    }
+    for position, entry in enumerate(list_field("Profile", fields["Profile"])):
+        profile.append(_activity(f"Profile[{position}]", entry, notes))
+        if not position % _ACTIVITIES_AT_ONCE:
+            yield
+    arguments |= {
         "devices": list(texts_field("Devices", fields["Devices"])),
         "limits": _limits(fields["Limits"]),
     }

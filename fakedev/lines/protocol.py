@@ -6,7 +6,7 @@ Slices of input are bounded, and the answers of a slice are sent together, so th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from twisted.internet.interfaces import IHalfCloseableProtocol
@@ -38,6 +38,8 @@ _SLICE_ANSWER_BYTES: Final = 65536
 _LARGE_BYTES: Final = 4096
 _BRACE: Final = ord("{")  # no request line of HTTP begins with it
 _SHARED_VERBS: Final = frozenset(verb.name for verb in SHARED_VERBS)
+#: The steps to an answer; None: :meth:`PortProtocol.reply` gives it, or :meth:`PortProtocol.answer_bare`.
+Answering = Generator[None, None, Reply | None]
 
 
 @implementer(IHalfCloseableProtocol, ITurnTaker, ITurnObserver)
@@ -45,7 +47,9 @@ class PortProtocol(DialectMixin, BoundedSender):
     """One connection to a line port.
 
     A subclass has a method ``do_VERB`` for each verb of its port. It gets the request and returns its answer, or None
-    when :meth:`reply` will give it, during this call or later; it may raise ProtocolError or Refused. :meth:`reply`,
+    when :meth:`reply` will give it, during this call or later; it may raise ProtocolError or Refused. A generator
+    divides long work: each step takes some milliseconds at most, others have their turns between two of them, and the
+    last one changes what is to change; when the peer leaves before it, nothing is changed. :meth:`reply`,
     :meth:`notify`, :meth:`answer_bare` and :meth:`close` may be called at any time, also when the connection is gone.
 
     A request with an id may be overtaken; one without must be answered before the next is served, unless the next
@@ -61,7 +65,7 @@ class PortProtocol(DialectMixin, BoundedSender):
     """
 
     grammar: ClassVar[Grammar]
-    _verbs: ClassVar[Mapping[str, Callable[[Any, Request], Reply | None]]]
+    _verbs: ClassVar[Mapping[str, Callable[[Any, Request], Reply | Answering | None]]]
     blocking: Request | None = None
     cannot_wait: Callable[[Request], bool] | None = None
     # Input that was received and not served, and how much of it is the beginning of one incomplete line.
@@ -70,6 +74,8 @@ class PortProtocol(DialectMixin, BoundedSender):
     _is_first = True  # no message is complete yet
     _is_timed = False  # the time of an incomplete message is counted
     _is_reading = True
+    # The message that is being served in several slices: its request, None of a bare object, and its other steps.
+    _divided: tuple[Request | None, Answering] | None = None
     # The current slice.
     _in_slice = False
     _messages_left = 0
@@ -92,13 +98,13 @@ class PortProtocol(DialectMixin, BoundedSender):
 
     # What a port does
 
-    def request_received(self, request: Request) -> Reply | None:
+    def request_received(self, request: Request) -> Reply | Answering | None:
         """Serve a request in words or JSON lines, by the method ``do_VERB``."""
         return self._verbs[request.verb](self, request)
 
     @abstractmethod
-    def object_received(self, message: bytes) -> None:
-        """Serve a bare JSON object; :meth:`answer_bare` gives the answer, during this call or later.
+    def object_received(self, message: bytes) -> Answering | None:
+        """Serve a bare JSON object, perhaps in steps; :meth:`answer_bare` gives the answer, during this call or later.
 
         :raises ProtocolError: or Refused: the peer gets :meth:`encode_bare_error`.
         """
@@ -336,12 +342,15 @@ class PortProtocol(DialectMixin, BoundedSender):
         return more
 
     def _request_turn(self) -> None:
-        self.factory.fair_share.request_turn(self, is_long=len(self._input) > PIECE_BYTES)
+        is_long = len(self._input) > PIECE_BYTES or self._divided is not None
+        self.factory.fair_share.request_turn(self, is_long=is_long)
 
     def _can_serve(self) -> bool:
         if self.state >= CLOSING or self._is_full or self._backlog_bytes > MAX_HELD_BYTES:
             return False
-        return self.blocking is None or (self.cannot_wait is not None and self._is_next_urgent(self.cannot_wait))
+        if self.blocking is None or self._divided is not None:
+            return True
+        return self.cannot_wait is not None and self._is_next_urgent(self.cannot_wait)
 
     def _is_next_urgent(self, cannot_wait: Callable[[Request], bool]) -> bool:
         """Whether the next line is served although a request blocks."""
@@ -365,14 +374,18 @@ class PortProtocol(DialectMixin, BoundedSender):
         data, self._input = self._input, b""
         start, end = 0, self._line_bytes + PIECE_BYTES
         try:
+            if self._divided is not None:
+                self._do_steps()
             while start < len(data) and not self.paused:
                 super().dataReceived(data[start:end])
                 start, end = end, end + PIECE_BYTES
-                if start < len(data) and seconds() >= self._until:
-                    self.paused = True
+                if seconds() >= self._until:
+                    break
             if self.state < CLOSING:
-                self._input = self.clearLineBuffer() + data[start:]
-                self._line_bytes = 0 if self.paused else len(self._input)
+                begun = self.clearLineBuffer()  # searched for the end of a line, unless a message has ended the slice
+                self._line_bytes = 0 if self.paused else len(begun)
+                self._input = begun + data[start:]
+                self.paused = self.paused or start < len(data)
                 if self.state is ENDED and not self.paused:
                     self._serve_last_line()
         except Exception:
@@ -432,7 +445,8 @@ class PortProtocol(DialectMixin, BoundedSender):
             if self.dialect is BARE:
                 if not self.is_admitted:
                     raise token_missing(is_bare=True)
-                self.object_received(line)
+                if (steps := self.object_received(line)) is not None:
+                    self._divided = None, steps
             elif stripped := line.strip():
                 if stripped[0] != _BRACE:
                     refuse_http(stripped, self.grammar)
@@ -443,6 +457,8 @@ class PortProtocol(DialectMixin, BoundedSender):
             self._refuse(request, error)
         except Exception:
             self._report_failure(request)
+        if self._divided is not None:
+            self._do_steps()
         if self._messages_left <= 0 or factory.clock.seconds() >= self._until:
             self.paused = True
 
@@ -451,18 +467,43 @@ class PortProtocol(DialectMixin, BoundedSender):
         self.send_error(ProtocolError("too-long", f"a line is at most {self.MAX_LENGTH} bytes", fatal=True))
 
     def _serve(self, request: Request) -> None:
-        pending, key = self.pending, id(request)
+        pending = self.pending
         if len(pending) >= MAX_PENDING_REQUESTS and request.verb not in _SHARED_VERBS:
             text = f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers"
             raise ProtocolError("full", text)
-        pending[key] = request
+        pending[id(request)] = request
         answer = self.request_received(request)
+        if answer is None or isinstance(answer, Reply):
+            self._served(request, answer)
+        else:
+            self._divided = request, answer
+
+    def _served(self, request: Request, answer: Reply | None) -> None:
         if answer is not None:
-            pending.pop(key, None)
+            self.pending.pop(id(request), None)
             self.send(encode_reply(answer, self.dialect or WORDS, request.id))
-        elif request.id is None and key in pending:
+        elif request.id is None and id(request) in self.pending:
             self.blocking = request
             self._messages_left = 0
+
+    def _do_steps(self) -> None:
+        """Go on with the message that is divided, until it is served, or the slice is over: then what follows waits."""
+        assert self._divided is not None
+        (request, steps), self._divided = self._divided, None
+        seconds = self.factory.clock.seconds
+        try:
+            while True:
+                next(steps)
+                if seconds() >= self._until:
+                    self._divided, self.paused = (request, steps), True
+                    return
+        except StopIteration as done:
+            if request is not None:
+                self._served(request, done.value)
+        except (ProtocolError, Refused) as error:
+            self._refuse(request, error)
+        except Exception:
+            self._report_failure(request)
 
     def _parse_before_token(self, line: bytes, grammar: Grammar) -> Request:
         """The request of a line, which must be `auth`; errors say only that."""
@@ -550,7 +591,7 @@ class PortProtocol(DialectMixin, BoundedSender):
 
     def _leave(self) -> None:
         self.pending.clear()
-        self.blocking = self.cannot_wait = None
+        self.blocking = self.cannot_wait = self._divided = None
         try:
             self.peer_left()
         except Exception:

@@ -12,11 +12,10 @@ from fakedev.lines.grammar import Argument, Grammar, Kind, ProtocolError, Reques
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # All quantifiers are possessive, so that hostile lines cost linear time.
-_PIECE: Final = re.compile(
-    r"""([^ \t\r\n'"\\]++)|(?P<gap>[ \t\r\n]++)"""
-    r"""|'([^']*+)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(.)""",
-    re.DOTALL,
-)
+_QUOTES: Final = r"""'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\."""
+_WORD: Final = re.compile(rf"""(?:[^ \t\r\n'"\\]++|{_QUOTES})++""", re.DOTALL)
+_WHOLE_WORDS: Final = re.compile(rf"""(?:[^'"\\]++|{_QUOTES})*+""", re.DOTALL)
+_QUOTED: Final = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.DOTALL)
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 _OPTION: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.*)", re.DOTALL)
 _WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
@@ -48,22 +47,18 @@ def split_words(text: str) -> list[str]:
     """
     if "'" not in text and '"' not in text and "\\" not in text:
         return _PLAIN.findall(text)
-    words: list[str] = []
-    pieces: list[str] = []
-    position = 0
-    while position < len(text):
-        piece = _PIECE.match(text, position)
-        if piece is None:
-            fault = "a backslash ends the line" if text[position] == "\\" else "a quote is not closed"
-            raise ProtocolError("bad-argument", f"{fault}, at character {position + 1}")
-        if piece["gap"] is None:
-            text_of_piece = piece[piece.lastindex or 0]
-            pieces.append(_ESCAPE.sub(r"\1", text_of_piece) if piece["double"] is not None else text_of_piece)
-        elif pieces:
-            words.append("".join(pieces))
-            pieces = []
-        position = piece.end()
-    return [*words, "".join(pieces)] if pieces else words
+    whole = _WHOLE_WORDS.match(text)
+    if whole is not None and whole.end() < len(text):
+        fault = "a backslash ends the line" if text[whole.end()] == "\\" else "a quote is not closed"
+        raise ProtocolError("bad-argument", f"{fault}, at character {whole.end() + 1}")
+    return [_QUOTED.sub(_unquoted, word) for word in _WORD.findall(text)]
+
+
+def _unquoted(quoted: re.Match[str]) -> str:
+    single, double, escaped = quoted.groups()
+    if double is None:
+        return single or escaped or ""
+    return _ESCAPE.sub(r"\1", double) if "\\" in double else double
 
 
 def quote_word(text: str) -> str:
@@ -86,6 +81,9 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
         if word == "--" and verb.rest:
             rest += words[position + 1 :]
             break
+        if rest and "=" not in word:  # there may be thousands
+            rest.append(word)
+            continue
         option = _OPTION.fullmatch(word)
         if option is None:
             place = None if rest else next((a for a in verb.positionals if a.name not in found), None)

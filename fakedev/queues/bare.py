@@ -192,6 +192,7 @@ _NAMES: Final = ("Pod", "Node", "Device")
 _DOTS: Final = "..."
 
 _TEXT_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)  # json.dumps would create one for each text
+_TEXTS_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",\n\t\t", ":"))
 _PLAIN_DIGITS_BELOW: Final = 1e21
 _PLAIN_DIGITS_FROM: Final = 1e-6
 
@@ -309,5 +310,5 @@ def go_number(number: float) -> str:
 
 
 def go_texts(texts: Iterable[str]) -> str:
-    entries = ",\n".join(["\t\t" + go_text(text) for text in texts])
-    return f"[\n{entries}\n\t]" if entries else "[]"
+    entries = _TEXTS_ENCODER.encode(list(texts))[1:-1]
+    return f"[\n\t\t{entries}\n\t]" if entries else "[]"

@@ -16,7 +16,7 @@ from fakedev.base.units import LONGEST_SECONDS, parse_duration
 from fakedev.lines.framing import WORDS
 from fakedev.lines.grammar import ProtocolError, Request
 from fakedev.lines.json_lines import Reply
-from fakedev.lines.protocol import PortProtocol
+from fakedev.lines.protocol import Answering, PortProtocol
 from fakedev.lines.server import LineServerFactory
 from fakedev.lines.tokens import TokenGate
 from fakedev.lines.words import quote_word
@@ -41,6 +41,7 @@ class QueueHub:
     :ivar is_closed: whether no further requests are accepted until the program stops.
     """
 
+    origin = ""
     waits_for_ticks = False
 
     def __init__(self, broker: Broker, clock: IReactorTime, fair_share: FairShare) -> None:
@@ -150,7 +151,7 @@ class QueueProtocol(PortProtocol):
         super().__init__(factory, gate)
         self._hub = factory.hub
 
-    def request_received(self, request: Request) -> Reply | None:
+    def request_received(self, request: Request) -> Reply | Answering | None:
         """Serve a request, and hold its answer until what it changed is on the disk."""
         reply = self._verbs[request.verb](self, request)
         if self._hub.logs.by_queue:

@@ -1,14 +1,15 @@
-"""Reactor turns: a fair share for every connection, and long lists in pieces.
+"""Reactor turns: a fair share for every host, and long lists in pieces.
 
-A connection that sends much does not delay other connections. Long lists of a watch are taken in pieces, so that
-other work of the reactor goes on.
+A host that sends much, on however many connections, does not delay other hosts. Long lists of a watch are taken in
+pieces, so that other work of the reactor goes on.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import count, islice
 from typing import Any, Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -22,6 +23,7 @@ TURN_SECONDS: Final = 0.010
 class ITurnTaker(Interface):
     """Something with work that can be done in slices."""
 
+    origin = Attribute("Whose time it takes: a host, or a process on a UNIX socket; empty: the program's own.")
     waits_for_ticks = Attribute("Whether it gets no turn while a tick of the fleet is paused.")
 
     def take_turn() -> bool:
@@ -35,12 +37,69 @@ class ITurnObserver(Interface):
         """Handle it."""
 
 
+class _Waiting:
+    """Takers that wait for a turn. The next is of the host that has used the least time; of one host the oldest.
+
+    :param used: seconds that each host has used; it changes while hosts wait.
+    """
+
+    def __init__(self, used: dict[str, float]) -> None:
+        self._used = used
+        #: What the host of the last one had used: no host has a claim to the time in which it asked for nothing.
+        self._least = 0.0
+        # Ordered dicts, because a dict is slow to find its first element after many elements before it were deleted.
+        self._by_host: dict[str, OrderedDict[ITurnTaker, None]] = {}
+        #: A heap of all hosts: what each had used when it was put there, their order, and the host.
+        self._hosts: list[tuple[float, int, str]] = []
+        self._order = count()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, taker: ITurnTaker) -> bool:
+        return taker in self._by_host.get(taker.origin, ())
+
+    def add(self, taker: ITurnTaker) -> None:
+        """Let it wait, if it does not do so yet."""
+        if taker in self:
+            return
+        host = taker.origin
+        self._used[host] = max(self._used.get(host, 0.0), self._least)
+        if host not in self._by_host:
+            self._by_host[host] = OrderedDict()
+            heappush(self._hosts, (self._used[host], next(self._order), host))
+        self._by_host[host][taker] = None
+        self._count += 1
+
+    def pop(self) -> ITurnTaker:
+        """The next one, which waits no more."""
+        used, _, host = heappop(self._hosts)
+        while used < self._used[host]:  # it was served since
+            heappush(self._hosts, (self._used[host], next(self._order), host))
+            used, _, host = heappop(self._hosts)
+        self._least = used
+        takers = self._by_host[host]
+        taker, _ = takers.popitem(last=False)
+        if takers:
+            heappush(self._hosts, (used, next(self._order), host))
+        else:
+            del self._by_host[host]
+        self._count -= 1
+        return taker
+
+    def forget(self) -> None:
+        """Nobody waits, and what hosts have used is forgotten."""
+        self._least = 0.0
+
+
 class FairShare:
     """Gives turns: at once while there is time, else in the next turns of the reactor.
 
-    A new request for a turn is served before takers that had a slice and are not done, or that say that they have much
-    to do, so that a short message does not wait for long work. At least one of those is served in each turn of the
-    reactor. While a tick of the fleet is paused, work on the fleet waits in the order of its arrival.
+    While there is more to do than time, all hosts get the same time, measured in seconds, however many connections and
+    messages they have. A new request for a turn is served before takers that had a slice and are not done, or that say
+    that they have much to do, so that a short message does not wait for long work. At least one of those is served in
+    each turn of the reactor. While a tick of the fleet is paused, work on the fleet waits in the order of its arrival.
 
     :ivar is_held: whether a tick is paused.
     """
@@ -50,9 +109,9 @@ class FairShare:
     def __init__(self, clock: IReactorTime, turn_seconds: float = TURN_SECONDS) -> None:
         self._clock = clock
         self._turn_seconds = turn_seconds
-        # Ordered dicts, because a dict is slow to find its first element after many elements before it were deleted.
-        self._requested: OrderedDict[ITurnTaker, None] = OrderedDict()
-        self._unfinished: OrderedDict[ITurnTaker, None] = OrderedDict()
+        #: Seconds that each host has used since nobody waited.
+        self._used: dict[str, float] = {}
+        self._requested, self._unfinished = _Waiting(self._used), _Waiting(self._used)
         self._current: ITurnTaker | None = None
         self._observers: dict[ITurnObserver, None] = {}
         self._spent = 0.0
@@ -65,8 +124,8 @@ class FairShare:
         """A tick of the fleet is paused, or complete: then all that has waited for it gets its turn."""
         self.is_held = is_held
         if not is_held:
-            self._requested.update(self._held)
-            self._held.clear()
+            while self._held:
+                self._requested.add(self._held.popitem(last=False)[0])
             self._schedule()
 
     def call_when_complete(self, call: Callable[[], object]) -> None:
@@ -88,7 +147,7 @@ class FairShare:
         if self._current is None and not waiting and self._spent < self._turn_seconds and not is_late:
             self._give_turn(taker)
         else:
-            waiting[taker] = None
+            waiting.add(taker)
         self._schedule()
 
     def call_after_turn(self, observer: ITurnObserver) -> None:
@@ -109,15 +168,18 @@ class FairShare:
         self._spent = 0.0
         self._serve(self._requested, len(self._requested))
         self._serve(self._unfinished, len(self._unfinished), at_least=1)
+        if not (self._requested or self._unfinished):
+            self._used.clear()
+            self._requested.forget()
+            self._unfinished.forget()
         self._schedule()
 
-    def _serve(self, waiting: OrderedDict[ITurnTaker, None], at_most: int, at_least: int = 0) -> None:
+    def _serve(self, waiting: _Waiting, at_most: int, at_least: int = 0) -> None:
         """Give each waiting taker a turn, while there is time."""
         for served in range(at_most):
             if served >= at_least and self._spent >= self._turn_seconds:
                 break
-            taker, _ = waiting.popitem(last=False)
-            self._give_turn(taker)
+            self._give_turn(waiting.pop())
 
     def _give_turn(self, taker: ITurnTaker) -> None:
         if self.is_held and taker.waits_for_ticks:
@@ -126,9 +188,9 @@ class FairShare:
         started = self._clock.seconds()
         self._current = taker
         try:
-            if taker.take_turn():
-                self._unfinished[taker] = None
+            is_unfinished = taker.take_turn()
         except Exception:
+            is_unfinished = False
             self.log.failure("a turn of {taker} failed", taker=taker)
         while self._observers:
             observer, _ = self._observers.popitem()
@@ -137,13 +199,18 @@ class FairShare:
             except Exception:
                 self.log.failure("{observer} failed at the end of a turn", observer=observer)
         self._current = None
-        self._spent += self._clock.seconds() - started
+        seconds = max(self._clock.seconds() - started, 0.0)  # the clock may be set back
+        self._spent += seconds
+        self._used[taker.origin] = self._used.get(taker.origin, 0.0) + seconds
+        if is_unfinished:
+            self._unfinished.add(taker)
 
 
 @implementer(ITurnTaker)
 class _Call:
     """A call that has waited for the end of a tick."""
 
+    origin = ""
     waits_for_ticks = True
 
     def __init__(self, call: Callable[[], object]) -> None:

@@ -214,5 +214,5 @@ class OwnMetricsResource(Resource):
     def get(self, request: Request) -> Deferred[Response]:
         names = [name.decode("utf-8", "replace") for name in request.args.get(b"name[]", ())]
         steps = self._metrics.steps(request.getHeader(b"accept"), names)
-        page: Deferred[Response] = request.site.slices.make(steps, request.notifyFinish())
+        page: Deferred[Response] = request.site.slices.make(steps, request.notifyFinish(), request.origin)
         return page

@@ -88,7 +88,7 @@ class Request(server.Request):
                 response: Response = done.value
                 return response
             return Response(200, content_type=JSON, has_length=False)
-        answer: Deferred[Response] = self.site.slices.make(steps, self.notifyFinish())
+        answer: Deferred[Response] = self.site.slices.make(steps, self.notifyFinish(), self.origin)
         return answer
 
     def respond(self, response: Response) -> None:

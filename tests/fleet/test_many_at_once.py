@@ -163,6 +163,8 @@ class TestVerdicts:
         class Other:
             """A connection with a request in each turn of the reactor."""
 
+            origin, waits_for_ticks = "", False
+
             def take_turn(self) -> bool:
                 seen.append(len(told))
                 return len(told) < 10_010

@@ -26,8 +26,11 @@ def spends(clock, seconds):
 class Worker:
     """Takes turns, and notes them."""
 
-    def __init__(self, name, slices, turns_taken, clock=None, seconds=0.0, asks=None):
+    waits_for_ticks = False
+
+    def __init__(self, name, slices, turns_taken, clock=None, seconds=0.0, asks=None, host=""):
         self.name = name
+        self.origin = host
         self.slices = slices
         self.turns_taken = turns_taken
         self.clock = clock
@@ -74,6 +77,56 @@ class TestTurns:
         for expected in ("abc", "abcxyza", "abcxyzauvwb", "abcxyzauvwbcab"):
             assert "".join(self.taken) == expected
             self.clock.turn()
+
+    def test_hosts_get_the_same_time(self):
+        """However many connections they have, and however short the slices of another host are."""
+        for number in range(30):
+            host, seconds = ("long", 0.005) if number < 10 else ("short", 0.0025)
+            self.fair_share.request_turn(Worker(host[0], 1, self.taken, self.clock, seconds, host=host))
+        for _ in range(3):
+            self.clock.turn()
+            used = 0.005 * self.taken.count("l"), 0.0025 * self.taken.count("s")
+            assert min(used) > 0.009 and max(used) < min(used) + 0.006
+
+    def test_a_modest_host_waits_for_two_turns_at_most(self):
+        """Ten others use up all the time, with short and with long work on a hundred connections each."""
+        def again(worker):
+            return lambda: self.fair_share.request_turn(worker)
+
+        for number in range(1000):
+            worker = Worker("x", 10**6, self.taken, self.clock, 0.005, host=f"host {number % 10}")
+            worker.asks = again(Worker("y", 1, self.taken, self.clock, 0.002, host=worker.origin))
+            self.fair_share.request_turn(worker, is_long=number % 2 == 0)
+        for _ in range(50):
+            self.clock.turn()
+        for _ in range(10):
+            self.taken.clear()
+            self.fair_share.request_turn(Worker("modest", 1, self.taken, self.clock, 0.001, host="modest"))
+            self.clock.turn()
+            self.clock.turn()
+            assert "modest" in self.taken
+
+    def test_no_claim_to_time_that_was_not_used(self):
+        """A host that was silent while others worked is served next, and then shares with them."""
+        for _ in range(50):
+            self.fair_share.request_turn(Worker("a", 1, self.taken, self.clock, 0.005, host="a"))
+        for _ in range(5):
+            self.clock.turn()
+        self.taken.clear()
+        for _ in range(50):
+            self.fair_share.request_turn(Worker("b", 1, self.taken, self.clock, 0.005, host="b"))
+        for _ in range(5):
+            self.clock.turn()
+        assert sorted(self.taken) == ["a"] * 5 + ["b"] * 5
+
+    def test_asked_again_in_the_own_turn(self):
+        """Who is not done, and has asked for another turn meanwhile, has one."""
+        worker = Worker("a", 3, self.taken)
+        worker.asks = lambda: self.fair_share.request_turn(worker, is_long=True)
+        self.fair_share.request_turn(worker)
+        for _ in range(5):
+            self.clock.turn()
+        assert "".join(self.taken[:3]) == "aaa"
 
     def test_much_work_from_the_start(self):
         """Who says so has its turns after all others, as those that are not done."""

@@ -116,7 +116,7 @@ class Rows:
         columns = {}
         for name, axis, of in self._columns():
             rows = _kept_rows(getattr(self, name), masks[axis])
-            columns[name] = (np.cumsum(masks[of]) - 1)[rows] if of else rows
+            columns[name] = (np.cumsum(masks[of]) - 1)[rows] if of and len(rows) else rows
             yield
         return columns
 

@@ -33,6 +33,7 @@ from fakedev.fleet.spec.value_functions import (
     parse_call,
 )
 from fakedev.fleet.spec.workload_spec import FOREVER, Activities, Activity, Intensity, MetricUse
+from fakedev.fleet.steps import Steps, result_of
 
 #: The most activities of a workload; each value of ``steps`` counts as one.
 MAX_ACTIVITIES: Final = 10_000
@@ -41,7 +42,10 @@ MAX_METRICS: Final = 64
 #: The largest spread of a length.
 MAX_SPREAD: Final = 10.0
 _MARKS: Final = re.compile(r"[(),]")
+_BRACKETS: Final = re.compile(r"[()]")
 _ONLY_NUMBERS: Final = re.compile(r"[0-9.:,]*")
+#: Activities that are read, or checked, in one step: each takes some microseconds.
+_AT_ONCE: Final = 100
 #: After an activity: it does not repeat.
 ONCE: Final = "once"
 #: After the name of a metric: the workload demands it only on devices that have it.
@@ -53,6 +57,10 @@ def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
 
     :raises ValueError: with the number of the wrong activity.
     """
+    return profile_from(text, unit)
+
+
+def _of_text(text: str, unit: Unit) -> Steps[list[Activity]]:
     if not is_call(text):
         _check_count(text.count(",") + 1)
     activities: list[Activity] = []
@@ -62,7 +70,9 @@ def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
         if part not in known:
             known[part] = (has_only_numbers and _of_numbers(part)) or _of_words(position, part, unit)
         activities.append(known[part])
-    return checked_profile(activities, unit)
+        if not position % _AT_ONCE:
+            yield
+    return activities
 
 
 def _of_words(position: int, text: str, unit: Unit) -> Activity:
@@ -88,12 +98,18 @@ def checked_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> tuple[
 
     :raises ValueError: with the number of the wrong activity.
     """
+    return result_of(_checked(activities, unit))
+
+
+def _checked(activities: Sequence[Activity], unit: Unit) -> Steps[tuple[Activity, ...]]:
     if not activities:
         raise ValueError("a profile needs at least one activity")
     _check_count(sum(_segments(each.value) for each in activities))
     checked = []
     repeats = False
     for position, each in enumerate(activities, 1):
+        if not position % _AT_ONCE:
+            yield
         if _is_plain(each, unit) and not each.is_once:
             repeats = True
             checked.append(each)
@@ -155,15 +171,16 @@ def _parts(text: str) -> Iterator[str]:
     if not is_call(text):
         yield from text.split(",")
         return
-    depth = begin = 0
-    for mark in _MARKS.finditer(text):
+    depth = begin = position = 0
+    while mark := (_BRACKETS if depth > 0 else _MARKS).search(text, position):
+        position = mark.end()
         if mark[0] == "(":
             depth += 1
         elif mark[0] == ")":
             depth -= 1
-        elif depth <= 0:
+        else:
             yield text[begin : mark.start()]
-            begin = mark.end()
+            begin = position
     yield text[begin:]
 
 
@@ -218,11 +235,22 @@ def profile_from(value: object, unit: Unit = LOAD) -> tuple[Activity, ...]:
 
     :raises ValueError: with the number of the wrong activity.
     """
+    return result_of(profile_steps(value, unit))
+
+
+def profile_steps(value: object, unit: Unit = LOAD) -> Steps[tuple[Activity, ...]]:
+    """The steps of :func:`profile_from`: there may be thousands of activities."""
     if isinstance(value, str):
-        return parse_profile(value, unit)
-    if not isinstance(value, list | tuple):
+        activities = yield from _of_text(value, unit)
+    elif isinstance(value, list | tuple):
+        activities = []
+        for position, entry in enumerate(value, 1):
+            activities.append(_activity(position, entry, unit))
+            if not position % _AT_ONCE:
+                yield
+    else:
         raise ValueError(f"must be {unit.noun}:fluctuation:seconds, or a list of activities")
-    return checked_profile([_activity(position, entry, unit) for position, entry in enumerate(value, 1)], unit)
+    return (yield from _checked(activities, unit))
 
 
 def uses_from(value: object) -> tuple[MetricUse, ...]:
@@ -230,6 +258,11 @@ def uses_from(value: object) -> tuple[MetricUse, ...]:
 
     :raises ValueError: with the name of the wrong metric.
     """
+    return result_of(uses_steps(value))
+
+
+def uses_steps(value: object) -> Steps[tuple[MetricUse, ...]]:
+    """The steps of :func:`uses_from`."""
     if value is None:
         return ()
     if not isinstance(value, Mapping) or len(value) > MAX_METRICS:
@@ -238,15 +271,16 @@ def uses_from(value: object) -> tuple[MetricUse, ...]:
     for name, profile in value.items():
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is no name of a metric")
-        use = replace(_use(asked_quantity(name.removesuffix(OPTIONAL)), profile), is_optional=name.endswith(OPTIONAL))
+        use = yield from _use(asked_quantity(name.removesuffix(OPTIONAL)), profile)
+        use = replace(use, is_optional=name.endswith(OPTIONAL))
         if use.metric in uses:
             raise ValueError(f"{metric_word(use.metric)} is given twice")
         uses[use.metric] = use
     return tuple(uses.values())
 
 
-def intensities_from(value: object, activities: Activities) -> tuple[Intensity, ...]:
-    """The intensities of some activities: a number, or ``percent:fluctuation,...`` as a text or as lists.
+def intensity_steps(value: object, activities: Activities) -> Steps[tuple[Intensity, ...]]:
+    """The steps to the intensities of some activities: a number, or ``percent:fluctuation,...`` as a text or as lists.
 
     Either one for all, or one for each; none where all are 100 %.
 
@@ -260,12 +294,16 @@ def intensities_from(value: object, activities: Activities) -> tuple[Intensity, 
         entries = value
     else:
         raise ValueError("must be percent, as 45 or 45:5, or a list with one for each activity")
-    found = tuple(_intensity(position, entry) for position, entry in enumerate(entries, 1))
+    found: list[Intensity] = []
+    for position, entry in enumerate(entries, 1):
+        found.append(_intensity(position, entry))
+        if not position % _AT_ONCE:
+            yield
     if len(found) > 1 and len(found) != len(activities):
         raise ValueError(
             f"has {len(found)} values, and the profile has {len(activities)} activities: give one for all, or one each"
         )
-    return () if set(found) <= {Intensity(100.0)} else found
+    return () if set(found) <= {Intensity(100.0)} else tuple(found)
 
 
 def _intensity(position: int, entry: object) -> Intensity:
@@ -285,7 +323,7 @@ def _intensity(position: int, entry: object) -> Intensity:
 
 
 def format_intensities(intensities: Iterable[Intensity]) -> str:
-    """Intensities as :func:`intensities_from` reads them, to the last digit; empty for none."""
+    """Intensities as :func:`intensity_steps` reads them, to the last digit; empty for none."""
     return ",".join(":".join(map(format_number, each if each.fluctuation else each[:1])) for each in intensities)
 
 
@@ -299,7 +337,7 @@ def use_profile(use: MetricUse) -> str:
     return format_profile(use.activities, _unit(use.metric, use.is_share, use.is_traffic))
 
 
-def _use(quantity: str, profile: object) -> MetricUse:
+def _use(quantity: str, profile: object) -> Steps[MetricUse]:
     word = metric_word(quantity)
     if number_of(profile) is not None:
         profile = [[profile]]
@@ -308,7 +346,7 @@ def _use(quantity: str, profile: object) -> MetricUse:
         raise ValueError(f"{word}: there is no maximum of which a share could be asked")
     is_traffic = quantity == AS_TRAFFIC and _has(profile, "B")
     try:
-        activities = profile_from(profile, _unit(quantity, is_share, is_traffic))
+        activities = yield from profile_steps(profile, _unit(quantity, is_share, is_traffic))
         return MetricUse(quantity, Activities(activities), is_share, is_traffic=is_traffic)
     except ValueError as error:
         raise ValueError(f"{word}: {error}") from None

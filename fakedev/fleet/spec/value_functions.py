@@ -222,9 +222,8 @@ def _argument(kind: Parameter, argument: object, parse_value: Callable[[str], fl
 
 def _fault(function: Function) -> str:
     """The fault of a function's arguments, without a check of its range; empty if there is none."""
-    arguments = function.arguments
-    kinds = _parameters(function.name, len(arguments))
-    for kind, number in zip(kinds, arguments, strict=True):
+    arguments, form = function.arguments, FORMS[function.name]
+    for kind, number in () if form.is_list else zip(form.parameters, arguments, strict=True):
         if kind is Parameter.SECONDS and not SHORTEST_SECONDS <= number <= LONGEST_SECONDS:
             return f"{number:g} seconds is not within {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g}"
         if kind is Parameter.SHARE and not 0 <= number <= 1:

@@ -16,15 +16,16 @@ from fakedev.fleet.spec.named_profiles import with_profile
 from fakedev.fleet.spec.profiles import (
     format_intensities,
     format_profile,
-    intensities_from,
-    profile_from,
+    intensity_steps,
+    profile_steps,
     use_profile,
     use_word,
-    uses_from,
+    uses_steps,
 )
 from fakedev.fleet.spec.quantities import is_in_bytes
 from fakedev.fleet.spec.work_kinds import WORK_KINDS
 from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
+from fakedev.fleet.steps import Steps, result_of
 from fakedev.schema.declare import Field, FieldKind, read_text
 
 Read = TypeVar("Read")
@@ -125,6 +126,11 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
 
     :raises FieldError: naming the field at fault.
     """
+    return result_of(workload_steps(fields))
+
+
+def workload_steps(fields: Mapping[str, object]) -> Steps[WorkloadSpec]:
+    """The steps of :func:`workload_from_fields`: a message of 64 KiB takes some tens of milliseconds."""
     for word, name in OTHER_NAMES.items():
         if word in fields:
             if name in fields:
@@ -138,15 +144,17 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
     if not plain["name"]:
         raise FieldError("name", "a workload needs a name")
     devices = _devices(fields.get("devices"))
-    activities = Activities(_read(profile_from, fields, "profile"))
+    activities = Activities((yield from _read(profile_steps, fields, "profile")))
+    yield
+    intensities = yield from _read(lambda value: intensity_steps(value, activities), fields, "intensity")
     return WorkloadSpec(
         devices=devices,
         activities=activities,
-        intensities=_read(lambda value: intensities_from(value, activities), fields, "intensity"),
+        intensities=intensities,
         is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",
         labels=_labels(fields.get("labels")),
         limits=_limits(fields.get("limits")),
-        uses=_read(uses_from, fields, "metrics"),
+        uses=(yield from _read(uses_steps, fields, "metrics")),
         faults=_faults(fields.get("faults")),
         **plain,
     )
@@ -182,9 +190,9 @@ def _devices(value: object) -> tuple[str, ...]:
     return stripped
 
 
-def _read(read: Callable[[object], Read], fields: Mapping[str, object], name: str) -> Read:
+def _read(read: Callable[[object], Steps[Read]], fields: Mapping[str, object], name: str) -> Steps[Read]:
     try:
-        return read(fields.get(name))
+        return (yield from read(fields.get(name)))
     except ValueError as error:
         raise FieldError(name, str(error)) from None
 

@@ -88,12 +88,13 @@ class Activities:
 
     def __hash__(self) -> int:
         if not self._hash:
-            rest = (*self.functions.items(), *self.spreads.items(), self.once_count)
-            self._hash = hash((tuple(self._numbers), *rest)) or 1
+            numbers, functions, spreads, once_count = self._parts()
+            self._hash = hash((numbers, *functions.items(), *spreads.items(), once_count)) or 1
         return self._hash
 
-    def _parts(self) -> tuple[object, ...]:
-        return self._numbers, self.functions, self.spreads, self.once_count
+    def _parts(self) -> tuple[bytes, dict[int, Function], dict[int, float], int]:
+        # As bytes, thousands of numbers are compared, and hashed, a hundred times as fast.
+        return self._numbers.tobytes(), self.functions, self.spreads, self.once_count
 
     def __repr__(self) -> str:
         return f"Activities({list(self)})"
@@ -122,8 +123,7 @@ class Activities:
     @property
     def highest(self) -> float:
         """The highest value, without fluctuation."""
-        constant = (each for place, each in enumerate(self._numbers[::3]) if place not in self.functions)
-        return max((*constant, *map(highest, self.functions.values())))
+        return max((*self._numbers[::3], *map(highest, self.functions.values())))  # 0 where they are functions
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,10 @@ class Intake:
             yield from workloads.start(started, tick, now_seconds)
             yield
             is_new = np.arange(len(workloads.table)) >= len(workloads.table) - len(started)
-            yield from self._attribution.add(workloads.holds(is_new), workloads.by_id)
+            holds = workloads.holds(is_new)
+            yield
+            yield from self._attribution.add(holds, workloads.by_id)
+            yield
         self._starting, self._ending = {}, {}
 
     def take_verdicts(self) -> list[Verdict]:

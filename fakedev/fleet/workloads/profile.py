@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 import numpy as np
+import orjson
 
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.state import MANY_ROWS, Mask, Positions, Rows, column
@@ -65,42 +66,45 @@ class Segment(NamedTuple):
     spread: float = 0.0
 
 
-def segments_of(activity: Activity) -> Iterator[Segment]:
+def segments_of(activity: Activity) -> Sequence[Segment]:
     """The segments of an activity: one, but one for each value of ``steps``."""
     spread = math.log(activity.spread)
-    for segment in _segments_of(activity):
-        yield segment._replace(spread=spread) if spread else segment
+    if not spread:
+        return _segments_of(activity)
+    return [segment._replace(spread=spread) for segment in _segments_of(activity)]
 
 
-def _segments_of(activity: Activity) -> Iterator[Segment]:
+def _segments_of(activity: Activity) -> Sequence[Segment]:
     value, fluctuation, seconds = activity.value, activity.fluctuation, activity.seconds
     if not isinstance(value, Function):
-        yield Segment(seconds, value, fluctuation)
-        return
+        return (Segment(seconds, value, fluctuation),)
     if value.name == "steps":
         each = seconds / len(value.arguments)
-        yield from (Segment(each, step, fluctuation) for step in value.arguments)
-        return
+        return [Segment(each, step, fluctuation) for step in value.arguments]
+    return (_segment_of(value, fluctuation, seconds),)
+
+
+def _segment_of(value: Function, fluctuation: float, seconds: float) -> Segment:
     base, other = value.arguments[:2]
     times = value.arguments[2:]
     width = other - base
     match value.name:
         case "ramp":
-            yield Segment(seconds, base, fluctuation, Shape.RAMP, width, seconds)
+            return Segment(seconds, base, fluctuation, Shape.RAMP, width, seconds)
         case "sine":
-            yield Segment(seconds, base, fluctuation, Shape.SINE, other, times[0])
+            return Segment(seconds, base, fluctuation, Shape.SINE, other, times[0])
         case "square":
-            yield Segment(seconds, base, fluctuation, Shape.PULSE, width, times[0], times[0] * times[1])
+            return Segment(seconds, base, fluctuation, Shape.PULSE, width, times[0], times[0] * times[1])
         case "spike":
             lasts, every = times
-            yield Segment(seconds, base, fluctuation, Shape.PULSE, width, every, lasts, every - lasts)
+            return Segment(seconds, base, fluctuation, Shape.PULSE, width, every, lasts, every - lasts)
         case "random":
-            yield Segment(seconds, base, fluctuation, Shape.RANDOM, width, times[0])
+            return Segment(seconds, base, fluctuation, Shape.RANDOM, width, times[0])
         case "increase":
             draws = max(math.ceil(seconds / times[0] - 1e-9), 1) if seconds < FOREVER else 1
-            yield Segment(seconds, base, fluctuation, Shape.INCREASE, width, times[0], draws)
-        case "daily":
-            yield Segment(seconds, base, fluctuation, Shape.DAILY, width, offset=times[0])
+            return Segment(seconds, base, fluctuation, Shape.INCREASE, width, times[0], draws)
+        case _:  # daily
+            return Segment(seconds, base, fluctuation, Shape.DAILY, width, offset=times[0])
 
 
 #: The integral of each shape of width 1 from 0 to t, for a period p and a pulse of a seconds from o on in each period.
@@ -467,7 +471,9 @@ class Profiles(Rows):
 def _segment_rows(activities: Activities) -> Floats:
     """The segments of some activities, a row for each with the columns of :class:`Segment`."""
     if activities.functions:
-        return np.array([segment for activity in activities for segment in segments_of(activity)], dtype=np.float64)
+        segments = [segment for activity in activities for segment in segments_of(activity)]
+        numbers = np.fromiter(chain.from_iterable(segments), np.float64, len(segments) * len(Segment._fields))
+        return numbers.reshape(-1, len(Segment._fields))
     value, fluctuation, seconds = np.frombuffer(activities.numbers).reshape(-1, 3).T
     rows = np.zeros((len(seconds), len(Segment._fields)))
     rows[:] = Segment(0.0, 0.0, 0.0)
@@ -481,12 +487,12 @@ def _once_count(activities: Activities) -> int:
     """The number of segments that do not repeat."""
     if not activities.once_count:
         return 0
-    return sum(len(list(segments_of(each))) for each in activities if each.is_once)
+    return sum(len(_segments_of(each)) for each in activities if each.is_once)
 
 
 def _key(activities: Activities) -> int:
     """A number that is the same for the same activities alone."""
-    functions = repr(sorted(activities.functions.items(), key=lambda item: item[0])).encode()
+    functions = orjson.dumps(list(activities.functions.items()))
     if activities.spreads or activities.once_count:
         functions += repr((sorted(activities.spreads.items()), activities.once_count)).encode()
     return int.from_bytes(blake2b(activities.numbers.tobytes() + functions, digest_size=8).digest(), "little")

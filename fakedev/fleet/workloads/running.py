@@ -33,18 +33,27 @@ _ALL: Final = slice(None)
 BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
 
 
-#: Pairs of workloads and devices that start in one step.
+#: Pairs of workloads and devices that start in one step, and segments of their profiles.
 _PAIRS_AT_ONCE: Final = 20_000
+_SEGMENTS_AT_ONCE: Final = 4_000
 
 
 def _groups(workloads: Sequence[Workload]) -> Iterator[Sequence[Workload]]:
     """Workloads that start in one step."""
-    first = pairs = 0
+    first = pairs = segments = 0
+    profiles: set[int] = set()
     for place, workload in enumerate(workloads):
-        if pairs and (pairs + len(workload.devices) > _PAIRS_AT_ONCE or place - first == AT_ONCE):
+        activities, size = workload.spec.activities, 0
+        if id(activities) not in profiles:  # thousands of workloads share few
+            size = activities.segment_count
+        is_full = pairs + len(workload.devices) > _PAIRS_AT_ONCE or segments + size > _SEGMENTS_AT_ONCE
+        if pairs and (is_full or place - first == AT_ONCE):
             yield workloads[first:place]
-            first, pairs = place, 0
+            first, pairs, segments = place, 0, 0
+            profiles.clear()
         pairs += len(workload.devices)
+        segments += size
+        profiles.add(id(activities))
     yield workloads[first:]
 
 
@@ -362,7 +371,12 @@ class Workloads:
         yield
         table.sums.prepare()
         yield
-        held = self._hold() if self._held is None else self._held
+        if self._held is None:
+            memory = table.each(table.peak) * table.holds
+            yield
+            self._held = self._hold(memory)
+            yield
+        held = self._held
         asked = {}
         for metric, uses in table.uses.items():
             amount = uses.ask(metric, course, table.speed, used, table.noise, seconds if tick else 0.0)
@@ -416,13 +430,14 @@ class Workloads:
             return shown, shown, crowd
         return shown, dict(zip(kinds, sums(table.busy(share)) / most, strict=True)), crowd
 
-    def _hold(self) -> Floats:
-        """The memory that workloads hold while they run, as shares of 1; kept until workloads change."""
-        table = self.table
-        held = table.sums.by_device(table.each(table.peak) * table.holds, self._count) / 100.0
+    def _hold(self, memory: Floats) -> Floats:
+        """The memory that workloads hold while they run, as shares of 1; kept until workloads change.
+
+        :param memory: of each pair, in percent, shape (P,).
+        """
+        held = self.table.sums.by_device(memory, self._count) / 100.0
         self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
-        self._held = np.minimum(held, 1.0)
-        return self._held
+        return np.minimum(held, 1.0)
 
     def _held_share(self, loads: Mapping[str, Floats], held: Floats) -> Floats:
         """The memory of workloads that do not state how much they need, as shares of 1: shape (devices,).
