@@ -24,6 +24,7 @@ from fakedev.web.items import Items, ItemsResource, Part, described_key, in_orde
 from fakedev.web.paths import FAULT, FAULTS, WORKLOAD, WORKLOADS, WebPath
 from fakedev.web.query import ApiCollection, ApiItem, ApiPage, ApiResource, argument, json_body, shown
 from fakedev.web.request import Request
+from fakedev.web.resource import Answer
 from fakedev.web.response import Response, json_response
 
 #: Workloads whose rows are noted in one step.
