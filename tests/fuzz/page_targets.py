@@ -79,9 +79,9 @@ class Clones:
         identity = with_seen_labels(self._identity, page)
         nothing = CapturedPage({}, is_declared_first=False)
         result = conformity(page, nothing, is_stored=False)
-        change = with_seen_families(identity, page, nothing, result, {}, 1)
-        nodes = FleetReader(change.identity).read(group)
-        files = [file_text(identity_document("own", "dcgm", change.identity, self._identity))]
+        changed, _ = with_seen_families(identity, page, nothing, result, {}, 1)
+        nodes = FleetReader(changed).read(group)
+        files = [file_text(identity_document("own", "dcgm", changed, self._identity))]
         placed = [Placed(node, self._board, "./own.yaml") for node in nodes]
         files.append(file_text(configuration_document(placed)))
         for each in files:
