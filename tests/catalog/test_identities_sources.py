@@ -108,7 +108,7 @@ def test_neuron() -> None:
 
 def test_ascend() -> None:
     """The number of chips has no label."""
-    assert "\nmachine_npu_nums 2 " in sample_page("ascend@1", "h100")[1]
+    assert "\nmachine_npu_nums 2\n" in sample_page("ascend@1", "h100")[1]
 
 
 @pytest.mark.parametrize("head", ["| identity | stands for |", "| identity | of its exporter's families |"])
