@@ -171,14 +171,12 @@ class _Service:
     def _read(self) -> None:
         """Compare the files of the dead service with what it has promised."""
         try:
-            saved, _ = read_saved(str(self.folder / "state"))
+            saved, _ = read_saved(str(self.folder / "state")) if (self.folder / "state").exists() else (None, 0)
             if saved is not None:
                 self.torn += len(saved.damages)
                 self.lost_events += max(0, self._last_event - saved.last_event.followed_by(saved.lines).sequence)
                 self.fallen_ticks += saved.tick < self._tick
                 self._tick = saved.tick
-        except FileNotFoundError:
-            pass
         except CannotGoOn as reason:
             self._note_torn(reason)
         try:
