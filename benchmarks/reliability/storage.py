@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 # All that a service needs but its reactor, which each life makes for itself.
 import fakedev.service.service
 from fakedev.commands.main import main as fakedev
-from fakedev.fleet.state_folder import CannotGoOn, read_saved
+from fakedev.fleet.state_folder import CannotGoOn, code_version, read_saved
 from fakedev.queues.log import DamagedLog, replay
 
 #: A service is killed in its start, or after this many answers at most and a moment more.
-_MOST_ANSWERS = 40
+_MOST_ANSWERS = 30
 _MOMENT_SECONDS = 0.02
 _START_SHARE = 0.2
 _MORE = """
@@ -59,9 +59,12 @@ a process that has loaded all modules. After each kill the state and the queue's
     )
     with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
         service = _Service(Path(name))
+        code_version()  # it is kept, and each copy need not make it again
         draw = random.Random(seed)
-        for _ in range(kills):
+        for number in range(1, kills + 1):
             service.live(draw)
+            if number % 20 == 0:
+                print(f"{number} kills: {service.lost()}", file=sys.stderr, flush=True)
         service.live(None)
         damaged = service.damaged_files()
         recorded = service.recorded()
@@ -193,6 +196,11 @@ class _Service:
     def _note_torn(self, reason: Exception) -> None:
         self.torn += 1
         print(f"damaged: {reason}", file=sys.stderr, flush=True)
+
+    def lost(self) -> str:
+        """What was lost so far, of what."""
+        lost = f"{self.lost_events} of {len(self.started)} workloads, {self.lost_requests} of {len(self.put)} requests"
+        return f"{lost} lost, {self.finished_again} finished again, {self.torn} damages, {self.failed_starts} no starts"
 
     def damaged_files(self) -> int:
         """How many files are not whole at the end."""
