@@ -151,7 +151,7 @@ class _Run:
         self.disk = self.folder / "disk"
         self.disk.mkdir(0o700)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m,mode=700", "none", self.disk], check=True)
-        stack.callback(subprocess.run, ["umount", self.disk], check=True)
+        stack.callback(lambda: subprocess.run(["umount", self.disk], check=True))
         self.nodes = nodes
         self.addresses = _free_addresses("web", "password", "tls", "workloads", "clients", "backends")
         self._write_configuration()
@@ -181,7 +181,7 @@ class _Run:
             '"{folder}/workload.sock"', f'"{self.addresses["workloads"]}"'
         )
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost"]
-        names = ["-keyout", self.folder / "key.pem", "-out", self.folder / "cert.pem"]
+        names = ["-keyout", f"{self.folder}/key.pem", "-out", f"{self.folder}/cert.pem"]
         subprocess.run(["openssl", "req", "-x509", *key, *names], check=True, capture_output=True)
         tls = f'tls_server_config: {{cert_file: "{self.folder}/cert.pem", key_file: "{self.folder}/key.pem"}}'
         users = 'basic_auth_users: {alice: "$2b$10$abcdefghijklmnopqrstuu5Lo0g67CiD3M4RpN1BmBb4Crp5w7dbK"}'
