@@ -90,13 +90,13 @@ Memory: the mean of the first quarter of the time after the last kill, and of th
                 run.disturb(began + seconds / 3, [run.kill, *run.disturbances])
                 calm = perf_counter()
                 run.disturb(began + seconds, run.disturbances)
+                quarter = (perf_counter() - calm) / 4
             finally:
                 run.is_over = True
                 for client in clients:
                     client.join()
-        quarter = (perf_counter() - calm) / 4
         first = [size for at, size in run.memory if calm <= at < calm + quarter]
-        last = [size for at, size in run.memory if at >= calm + 3 * quarter]
+        last = [size for at, size in run.memory if calm + 3 * quarter <= at < calm + 4 * quarter]
         run.end()
         none = Target(0)
         done = ", ".join(f"{count} {what}" for what, count in sorted(run.done.items()))
