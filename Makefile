@@ -5,7 +5,7 @@
 # make stack      fakedev, a Prometheus that scrapes it, alert rules, and Grafana with dashboards where it is installed
 # make fuzz       hostile input for everything that reads, for ten minutes (FUZZ_SECONDS=60, FUZZ_INPUTS=, FUZZ_SEED=, FUZZ_TARGET=, FUZZ_INPUT=FILE)
 # make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
-# make reliability  the figures of doc/reliability.md (ARGS="--short" takes three minutes and prints them)
+# make reliability  the figures of doc/reliability.md (ARGS="--short" takes five minutes and prints them)
 # make image      the container image, by docker, podman or buildah (IMAGE=fakedev is its name; IMAGE_OPTIONS=... of the build)
 # make test-image  the image on a base of Debian's packages, run as the originals are (a part of make test-long); needs root,
 #                 podman, runc and mmdebstrap

@@ -20,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
 #: The file of long steps.
 STEPS = "steps"
+#: For a start, on a machine that has much else to do.
+_PATIENCE_SECONDS = 600.0
 _WORKLOAD = "from fakedev.commands.workload.main import main; raise SystemExit(main())"
 
 
@@ -38,7 +40,7 @@ class Program:
             [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=HERE.parent
         )
         while not ready.exists():
-            if self._process.poll() is not None or perf_counter() - began > 120:
+            if self._process.poll() is not None or perf_counter() - began > _PATIENCE_SECONDS:
                 self._process.kill()
                 raise RuntimeError(f"{arguments} did not start: {self._process.communicate()[1].decode()}")
             sleep(0.002)

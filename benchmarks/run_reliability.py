@@ -34,7 +34,7 @@ PAGE = Path(__file__).resolve().parent.parent / "doc" / "reliability.md"
 def main() -> int:
     """Measure; 1 when a goal was missed, 2 for an unknown name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="three minutes for all, instead of twenty")
+    parser.add_argument("--short", action="store_true", help="five minutes for all, instead of forty")
     parser.add_argument("--minutes", type=float, default=10.0, help="length of full load and of chaos, 10 if not given")
     parser.add_argument("--only", action="append", choices=FIGURES, help="this figure; may be given several times")
     parser.add_argument("--write", action="store_true", help="write also the sections of these into doc/reliability.md")

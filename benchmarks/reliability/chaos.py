@@ -90,13 +90,13 @@ Memory: the mean of the first quarter of the time after the last kill, and of th
                 run.disturb(began + seconds / 3, [run.kill, *run.disturbances])
                 calm = perf_counter()
                 run.disturb(began + seconds, run.disturbances)
+                quarter = (perf_counter() - calm) / 4
             finally:
                 run.is_over = True
                 for client in clients:
                     client.join()
-        quarter = (perf_counter() - calm) / 4
         first = [size for at, size in run.memory if calm <= at < calm + quarter]
-        last = [size for at, size in run.memory if at >= calm + 3 * quarter]
+        last = [size for at, size in run.memory if calm + 3 * quarter <= at < calm + 4 * quarter]
         run.end()
         none = Target(0)
         done = ", ".join(f"{count} {what}" for what, count in sorted(run.done.items()))
@@ -151,7 +151,7 @@ class _Run:
         self.disk = self.folder / "disk"
         self.disk.mkdir(0o700)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m,mode=700", "none", self.disk], check=True)
-        stack.callback(subprocess.run, ["umount", self.disk], check=True)
+        stack.callback(lambda: subprocess.run(["umount", self.disk], check=True))
         self.nodes = nodes
         self.addresses = _free_addresses("web", "password", "tls", "workloads", "clients", "backends")
         self._write_configuration()
@@ -181,7 +181,7 @@ class _Run:
             '"{folder}/workload.sock"', f'"{self.addresses["workloads"]}"'
         )
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost"]
-        names = ["-keyout", self.folder / "key.pem", "-out", self.folder / "cert.pem"]
+        names = ["-keyout", f"{self.folder}/key.pem", "-out", f"{self.folder}/cert.pem"]
         subprocess.run(["openssl", "req", "-x509", *key, *names], check=True, capture_output=True)
         tls = f'tls_server_config: {{cert_file: "{self.folder}/cert.pem", key_file: "{self.folder}/key.pem"}}'
         users = 'basic_auth_users: {alice: "$2b$10$abcdefghijklmnopqrstuu5Lo0g67CiD3M4RpN1BmBb4Crp5w7dbK"}'

@@ -32,8 +32,8 @@ def kills(is_short: bool) -> Section:
     section = Section(
         "kill -9",
         f"""
-`fakedev serve` with {_DEVICES} H100s, a workload port on a UNIX socket, HTTP on a fixed port, a journal and a record,
-under load: a client that starts workloads of a second, one after the other, and one that scrapes. It is killed by
+How soon a killed service serves again: {_DEVICES} H100s with a journal and a record under load. A client of a UNIX
+socket starts workloads of a second, one after the other, another one scrapes. The service is killed by
 SIGKILL after a random time of up to {_MAX_LIFE_SECONDS} s of service, and started again on the same addresses with the
 same journal and a new record: {count} times. *Up* is the time until it has written its ready file and has answered a
 scrape.

@@ -9,7 +9,9 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from time import perf_counter, sleep
@@ -19,16 +21,16 @@ from results import Section, Target
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-# All that a service needs but its reactor, which each life makes for itself.
-import fakedev.service.service
-from fakedev.commands.main import main as fakedev
-from fakedev.fleet.state_folder import CannotGoOn, read_saved
+from fakedev.commands.main import main as run_fakedev
+from fakedev.fleet.state_folder import CannotGoOn, code_version, read_saved
 from fakedev.queues.log import DamagedLog, replay
 
 #: A service is killed in its start, or after this many answers at most and a moment more.
-_MOST_ANSWERS = 40
+_MOST_ANSWERS = 30
 _MOMENT_SECONDS = 0.02
 _START_SHARE = 0.2
+#: Sends a request; returns the words of the answer, or raises ConnectionError if that is not ``ok``.
+Say = Callable[[str], list[str]]
 _MORE = """
 queues:
   names: {{media: {{durable: "{folder}/media", retries: 1000}}}}
@@ -59,9 +61,14 @@ a process that has loaded all modules. After each kill the state and the queue's
     )
     with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
         service = _Service(Path(name))
+        # All that lives need but a reactor, once.
+        import_module("fakedev.service.service")
+        code_version()
         draw = random.Random(seed)
-        for _ in range(kills):
+        for number in range(1, kills + 1):
             service.live(draw)
+            if number % 20 == 0:
+                print(f"{number} kills: {service.lost()}", file=sys.stderr, flush=True)
         service.live(None)
         damaged = service.damaged_files()
         recorded = service.recorded()
@@ -134,7 +141,7 @@ class _Service:
             sleep(0.001)
         sleep(draw.uniform(0, _MOMENT_SECONDS) if draw is not None else 0)
 
-    def _talk(self, talk, name: str) -> None:  # type: ignore[no-untyped-def]
+    def _talk(self, talk: Callable[[Say, str], None], name: str) -> None:
         with suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.folder / f"{name}.sock"))
             lines = connection.makefile("rb")
@@ -152,17 +159,17 @@ class _Service:
                 self._number += 1
                 talk(say, str(self._number))
 
-    def _start(self, say, number: str) -> None:  # type: ignore[no-untyped-def]
+    def _start(self, say: Say, number: str) -> None:
         name = f"own-{number}"
         _, work = say(f"run {name} devices=dgx-0/* profile=50:0:1 repeat=1 detach")
         self.started.add(name)
         self._last_event = max(self._last_event, int(work.removeprefix("w")))
 
-    def _put(self, say, number: str) -> None:  # type: ignore[no-untyped-def]
+    def _put(self, say: Say, number: str) -> None:
         say(f"put media {number}")
         self.put.add(number)
 
-    def _take(self, say, _: str) -> None:  # type: ignore[no-untyped-def]
+    def _take(self, say: Say, _: str) -> None:
         _, job, *rest = say("take media wait=1m")
         self.taken.add(rest[-1])
         say(f"done {job} 0")
@@ -171,14 +178,12 @@ class _Service:
     def _read(self) -> None:
         """Compare the files of the dead service with what it has promised."""
         try:
-            saved, _ = read_saved(str(self.folder / "state"))
+            saved, _ = read_saved(str(self.folder / "state")) if (self.folder / "state").exists() else (None, 0)
             if saved is not None:
                 self.torn += len(saved.damages)
                 self.lost_events += max(0, self._last_event - saved.last_event.followed_by(saved.lines).sequence)
                 self.fallen_ticks += saved.tick < self._tick
                 self._tick = saved.tick
-        except FileNotFoundError:
-            pass
         except CannotGoOn as reason:
             self._note_torn(reason)
         try:
@@ -196,11 +201,16 @@ class _Service:
         self.torn += 1
         print(f"damaged: {reason}", file=sys.stderr, flush=True)
 
+    def lost(self) -> str:
+        """What was lost so far, of what."""
+        lost = f"{self.lost_events} of {len(self.started)} workloads, {self.lost_requests} of {len(self.put)} requests"
+        return f"{lost} lost, {self.finished_again} finished again, {self.torn} damages, {self.failed_starts} no starts"
+
     def damaged_files(self) -> int:
         """How many files are not whole at the end."""
         names = ("state", "media", "run.jsonl", "journal.jsonl")
         with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()):
-            damaged = sum(fakedev(["check", str(self.folder / name)]) for name in names)
+            damaged = sum(run_fakedev(["check", str(self.folder / name)]) for name in names)
         print(said.getvalue(), file=sys.stderr, flush=True)
         return damaged
 
@@ -221,6 +231,6 @@ def _fork(arguments: list[str], log: Path) -> int:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
-        code = fakedev(arguments)
+        code = run_fakedev(arguments)
     finally:
         os._exit(code)

@@ -20,7 +20,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.base.errors import plain_reason
+from fakedev.base.errors import CannotWrite, plain_reason
 from fakedev.runtime.reactor import IReactor
 
 _PROCESSES: Final = "/proc"
@@ -210,7 +210,7 @@ Outcome = Callable[[], bool | None]
 def run_in_copy(work: Callable[[], None]) -> Outcome:
     """Begin work in a copy of this process. It may read memory and write files; it has no socket, thread or reactor.
 
-    An exception of the work is printed.
+    An exception of the work is printed: a file that cannot be written as one line.
 
     :raises OSError: when there can be no copy.
     """
@@ -227,9 +227,10 @@ def run_in_copy(work: Callable[[], None]) -> Outcome:
         gc.disable()
         work()
         code = 0
-    except BaseException:
+    except BaseException as error:
+        text = f"{error}\n" if isinstance(error, CannotWrite) else traceback.format_exc(limit=-3)
         with suppress(Exception):
-            os.write(_STANDARD_ERROR, traceback.format_exc(limit=-3).encode())
+            os.write(_STANDARD_ERROR, text.encode())
     finally:
         os._exit(code)
 

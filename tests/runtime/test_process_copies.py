@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.base.errors import CannotWrite
 from fakedev.runtime.processes import Outcome, run_in_copy
 
 
@@ -34,6 +35,16 @@ def test_work_that_fails(capfd: pytest.CaptureFixture[str]) -> None:
 
     assert not end_of(run_in_copy(fail))
     assert "No space left on device" in capfd.readouterr().err
+
+
+def test_work_that_finds_a_full_disk(capfd: pytest.CaptureFixture[str]) -> None:
+    """It is no fault of the program: there is no traceback."""
+
+    def fail() -> None:
+        raise CannotWrite("/state/snapshot-1", OSError(28, ""))
+
+    assert not end_of(run_in_copy(fail))
+    assert capfd.readouterr().err == "/state/snapshot-1: the disk is full\n"
 
 
 def test_it_holds_no_port(tmp_path: Path) -> None:
