@@ -15,6 +15,8 @@ from fakedev.lines.json_lines import kind_of
 
 T = TypeVar("T")
 
+#: Ignored fields that are named in the log: a message may have thousands.
+MAX_NOTES: Final = 10
 _NUMBERS: Final = (int, float)  # int | float makes a new union each time
 
 
@@ -23,7 +25,7 @@ def known_fields(
 ) -> dict[str, object]:
     """The fields by their canonical names, matched in any letter case. Missing fields are None.
 
-    :param notes: receives a line for each ignored field.
+    :param notes: receives a line for each ignored field, up to MAX_NOTES, and one for the others.
     """
     found: dict[str, object] = dict.fromkeys(names)
     if fields.keys() <= found.keys():  # as the original programs write them
@@ -33,7 +35,10 @@ def known_fields(
     for key, value in fields.items():
         name = canonical.get(key.casefold())
         if name is None:
-            notes.append(f"{where}{key[:100]}: unknown, ignored")
+            if len(notes) < MAX_NOTES:
+                notes.append(f"{where}{key[:100]}: unknown, ignored")
+            elif len(notes) == MAX_NOTES:
+                notes.append("further fields: unknown, ignored")
         else:
             found[name] = value
     return found

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.fleet.verbs import BareWorkload, parse_bare_workload
+from fakedev.lines.bare_fields import MAX_NOTES
 from fakedev.lines.grammar import ProtocolError
 from tests.support.paths import ORIGINALS
 
@@ -70,6 +71,12 @@ def test_unknown_names_are_noted():
     """They are ignored, and logged."""
     workload = parse({"Name": "a", "Foo": 1, "op2": {}, "Profile": [{"Load": 1, "Bar": 2}]})
     assert workload.notes == ("Foo: unknown, ignored", "op2: unknown, ignored", "Profile[0].Bar: unknown, ignored")
+
+
+def test_notes_are_few():
+    """A message with thousands of unknown names does not fill the log."""
+    notes = parse({str(number): 1 for number in range(1000)}).notes
+    assert len(notes) == MAX_NOTES + 1 and notes[-1] == "further fields: unknown, ignored"
 
 
 def test_numbers_that_are_the_rules_matter_pass():
