@@ -9,7 +9,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -249,11 +248,12 @@ class Ids:
 
         :param times: by column; None: there is no such time.
         """
-        known = [(column, at) for column, at in times.items() if at is not None]
-        for (first, before), (second, after) in pairwise(known):
-            if after < before:
-                self._rows.refuse(second, f"{after:.15g} is before its {first}, {before:.15g}")
+        what, before = "", -math.inf
+        for column, at in times.items():
+            if at is not None and at < before:
+                self._rows.refuse(column, f"{at:.15g} is before its {what}, {before:.15g}")
                 return False
+            what, before = (what, before) if at is None else (column, at)
         return True
 
 
