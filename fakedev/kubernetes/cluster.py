@@ -21,7 +21,8 @@ from fakedev.kubernetes.health import NodeHealth
 from fakedev.kubernetes.node_status import NodePatches, Report, of_node, reports_of_health
 from fakedev.kubernetes.nodes import ClusterNode, NodeTable
 from fakedev.kubernetes.offered_devices import NodeDevices
-from fakedev.kubernetes.pod_records import PodRecord, PodTable
+from fakedev.kubernetes.pod_record import PodRecord
+from fakedev.kubernetes.pod_records import PodTable
 from fakedev.kubernetes.pods import Pod, read_pod
 
 #: Nodes that are compared at once with what is wanted: 0.2 ms each.

@@ -28,7 +28,8 @@ from fakedev.kubernetes.health import HealthWatch, KnownHealth, NoHealth, health
 from fakedev.kubernetes.ledger import ContainerIds
 from fakedev.kubernetes.node_port import ClusterNodes
 from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
-from fakedev.kubernetes.pod_records import PodKey, WorkChange, WorkKey
+from fakedev.kubernetes.pod_record import PodKey, WorkKey
+from fakedev.kubernetes.pod_records import WorkChange
 from fakedev.kubernetes.writer import ClusterWriter, Retries
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.threads import call_in_thread

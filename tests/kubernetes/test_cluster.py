@@ -15,7 +15,7 @@ from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.dra import DRIVER, Claim, Result, dra_devices
 from fakedev.kubernetes.health import NodeHealth
 from fakedev.kubernetes.node_view import Allocation
-from fakedev.kubernetes.pod_records import WorkKey
+from fakedev.kubernetes.pod_record import WorkKey
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
 from tests.kubernetes.objects import GPU, free_count, pool
 
