@@ -93,11 +93,12 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
 
 @command(
     "fakedev kube clean",
-    "Removes what fakedev wrote to nodes (labels, resources, annotations, taints), its ResourceSlices, ConfigMaps and "
-    "Leases. Stop fakedev first: it would write them again.",
+    "Removes what fakedev wrote to nodes (labels, resources, annotations, taints) and pods (an annotation), its "
+    "ResourceSlices, ConfigMaps and Leases. Stop fakedev first: it would write them again.",
     Option("kubeconfig", "FILE", "default: KUBECONFIG, else the service account of this pod", ""),
     Option("context", "NAME", "context of the kubeconfig; default: its current one", ""),
     Option("namespace", "NAME", "namespace of the Leases and ConfigMaps; default: this pod's, or the context's", ""),
+    Option("selector", "LABELS", "only nodes with these labels, as fakedev/pool=h100, their pods and slices", ""),
     Option("dry-run", "", "only print what would be removed"),
 )
 def clean(options: Namespace) -> int:
@@ -108,7 +109,10 @@ def clean(options: Namespace) -> int:
 
     kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
     settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=options.namespace)
-    return clean_cluster(settings, lambda text: write_text(sys.stdout, f"{text}\n"), is_dry=options.dry_run)
+    def show(text: str) -> None:
+        write_text(sys.stdout, f"{text}\n")
+
+    return clean_cluster(settings, show, is_dry=options.dry_run, selector=options.selector)
 
 
 @command(

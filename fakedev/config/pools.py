@@ -93,6 +93,9 @@ class Pools:
             text = "driver: the label driver_version is the same: give one of the two"
             self._report.problem(values.place_of("driver"), text)
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
+        in_cluster = values["sharing"].build(
+            InCluster, mig_strategy=values["mig-strategy"], resource=values["resource"] or ""
+        )  # fmt: skip
         churn = None
         if values["churn"] is not None and not is_of_cluster:
             churn = read_churn(values["churn"], self._catalog, self._report)
@@ -110,7 +113,7 @@ class Pools:
                 name, tuple(node.spec for node in alike), device_type, count,
                 self._with_instances(values, own, device),
                 driver | values["labels"], shown_as, values["inlet"], parts,
-                churn, values["sharing"].build(InCluster, mig_strategy=values["mig-strategy"]), is_of_cluster,
+                churn, in_cluster, is_of_cluster,
             )  # fmt: skip
             self._check_inlets(spec, values)
             self._check_files(spec, values.place_of("devices"))

@@ -1,19 +1,14 @@
-"""Allocation: which container has which device on a node; placement: which free devices a container gets.
+"""Placement: which free devices of a node a container gets.
 
-Allocation is for nodes where no kubelet reports it. The rules are the rules of the kubelet's device manager
-(kubernetes/kubernetes, pkg/kubelet/cm/devicemanager/manager.go): containers get their devices in order, init
-containers first; what an init container had is used again by later init containers and by the main ones; a sidecar
-keeps its devices, and nobody else of its pod has them.
-
-Placement prefers devices with the most links between them, then near each other, then in order, as NVIDIA's device
-plugin does (NVIDIA/k8s-device-plugin, internal/rm/allocate.go): whole boards ``aligned``, shared ones and instances
+It prefers devices with the most links between them, then near each other, then in order, as NVIDIA's device plugin
+does (NVIDIA/k8s-device-plugin, internal/rm/allocate.go): whole boards ``aligned``, shared ones and instances
 ``distributed``, from the board with the fewest replicas in use. For boards it asks for the best set by links and host
 topology (NVIDIA/go-gpuallocator, best-effort policy), and keeps what remains connected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import comb
 from typing import Final
@@ -22,8 +17,7 @@ import numpy as np
 
 from fakedev.fleet.links.link_layout import NOWHERE, other_ends
 from fakedev.fleet.spec.device_types import Layout
-from fakedev.kubernetes.offered_devices import REPLICA, NodeDevices, Slot, is_nvidia_resource, numa_node
-from fakedev.kubernetes.pods import Container, ContainerKind, Pod
+from fakedev.kubernetes.offered_devices import REPLICA, NodeDevices, Slot, numa_node
 
 #: More sets than this are not compared one by one: 8 of 16 boards are 12,870, a millisecond for each thousand or so.
 _MAX_SETS: Final = 2000
@@ -135,134 +129,3 @@ def _distributed(devices: NodeDevices, free: Sequence[Slot], must: Sequence[Slot
         used[device] += 1
         picked[device] += 1
     return chosen
-
-
-#: Container to its slots.
-PodSlots = Mapping[str, tuple[Slot, ...]]
-_NOTHING: Final[PodSlots] = {}
-
-
-class NotEnough(Exception):
-    """A node has not as many devices as a container wants.
-
-    :ivar free: of the resource: healthy, and of nobody else.
-    """
-
-    def __init__(self, node: str, container: str, resource: str, wanted: int, free: int) -> None:
-        of_container = f"container {container} wants {wanted} of {resource}"
-        super().__init__(f"{of_container}, and node {node} has {free} free and healthy")
-        self.container, self.resource, self.wanted, self.free = container, resource, wanted, free
-
-
-class NodeAllocation:
-    """The devices of the pods of one node.
-
-    :ivar devices: of the node.
-    """
-
-    def __init__(self, devices: NodeDevices) -> None:
-        self.devices = devices
-        self._by_id = {slot.id: slot for slot in devices.slots}
-        self._by_resource: dict[str, list[Slot]] = {}
-        self._by_device: dict[str, list[Slot]] = {}
-        for slot in devices.slots:
-            self._by_resource.setdefault(slot.resource, []).append(slot)
-            self._by_device.setdefault(slot.device_id, []).append(slot)
-        self._places = {slot.id: place for place, slot in enumerate(devices.slots)}
-        self._pods: dict[str, PodSlots] = {}
-        # Slot to the pods that have it: a claim may be shared by several pods.
-        self._holders: dict[str, set[str]] = {}
-
-    def admit(self, pod: Pod, unhealthy: Collection[str]) -> PodSlots:
-        """Give a pod its devices; those that it has if it has any already.
-
-        Resources that are not GPUs, like ``nvidia.com/hostdev``, belong to other device plugins and are ignored.
-
-        :param unhealthy: the device ids that are not to be given.
-        :raises NotEnough: if there are too few; then the pod has none.
-        """
-        if pod.uid in self._pods:
-            return self._pods[pod.uid]
-        given: dict[str, tuple[Slot, ...]] = {}
-        own: set[str] = set()
-        reusable: set[str] = set()
-        for container in pod.containers:
-            slots = self._slots_for(container, own, reusable, unhealthy)
-            if not slots:
-                continue
-            given[container.name] = slots
-            ids = {slot.id for slot in slots}
-            own |= ids
-            if container.kind is ContainerKind.INIT:
-                reusable |= ids
-            else:
-                reusable -= ids
-        self._keep(pod.uid, given)
-        return given
-
-    def _slots_for(
-        self, container: Container, own: Collection[str], reusable: Collection[str], unhealthy: Collection[str]
-    ) -> tuple[Slot, ...]:
-        """The slots of one container.
-
-        :param own: ids of slots that the pod has.
-        :param reusable: those among them that this container may use.
-        """
-        found: list[Slot] = []
-        for resource, wanted in container.wants.items():
-            slots = self._by_resource.get(resource, [])
-            if not slots and not is_nvidia_resource(resource):
-                continue
-            again = [slot for slot in slots if slot.id in reusable]
-            must = preferred(self.devices, again, (), wanted)
-            free = [
-                slot
-                for slot in slots
-                if slot.id not in own and slot.id not in self._holders and slot.device_id not in unhealthy
-            ]
-            if len(must) + len(free) < wanted:
-                raise NotEnough(self.devices.name, container.name, resource, wanted, len(again) + len(free))
-            found += preferred(self.devices, free, must, wanted)
-        return tuple(found)
-
-    def adopt(self, uid: str, containers: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-        """Take over what a kubelet or a claim says of a pod, in place of what was known.
-
-        A kubelet lists the devices of a container in any order, which changes between two answers, and some of them
-        twice; here each slot is once, in the order of boards.
-
-        :param containers: container to ids of slots; the id of a device stands for all its replicas.
-        :returns: the ids that are none of this node.
-        """
-        self.release(uid)
-        unknown: list[str] = []
-        taken: dict[str, tuple[Slot, ...]] = {}
-        for container, ids in containers.items():
-            slots: dict[str, Slot] = {}
-            for each in ids:
-                of_id = [self._by_id[each]] if each in self._by_id else self._by_device.get(each, [])
-                slots |= {slot.id: slot for slot in of_id}
-                if not of_id:
-                    unknown.append(each)
-            if slots:
-                taken[container] = tuple(sorted(slots.values(), key=lambda slot: self._places[slot.id]))
-        self._keep(uid, taken)
-        return tuple(unknown)
-
-    def _keep(self, uid: str, given: PodSlots) -> None:
-        self._pods[uid] = given
-        for slots in given.values():
-            for slot in slots:
-                self._holders.setdefault(slot.id, set()).add(uid)
-
-    def release(self, uid: str) -> None:
-        for slots in self._pods.pop(uid, _NOTHING).values():
-            for slot in slots:
-                holders = self._holders.get(slot.id, set())
-                holders.discard(uid)
-                if not holders:
-                    self._holders.pop(slot.id, None)
-
-    def slots_of(self, uid: str) -> PodSlots:
-        """The slots of each container of a pod; empty if it has none."""
-        return self._pods.get(uid, _NOTHING)

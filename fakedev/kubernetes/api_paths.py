@@ -43,6 +43,7 @@ PERMISSIONS: Final = (
     Permission("", "nodes", ("list", "watch", "patch"), "follows the nodes, writes taints, removes what it wrote"),
     Permission("", "nodes/status", ("patch",), "writes capacity, allocatable, conditions and labels"),
     Permission("", "pods", ("list", "watch"), "follows which pod has which devices"),
+    Permission("", "pods/status", ("patch",), "records the devices of pods on nodes without a kubelet"),
     Permission("", "pods/eviction", ("create",), "evicts the pods of a failed device, with struck: evict"),
     Permission("", "events", ("create",), "tells faults at nodes, and annotations that cannot be read at pods"),
     Permission(

@@ -13,12 +13,13 @@ from twisted.python.failure import Failure
 from fakedev.base.console import write_text
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.api_paths import Target, node_path
+from fakedev.kubernetes.api_paths import Target, node_path, pod_path
 from fakedev.kubernetes.dra import MADE_BY
 from fakedev.kubernetes.node_status import NodePatches, clean_patches
 from fakedev.kubernetes.nodes import slim_node
 from fakedev.kubernetes.owned_objects import SLICES_PATH
 from fakedev.kubernetes.part import make_client
+from fakedev.kubernetes.pods import DEVICES, Pod, read_pod
 from fakedev.kubernetes.watch import list_all
 from fakedev.runtime.http_client import NO_ANSWER, ApiError
 from fakedev.runtime.listening import CannotStart
@@ -36,28 +37,34 @@ class Cleaning:
 
     :param show: called with a line for each object that is changed or deleted.
     :param is_dry: nothing is changed, only shown.
+    :param selector: of the nodes, as kubectl takes it; their slices and pods count. Empty: all nodes, and fakedev's
+        ConfigMaps and Leases.
     :ivar count: the objects that were changed or deleted.
     :ivar problems: what the server refused, a line each; all else is done.
     """
 
-    def __init__(self, client: ApiClient, show: Callable[[str], None], *, is_dry: bool) -> None:
+    def __init__(self, client: ApiClient, show: Callable[[str], None], *, is_dry: bool, selector: str = "") -> None:
         self._client = client
         self._show = show
         self._is_dry = is_dry
+        self._selector = selector
+        self._nodes: set[str] = set()
         self.count = 0
         self.problems: list[str] = []
 
     async def clean(self) -> None:
-        """Clean nodes, ResourceSlices, ConfigMaps and Leases.
+        """Clean nodes, pods, ResourceSlices, ConfigMaps and Leases.
 
         :raises ApiError: when the API server cannot be reached.
         """
         namespace = self._client.server.namespace
         await self._attempt("the nodes", self._clean_nodes())
-        for path, kind, selector, chosen in (
-            (SLICES_PATH, "ResourceSlice", _OURS, bool),
-            (Target("", "v1", "configmaps", namespace).path, "ConfigMap", _OURS, bool),
-            (Target("coordination.k8s.io", "v1", "leases", namespace).path, "Lease", {}, _LEASE.fullmatch),
+        await self._attempt("the pods", self._clean_pods())
+        slices = self._delete_all(SLICES_PATH, "ResourceSlice", _OURS, self._name_of_slice)
+        await self._attempt("ResourceSlices", slices)
+        for path, kind, selector, chosen in () if self._selector else (
+            (Target("", "v1", "configmaps", namespace).path, "ConfigMap", _OURS, _name),
+            (Target("coordination.k8s.io", "v1", "leases", namespace).path, "Lease", {}, _name_of_lease),
         ):
             await self._attempt(f"{kind}s", self._delete_all(path, kind, selector, chosen))
         self.problems += self._client.troubles.texts
@@ -73,9 +80,35 @@ class Cleaning:
                 self.problems.append(f"{what}: {error.message}")
 
     async def _clean_nodes(self) -> None:
-        nodes, _ = await list_all(self._client, "/api/v1/nodes", read=_written_node, attempts=1)
-        for item in nodes:
+        query = {"labelSelector": self._selector} if self._selector else {}
+        nodes, _ = await list_all(self._client, "/api/v1/nodes", query=query, read=slim_node, attempts=1)
+        self._nodes = {item["metadata"]["name"] for item in nodes}
+        for item in filter(clean_patches, nodes):
             await self._attempt(f"node {item['metadata']['name']}", self._clean_node(item))
+
+    async def _clean_pods(self) -> None:
+        """Remove the annotation with the devices of a pod."""
+        query = {"fieldSelector": "spec.nodeName!="}
+        pods, _ = await list_all(self._client, "/api/v1/pods", query=query, read=read_pod, attempts=1)
+        for pod in pods:
+            if pod.devices and pod.node in self._nodes:
+                shown = f"pod {pod.namespace}/{pod.name}"
+                await self._attempt(shown, self._clean_pod(pod, shown))
+
+    async def _clean_pod(self, pod: Pod, shown: str) -> None:
+        if not self._is_dry:
+            patch = {"metadata": {"annotations": {DEVICES: None}}}
+            try:
+                await self._client.merge_patch(pod_path(pod.namespace, pod.name, "status"), patch)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        self._done(f"{shown}: {'would be ' if self._is_dry else ''}cleaned")
+
+    def _name_of_slice(self, item: Mapping[str, Any]) -> str | None:
+        """The name of a slice of a node that is cleaned; of all where all are."""
+        is_chosen = not self._selector or item["spec"].get("nodeName") in self._nodes
+        return _name(item) if is_chosen else None
 
     async def _clean_node(self, item: Mapping[str, Any]) -> None:
         name = item["metadata"]["name"]
@@ -103,15 +136,16 @@ class Cleaning:
         self._done(f"node {name}: {'would be ' if self._is_dry else ''}cleaned")
 
     async def _delete_all(
-        self, path: str, kind: str, selector: Mapping[str, str], chosen: Callable[[str], object]
+        self, path: str, kind: str, selector: Mapping[str, str], chosen: Callable[[Mapping[str, Any]], str | None]
     ) -> None:
+        """Delete the objects of a kind whose names are given by ``chosen``."""
         try:
-            names, _ = await list_all(self._client, path, query=selector, read=_name, attempts=1)
+            names, _ = await list_all(self._client, path, query=selector, read=chosen, attempts=1)
         except ApiError as error:
             if error.code == 404:
                 return  # the cluster does not have the kind
             raise
-        for name in filter(chosen, names):
+        for name in names:
             await self._attempt(f"{kind} {name}", self._delete(f"{path}/{name}", f"{kind} {name}"))
 
     async def _delete(self, path: str, shown: str) -> None:
@@ -128,20 +162,21 @@ class Cleaning:
         self._show(text)
 
 
-def _written_node(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    node = slim_node(item)
-    return node if clean_patches(node) else None
-
-
 def _name(item: Mapping[str, Any]) -> str:
     return str(item["metadata"]["name"])
+
+
+def _name_of_lease(item: Mapping[str, Any]) -> str | None:
+    return _name(item) if _LEASE.fullmatch(_name(item)) else None
 
 
 _INTERRUPTED = 130
 
 
-def clean_cluster(settings: KubernetesSettings, show: Callable[[str], None], *, is_dry: bool) -> int:
-    """Remove all that fakedev wrote to a cluster.
+def clean_cluster(
+    settings: KubernetesSettings, show: Callable[[str], None], *, is_dry: bool, selector: str = ""
+) -> int:
+    """Remove all that fakedev wrote to a cluster, or to the nodes of a selector.
 
     :returns: 0; 1 after a line for each reason; 2 after the same, when the API server cannot be used; 130 after Ctrl-C.
     """
@@ -151,7 +186,7 @@ def clean_cluster(settings: KubernetesSettings, show: Callable[[str], None], *, 
     except CannotStart as reason:
         write_text(sys.stderr, f"{reason}\n")
         return reason.code
-    cleaning = Cleaning(client, show, is_dry=is_dry)
+    cleaning = Cleaning(client, show, is_dry=is_dry, selector=selector)
     codes: list[int] = []
 
     async def clean() -> int:

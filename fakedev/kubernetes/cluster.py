@@ -21,7 +21,8 @@ from fakedev.kubernetes.health import NodeHealth
 from fakedev.kubernetes.node_status import NodePatches, Report, of_node, reports_of_health
 from fakedev.kubernetes.nodes import ClusterNode, NodeTable
 from fakedev.kubernetes.offered_devices import NodeDevices
-from fakedev.kubernetes.pod_records import PodRecord, PodTable
+from fakedev.kubernetes.pod_record import PodRecord
+from fakedev.kubernetes.pod_records import PodTable
 from fakedev.kubernetes.pods import Pod, read_pod
 
 #: Nodes that are compared at once with what is wanted: 0.2 ms each.
@@ -113,7 +114,8 @@ class Cluster:
             self.pods.node_joined(name)
             node = self.nodes.get(name)
             if node is not None and node.problem:
-                self._report_node(node, "InvalidMigStrategy", node.problem)
+                reason = "InvalidMigStrategy" if node.devices.mig_problem else "UnknownResource"
+                self._report_node(node, reason, node.problem)
         return taken
 
     def take_patches(self, most: int) -> list[tuple[str, NodePatches]]:
@@ -153,8 +155,8 @@ class Cluster:
         """The nodes whose view has changed, for their fakedev-node."""
         return _taken(self.nodes.viewed)
 
-    def take_slices(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        """The nodes whose ResourceSlices may have changed, each with those that are wanted."""
+    def take_slices(self) -> list[tuple[str, list[dict[str, Any]] | None]]:
+        """The nodes whose ResourceSlices may have changed, each with those that are wanted; None: they stay."""
         found = [(name, self.nodes.get(name)) for name in _taken(self.nodes.sliced)]
         return [(name, node.slices() if node is not None else []) for name, node in found]
 
@@ -163,7 +165,7 @@ class Cluster:
         """Whether there may be something to be taken."""
         nodes, pods = self.nodes, self.pods
         of_nodes = nodes.changed, nodes.left, nodes.viewed, nodes.sliced, nodes.renewed
-        return any((pods.changed, pods.evictions, self._reports, *of_nodes))
+        return any((pods.changed, pods.evictions, pods.has_records, self._reports, *of_nodes))
 
     def _report_problems(self) -> None:
         for name, uid, text in self.nodes.take_new_problems():
@@ -214,6 +216,7 @@ def plan(
                 "kubelet": node.has_kubelet,
                 "devices": [{"resource": slot.resource, "id": slot.id} for slot in node.devices.slots],
                 "patches": _patches(node.name, patches.get(node.name)),
+                "waits": node.patches().is_waiting,
             }
             for node in found
         ],
@@ -224,7 +227,7 @@ def plan(
                 "node": node.name,
                 "containers": {
                     container: [slot.id for slot in slots]
-                    for container, slots in node.allocation.slots_of(pod.uid).items()
+                    for container, slots in node.ledger.slots_of(pod.uid).items()
                 },
                 "workloads": [
                     fields_of_workload(each) for key, each in work.items() if key[:2] == (pod.namespace, pod.name)
@@ -260,7 +263,9 @@ def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
         for what, patch in node["patches"].items():
             yield f"  patch {what}"
             yield from (f"    {line}" for line in _leaves(patch, ""))
-        if not node["patches"]:
+        if node["waits"]:
+            yield "  waits until KWOK has given it processors and memory"
+        elif not node["patches"]:
             yield "  nothing to patch"
     for pod in planned["pods"]:
         yield f"pod {pod['namespace']}/{pod['pod']} on {pod['node']}"

@@ -24,10 +24,12 @@ from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, StateFolder
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.health import HealthWatch, KnownHealth, NoHealth, health_record, read_health
+from fakedev.kubernetes.health import HealthWatch, KnownHealth, NoHealth, health_record, read_devices, read_health
+from fakedev.kubernetes.ledger import ContainerIds
 from fakedev.kubernetes.node_port import ClusterNodes
 from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
-from fakedev.kubernetes.pod_records import PodKey, WorkChange, WorkKey
+from fakedev.kubernetes.pod_record import PodKey, WorkKey
+from fakedev.kubernetes.pod_records import WorkChange
 from fakedev.kubernetes.writer import ClusterWriter, Retries
 from fakedev.runtime.reactor import IReactor
 from fakedev.runtime.threads import call_in_thread
@@ -184,25 +186,28 @@ class HealthFile:
 
     def __init__(self, state: StateFolder) -> None:
         self._state = state
-        self._written: KnownHealth | None = None
+        self._written: tuple[KnownHealth, Mapping[str, ContainerIds]] | None = None
 
-    def read(self, roster: Roster) -> KnownHealth | None:
-        """What the service before this one has left of the units of a roster; None: nothing.
+    def read(self, roster: Roster) -> tuple[KnownHealth, Mapping[str, ContainerIds]] | None:
+        """The health of the units of a roster and the devices of pods that the service before has left; None: nothing.
 
         :raises CannotGoOn: when it cannot be used.
         """
         text = self._state.kept(CLUSTER_HEALTH)
         try:
-            return None if text is None else read_health(text, roster)
+            return None if text is None else (read_health(text, roster), read_devices(text))
         except NoHealth as reason:
             text = f"{self._state.path_of(CLUSTER_HEALTH)}: {reason}: move its folder away to begin anew"
             raise CannotGoOn(text) from None
 
-    def write(self, known: KnownHealth) -> None:
-        """Keep what is known after a tick or the start of a plugin. It is written only when it is something else."""
-        if self._written is None or not _is_same(self._written, known):
-            self._written = known
-            self._state.keep(CLUSTER_HEALTH, health_record(known))
+    def write(self, known: KnownHealth, devices: Mapping[str, ContainerIds]) -> None:
+        """Keep what is known after a tick or the start of a plugin. It is written only when it is something else.
+
+        :param devices: of pods, by UID, that the cluster does not have yet.
+        """
+        if self._written is None or not _is_same(self._written[0], known) or self._written[1] != devices:
+            self._written = known, devices
+            self._state.keep(CLUSTER_HEALTH, health_record(known, devices))
 
 
 def _is_same(before: KnownHealth, now: KnownHealth) -> bool:
@@ -236,6 +241,7 @@ class Controller:
         self, cluster: Cluster, fleet: Fleet, health: HealthWatch, clock: IReactorTime, file: HealthFile | None = None
     ) -> None:
         self.cluster = cluster
+        cluster.pods.await_lists()
         self.inbox = Inbox()
         self._fleet = fleet
         self._health = health
@@ -303,7 +309,7 @@ class Controller:
 
     def _keep_health(self) -> None:
         if self._file is not None:
-            self._file.write(self._health.known())
+            self._file.write(self._health.known(), self.cluster.pods.only_here)
 
     def work_ended(self, key: WorkKey, code: int, text: str) -> None:
         again_seconds = self.cluster.pods.ended(key, code, text)
@@ -319,6 +325,7 @@ class Controller:
     def pause(self) -> None:
         """Write nothing to the cluster until :meth:`resume`: another fakedev may do so now."""
         self._is_paused = True
+        self.cluster.pods.await_lists()
         self.writer.events.pause()
         self.inbox.clear()  # there will be new lists
 
@@ -366,6 +373,8 @@ class Controller:
         if self._room > 0:
             changes = self.cluster.pods.take_work(self._is_there, min(_PODS_AT_ONCE, self._room))
             self._room -= len({change.key[:2] for change in changes})
+            if changes:
+                self._keep_health()  # before pages show the devices of pods
             for key, reason in self.work.change(changes):
                 self.cluster.pods.refused(key, reason)
                 self._try_later(key[:2], _AGAIN_SECONDS)
@@ -373,10 +382,16 @@ class Controller:
                 self.changed()
         if not self._is_paused:
             self.writer.write()
-            if self._slices is not None:
-                for name, slices in self.cluster.take_slices():
-                    self._slices.want(name, slices)
+            self._write_slices(self._slices)
         self.service.notify_changes(self.cluster.take_views())
+
+    def _write_slices(self, writer: SliceWriter | None) -> None:
+        if writer is not None:
+            for name, slices in self.cluster.take_slices():
+                if slices is None:
+                    writer.leave(name)
+                else:
+                    writer.want(name, slices)
 
     def _is_there(self, node: str, pool: str) -> bool:
         found = self._fleet.roster.node(node)

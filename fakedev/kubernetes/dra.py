@@ -214,6 +214,7 @@ class Claim:
     :param results: the devices of all drivers; empty: not allocated yet.
     :param pods: the UIDs of the pods that may use it now.
     :param uid: its own.
+    :param allocated: when its devices were allocated, as the API writes times; empty: unknown.
     """
 
     namespace: str
@@ -221,6 +222,18 @@ class Claim:
     results: tuple[Result, ...] = ()
     pods: frozenset[str] = frozenset()
     uid: str = ""
+    allocated: str = ""
+
+    @property
+    def holder(self) -> str:
+        """How the ledger names it."""
+        return f"claim {self.namespace}/{self.name}"
+
+    def devices_on(self, node: str) -> tuple[str, ...]:
+        """The names of the devices of a node that nobody else may have."""
+        return tuple(
+            each.device for each in self.results if each.driver == DRIVER and each.pool == node and not each.is_admin
+        )
 
 
 @dataclass(frozen=True)
@@ -240,7 +253,8 @@ class ClaimedDevices:
 def read_claim(item: Mapping[str, Any]) -> Claim:
     """A claim of the API. The API server has checked its form; what is missing is empty."""
     metadata, status = item.get("metadata") or {}, item.get("status") or {}
-    devices = (status.get("allocation") or {}).get("devices") or {}
+    allocation = status.get("allocation") or {}
+    devices = allocation.get("devices") or {}
     return Claim(
         namespace=metadata.get("namespace", "default"),
         name=metadata.get("name", ""),
@@ -249,6 +263,7 @@ def read_claim(item: Mapping[str, Any]) -> Claim:
             each.get("uid", "") for each in status.get("reservedFor") or () if each.get("resource") == _PODS
         ),
         uid=metadata.get("uid", ""),
+        allocated=allocation.get("allocationTimestamp", ""),
     )
 
 
@@ -336,6 +351,8 @@ API_VERSION: Final = "resource.k8s.io/v1"
 DEVICES_OF_SLICE: Final = 64
 #: The label of all that fakedev makes, so that slices of real drivers are never touched.
 MADE_BY: Final[Mapping[str, str]] = {"app.kubernetes.io/managed-by": "fakedev"}
+#: The reason of a device that pods have by the device plugin.
+HELD: Final = "held by the device plugin"
 #: The reason of a device that nobody watches, which remains of use.
 UNMONITORED: Final = "unmonitored"
 _LONGEST_NAME: Final = 253
@@ -417,12 +434,14 @@ def is_ours(item: Mapping[str, Any]) -> bool:
 def taint_of(reason: str) -> dict[str, str]:
     """The taint of an unhealthy device: NVIDIA's driver has one key for each kind of trouble.
 
-    :param reason: ``XID 79``; ``unmonitored``; all others, as ``lost`` and ``hangs``, are of a device that no longer
-        answers.
+    :param reason: ``XID 79``; ``unmonitored``; :data:`HELD`, which is fakedev's own; all others, as ``lost`` and
+        ``hangs``, are of a device that no longer answers.
     """
     xid = _XID.fullmatch(reason)
     if xid is not None:
         return {"key": f"{DRIVER}/xid", "value": xid[1], "effect": "NoSchedule"}
+    if reason == HELD:
+        return {"key": "fakedev/held-by-device-plugin", "effect": "NoSchedule"}
     if reason == UNMONITORED:
         return {"key": f"{DRIVER}/{UNMONITORED}", "effect": "None"}
     return {"key": f"{DRIVER}/gpu-lost", "effect": "NoSchedule"}

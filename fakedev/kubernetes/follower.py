@@ -17,7 +17,7 @@ from zope.interface import implementer
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.controller import Controller
 from fakedev.kubernetes.dra import read_claim
-from fakedev.kubernetes.lease import Lease
+from fakedev.kubernetes.lease import LATE_SECONDS, Lease
 from fakedev.kubernetes.nodes import slim_node
 from fakedev.kubernetes.owned_objects import CLAIMS_PATH, SLICES_PATH, SliceWriter, our_slice
 from fakedev.kubernetes.pods import Pod, read_pod
@@ -104,6 +104,8 @@ class ClusterFollower(Service):
             return self.client.troubles.texts[0]  # they say more on why there is no lease
         if self._reason:
             return self._reason
+        if self._lease.is_late:
+            return f"the API server has not answered for {LATE_SECONDS:g} s"
         if not self._watches or not all(watch.is_current for watch in self._watches):
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None

@@ -332,15 +332,19 @@ class NoHealth(Exception):
     """A text that is no record of health."""
 
 
-def health_record(known: KnownHealth) -> str:
-    """The text for what is known, which :func:`read_health` reads. Units are named, as another roster numbers them."""
+def health_record(known: KnownHealth, devices: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+    """The text for what is known, which :func:`read_health` reads. Units are named, as another roster numbers them.
+
+    :param devices: of pods, by UID and container, which :func:`read_devices` reads.
+    """
     units: dict[str, list[int]] = {}
     if known.roster is not None:
         columns = (known.codes, known.xids, known.is_past)
         for unit in np.flatnonzero(np.logical_or.reduce(columns)).tolist():
             units[known.roster.unit_name(unit)] = [int(column[unit]) for column in columns]
     nodes = {name: asdict(health) for name, health in known.nodes.items()}
-    return orjson.dumps({"form": _FORM, "tick": known.tick, "units": units, "nodes": nodes}).decode()
+    record = {"form": _FORM, "tick": known.tick, "units": units, "nodes": nodes, "devices": devices}
+    return orjson.dumps(record).decode()
 
 
 def read_health(text: str, roster: Roster) -> KnownHealth:
@@ -365,6 +369,12 @@ def read_health(text: str, roster: Roster) -> KnownHealth:
         return KnownHealth(int(content["tick"]), roster, codes, xids, is_past > 0, nodes)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise NoHealth("it is no record of the health of devices") from None
+
+
+def read_devices(text: str) -> dict[str, Mapping[str, Sequence[str]]]:
+    """The devices of pods, by UID and container, in a text that :func:`read_health` has taken."""
+    found = orjson.loads(text).get("devices", {})
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def _unit_of(name: str, roster: Roster) -> int | None:

@@ -18,7 +18,11 @@ from fakedev.runtime.http_client import NO_ANSWER, ApiError
 
 #: A holder that does not renew for so long has lost the lease: others may take it.
 DURATION_SECONDS: Final = 30.0
-RENEW_SECONDS: Final = 10.0
+RENEW_SECONDS: Final = 2.0
+#: A renewal that is not answered for so long is a reason not to be ready: the API server may be frozen.
+LATE_SECONDS: Final = 4.5
+#: An attempt is given up after this time.
+_ATTEMPT_SECONDS: Final = 10.0
 #: A holder that could not renew for so long stops, before another one can begin.
 GIVE_UP_SECONDS: Final = 25.0
 #: How often a lease that another one holds is looked at.
@@ -104,8 +108,8 @@ class Lease:
     async def _limited(self, coroutine: Any) -> None:
         """An attempt ends in time for the next one, so that a lease that cannot be renewed is given up in time."""
         attempt: Deferred[None] = Deferred.fromCoroutine(coroutine)
-        left = self._left_seconds() if self.is_held else RENEW_SECONDS
-        attempt.addTimeout(max(0.1, min(left, RENEW_SECONDS)), self._clock, _timed_out)
+        left = self._left_seconds() if self.is_held else _ATTEMPT_SECONDS
+        attempt.addTimeout(max(0.1, min(left, _ATTEMPT_SECONDS)), self._clock, _timed_out)
         await attempt
 
     def _left_seconds(self) -> float:
@@ -122,6 +126,11 @@ class Lease:
             self._lose(f"the lease {self._shown} was taken or changed by another one")
         elif self._left_seconds() < 0.01:
             self._lose(f"cannot renew the lease {self._shown} for {GIVE_UP_SECONDS:.0f} s: {error.message}")
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a lease that is held should have been renewed by now."""
+        return self.is_held and self._clock.seconds() - self._renewed_at > LATE_SECONDS
 
     async def _try_to_acquire(self) -> None:
         leases, _ = await list_all(self._client, self._path(), flow=LEASE_FLOW, attempts=1)

@@ -16,6 +16,7 @@ from fakedev.base.errors import FieldError, Refused, did_you_mean
 from fakedev.fleet.fleet import Fleet
 from fakedev.kubernetes.allocation import preferred
 from fakedev.kubernetes.cluster import Cluster
+from fakedev.kubernetes.dra import DRIVER
 from fakedev.kubernetes.node_view import (
     MAX_ALLOCATIONS,
     MAX_PARTS,
@@ -282,6 +283,7 @@ class ClusterNodes:
             self._listeners[node] = remaining
         else:
             self._registered.pop(node, None)
+            self._cluster.nodes.registered(node, is_registered=False)
             self._slots.forget(node)
 
     def notify_changes(self, names: Iterable[str]) -> None:
@@ -300,6 +302,8 @@ class ClusterNodes:
     def registered(self, node: str, resources: Sequence[str]) -> None:
         """The kubelet has taken the plugins of these resources, and no others; a DRA plugin counts by its driver."""
         self._registered[node] = resources
+        self._cluster.nodes.registered(node, is_registered=DRIVER in resources)
+        self._changed()
 
     def report(self, node: str, allocations: Sequence[Allocation]) -> None:
         """What PodResources of a node says, whole."""

@@ -21,6 +21,9 @@ from fakedev.lines.json_lines import Notification, load_object
 from fakedev.lines.words import quote_word
 from fakedev.nvml.records import VERSION, Counts, head_of
 
+#: How the reason of a slot begins that another mechanism has given: the device plugin does not give it too.
+HELD_BY: Final = "held by "
+
 T = TypeVar("T")
 #: Reads the value of a field, which has the given path in messages; raises FieldError.
 _Reader = Callable[[str, object], Any]

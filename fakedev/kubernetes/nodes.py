@@ -14,9 +14,9 @@ from typing import Any, Final
 from fakedev.base.errors import did_you_mean
 from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
-from fakedev.kubernetes.allocation import NodeAllocation
-from fakedev.kubernetes.dra import DRIVER, dra_devices, resource_slices
+from fakedev.kubernetes.dra import DRIVER, HELD, dra_devices, resource_slices
 from fakedev.kubernetes.health import NodeHealth
+from fakedev.kubernetes.ledger import ContainerIds, Grant, Mechanism, NodeLedger
 from fakedev.kubernetes.node_labels import node_labels
 from fakedev.kubernetes.node_status import (
     DOWN,
@@ -31,8 +31,8 @@ from fakedev.kubernetes.node_status import (
     clean_patches,
     node_patches,
 )
-from fakedev.kubernetes.node_view import NodeView, ViewedSlot
-from fakedev.kubernetes.offered_devices import NodeDevices
+from fakedev.kubernetes.node_view import HELD_BY, NodeView, ViewedSlot
+from fakedev.kubernetes.offered_devices import NodeDevices, Slot
 from fakedev.kubernetes.operator import operator_annotations, operator_labels
 
 #: What is kept of the metadata of a node.
@@ -50,6 +50,9 @@ class ClusterNode:
     :ivar has_kubelet: whether a kubelet gives its devices to pods; else fakedev does.
     :ivar reported: the messages about it that were reported.
     :ivar lacking: namespace and name of the pods that it has not enough devices for, in order of arrival.
+    :ivar denied: namespace and name of the claims whose devices others hold, each with the grant that is in the way.
+    :ivar offered_version: of the ledger, when its devices were offered last.
+    :ivar is_registered: whether its kubelet has taken the DRA plugin of its fakedev-node.
     :ivar dra_devices: its devices as a driver of DRA names them; empty when that is not used.
     """
 
@@ -69,12 +72,16 @@ class ClusterNode:
         self.health = NodeHealth()
         self.reported = ReportedMessages()
         self.lacking: dict[tuple[str, str], None] = {}
+        self.denied: dict[tuple[str, str], Grant] = {}
+        self.is_registered = False
+        self.offered_version = 0
         self._settings = settings
         self.devices = NodeDevices.of(seed, pool, NodeSpec(self.name))
-        self.allocation = NodeAllocation(self.devices)
+        self.ledger = NodeLedger(self.devices)
         self._slots = self.devices.slots
         uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
         self.dra_devices = dra_devices(self.devices) if uses_dra else ()
+        self.dra_slots = {device.name: device.slot for device in self.dra_devices}
         # The time of the discovery is that of the node: so it stays when fakedev starts again.
         self._labels = node_labels(self.devices, _seconds_of(metadata.get("creationTimestamp", "")))
         self._annotations: Mapping[str, str] = {}
@@ -110,7 +117,7 @@ class ClusterNode:
 
     def take_over(self, before: ClusterNode) -> None:
         """Go on from the same node with other devices: what was said of it, and what is known of its health."""
-        self.reported = before.reported
+        self.reported, self.is_registered = before.reported, before.is_registered
         ids = {slot.device_id for slot in self._slots}
         unhealthy = {device: why for device, why in before.health.unhealthy.items() if device in ids}
         self.health = replace(before.health, unhealthy=unhealthy)
@@ -121,7 +128,7 @@ class ClusterNode:
             return node_patches(self.item, NodeWanted(self._labels, annotations=self._annotations))
         capacity, allocatable = Counter(self.others), Counter(self.others)
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
-            is_well = slot.device_id not in self.health.unhealthy and not self.health.plugin_is_down
+            is_well = not self._why_not(slot) and not self.health.plugin_is_down
             capacity[slot.resource] += 1
             allocatable[slot.resource] += is_well
         taints = (DOWN_TAINT,) if self.health.is_down else ()
@@ -132,25 +139,36 @@ class ClusterNode:
     @property
     def problem(self) -> str:
         """Why it offers no devices; empty: it does."""
-        why = self.devices.mig_problem
-        return f"mig-strategy single cannot be followed: {why}; it offers no devices" if why else ""
+        return self.devices.problem
 
     @property
     def unhealthy_words(self) -> frozenset[str]:
         unhealthy = self.health.unhealthy
         return frozenset(slot.word(self.name) for slot in self._slots if slot.device_id in unhealthy)
 
-    def slices(self) -> list[dict[str, Any]]:
-        """The ResourceSlices that are wanted: none while the driver is down."""
+    def _why_not(self, slot: Slot) -> str:
+        """Why the device plugin does not give a slot to a pod; empty: it does, unless a pod has it already."""
+        claim = self.ledger.holder_of(slot, Mechanism.DEVICE_PLUGIN)
+        held = f"{HELD_BY}{claim.holder}" if claim is not None and claim.by is Mechanism.CLAIM else ""
+        return self.health.unhealthy.get(slot.device_id, "") or held
+
+    def slices(self) -> list[dict[str, Any]] | None:
+        """The ResourceSlices that are wanted: none while the driver is down. None: those that are there stay.
+
+        A kubelet deletes the slices of a driver that has been away for a while; nobody makes them again before the
+        driver is there, as pods that are bound to the node could not start.
+        """
         if not self.dra_devices or self.health.plugin_is_down:
             return []
-        return resource_slices(self.devices, self.health.unhealthy, self.uid)
+        if self.has_kubelet and not self.is_registered:
+            return None
+        held = {grant.slot.device_id: HELD for grant in self.ledger if grant.by is Mechanism.DEVICE_PLUGIN}
+        return resource_slices(self.devices, {**held, **self.health.unhealthy}, self.uid)
 
     def view(self) -> NodeView:
         resources: dict[str, list[ViewedSlot]] = {}
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
-            why = self.health.unhealthy.get(slot.device_id, "")
-            resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, why))
+            resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, self._why_not(slot)))
         driver = DRIVER if self.dra_devices else ""
         # A kubelet that starts again forgets its plugins. This one goes on, so that they go and come back.
         is_down = self.health.plugin_is_down or self.health.kubelet_is_down
@@ -204,6 +222,7 @@ class NodeTable:
     :ivar viewed: the nodes whose view for fakedev-node may have changed.
     :ivar sliced: the nodes whose ResourceSlices may have changed.
     :ivar problems: why nodes with the label are not simulated, by their names.
+    :ivar remembered: what pods had before their node got other devices, or before fakedev started, by UID.
     """
 
     def __init__(
@@ -225,6 +244,7 @@ class NodeTable:
         self.viewed: dict[str, None] = {}
         self.sliced: dict[str, None] = {}
         self.problems: dict[str, str] = {}
+        self.remembered: dict[str, ContainerIds] = {}
         #: The objects of the nodes with problems, which another configuration may solve.
         self._refused: dict[str, Mapping[str, Any]] = {}
         self._new_problems: dict[str, None] = {}
@@ -243,6 +263,13 @@ class NodeTable:
             self._pools_of_nodes = {node.name: node.pool.name for node in self._nodes.values()}
         return self._pools_of_nodes
 
+    def registered(self, name: str, *, is_registered: bool) -> None:
+        """Whether the kubelet of a node has taken the DRA plugin."""
+        node = self._nodes.get(name)
+        if node is not None and node.is_registered != is_registered:
+            node.is_registered = is_registered
+            self.sliced[name] = None
+
     def names(self) -> list[str]:
         """The nodes that are simulated, and those with problems."""
         return [*self._nodes, *self.problems]
@@ -260,7 +287,8 @@ class NodeTable:
         if known is not None and not is_listed and known.is_newer_than(item):
             return False
         pool, problem = self._pool_of(item)
-        self._note_problem(item, problem)
+        is_of_another = clean_patches(item) and name not in self._was_ours and known is None
+        self._note_problem(item, "" if is_of_another and name not in self.problems else problem)
         if pool is None:
             is_gone = self._forget(name)
             if is_gone:
@@ -277,6 +305,7 @@ class NodeTable:
         node = ClusterNode(item, pool, self._spec.seed, self._settings, self._others(pool.name))
         if known is not None:
             node.take_over(known)
+            self.remembered |= known.ledger.take_all()
         self._nodes[name] = node
         self._pools_of_nodes = None
         self.changed[name] = self.renewed[name] = self.viewed[name] = self.sliced[name] = None

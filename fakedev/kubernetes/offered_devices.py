@@ -1,4 +1,4 @@
-"""The devices that a node offers to pods: the ids and resources of NVIDIA's, AMD's and Intel's device plugins.
+"""The devices that a node offers to pods: the ids and resources of the vendors' device plugins.
 
 The ids contain the UUIDs that pages show. Sources: the plugins' documentation, as of 2026 (doc/kubernetes.md).
 
@@ -18,10 +18,18 @@ from fakedev.fleet.entities.naming import device_facts, part_facts
 from fakedev.fleet.spec.fleet_spec import NodeSpec, PoolSpec
 from fakedev.fleet.spec.offers import MigStrategy
 
-#: NVIDIA's resources, and those of the other vendors' plugins, by how the vendor's name begins.
+#: NVIDIA's resources.
 GPU: Final = "nvidia.com/gpu"
 MIG_PREFIX: Final = "nvidia.com/mig-"
-_OF_OTHERS: Final[Mapping[str, str]] = {"AMD": "amd.com/gpu", "Intel": "gpu.intel.com/xe"}
+_AMD: Final = "amd.com/gpu"
+#: The resource of boards by how the name of their vendor begins.
+_OF_VENDORS: Final[Mapping[str, str]] = {
+    "NVIDIA": GPU, "AMD": _AMD, "Intel": "gpu.intel.com/xe", "Habana": "habana.ai/gaudi",
+    "Amazon": "aws.amazon.com/neuron", "cloud-tpu": "google.com/tpu", "Google": "google.com/tpu",
+}  # fmt: skip
+#: Intel's boards with the kernel's driver i915: Iris Xe MAX, Flex and Max.
+_OF_I915: Final = "gpu.intel.com/i915"
+_I915: Final = ("Iris", "Center GPU Flex", "Center GPU Max")
 #: Between a device's id and the number of its replica.
 REPLICA: Final = "::"
 _SHARED: Final = ".shared"
@@ -82,11 +90,11 @@ class NodeDevices:
 
     @property
     def is_nvidia(self) -> bool:
-        return self.pool.device_type.facts.get("vendor", "NVIDIA").startswith("NVIDIA")
+        return self._vendor.startswith("NVIDIA")
 
     @property
     def is_amd(self) -> bool:
-        return self._resource == _OF_OTHERS["AMD"]
+        return self._vendor.startswith("AMD")
 
     def has_instances(self, index: int) -> bool:
         """Whether a board is divided into instances (MIG)."""
@@ -117,7 +125,7 @@ class NodeDevices:
     def slots(self) -> tuple[Slot, ...]:
         """All slots of the node: boards in order of index, instances and replicas below each."""
         strategy = self.pool.in_cluster.mig_strategy
-        if self.mig_problem:
+        if self.problem:
             return ()
         found: list[Slot] = []
         for index in range(len(self.boards)):
@@ -156,8 +164,26 @@ class NodeDevices:
 
     @property
     def _resource(self) -> str:
-        vendor = self.pool.device_type.facts.get("vendor", "")
-        return next((name for begin, name in _OF_OTHERS.items() if vendor.startswith(begin)), GPU)
+        """Empty: unknown."""
+        if self.pool.in_cluster.resource:
+            return self.pool.in_cluster.resource
+        if self._vendor.startswith("Intel") and any(word in self.boards[0].get("product_name", "") for word in _I915):
+            return _OF_I915
+        return next((name for begin, name in _OF_VENDORS.items() if self._vendor.startswith(begin)), "")
+
+    @property
+    def _vendor(self) -> str:
+        return self.pool.device_type.facts.get("vendor", "NVIDIA")
+
+    @property
+    def problem(self) -> str:
+        """Why the node offers nothing to a device plugin, with the remedy; empty: it does."""
+        if self.mig_problem:
+            return f"mig-strategy single cannot be followed: {self.mig_problem}; it offers no devices"
+        if self.boards and not self._resource:
+            remedy = "give its pool resource: DOMAIN/NAME"
+            return f"no device plugin of {self._vendor} is known; it offers no devices: {remedy}"
+        return ""
 
 
 def is_nvidia_resource(resource: str) -> bool:

@@ -53,6 +53,10 @@ class SliceWriter(Writer):
         self._wanted[node] = slices
         self._write(node)
 
+    def leave(self, node: str) -> None:
+        """Neither make nor delete slices of a node until others are wanted."""
+        self._wanted.pop(node, None)
+
     # -- the watch --------------------------------------------------------------------------------
 
     def listed(self, items: list[Item]) -> None:

@@ -73,7 +73,8 @@ class KubernetesPart(Part):
         cluster = Cluster(settings, fleet.spec, shard.has, topology.others)
         topology.find_uids(cluster.pods.uid_of)
         health = HealthWatch(cluster.devices, settings.recovery)
-        self._controller = controller = Controller(cluster, fleet, health, reactor, _health_file(state, health, fleet))
+        file = _health_file(state, health, cluster, fleet)
+        self._controller = controller = Controller(cluster, fleet, health, reactor, file)
         nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted, NodeSlots(fleet))
         uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
         slices = SliceWriter(client) if uses_dra else None
@@ -112,7 +113,9 @@ class KubernetesPart(Part):
         self._controller.ticked()
 
 
-def _health_file(state: StateFolder | None, health: HealthWatch, fleet: Fleet) -> HealthFile | None:
+def _health_file(
+    state: StateFolder | None, health: HealthWatch, cluster: Cluster, fleet: Fleet
+) -> HealthFile | None:
     """The file of the health, from which the watch goes on.
 
     :raises CannotStart: when it is damaged.
@@ -125,7 +128,8 @@ def _health_file(state: StateFolder | None, health: HealthWatch, fleet: Fleet) -
     except CannotGoOn as reason:
         raise CannotStart(f"fakedev: the state cannot be used: {reason}") from None
     if known is not None:
-        health.go_on(fleet, known)
+        health.go_on(fleet, known[0])
+        cluster.nodes.remembered |= known[1]
     return file
 
 

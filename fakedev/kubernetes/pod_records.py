@@ -1,147 +1,25 @@
 """The pods of a cluster: their devices, resource claims, and the work that the fleet begins and ends for them.
 
-A record has what the pod does, what the fleet runs for it, and which reports were made of it. Pods get their devices
-by the rules of a kubelet, by the report of a kubelet, or by resource claims.
+Pods get their devices by the rules of a kubelet, by the report of a kubelet, or by resource claims.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from fakedev.base.errors import Refused
-from fakedev.fleet.spec.fleet_spec import PoolSpec
-from fakedev.fleet.spec.offers import KubernetesSettings, Struck
-from fakedev.fleet.spec.workload_spec import Activities, Activity, WorkloadSpec
-from fakedev.kubernetes.allocation import NotEnough
-from fakedev.kubernetes.dra import DRIVER, Claim, ClaimedDevices, claimed_devices, with_labels
+from fakedev.fleet.spec.offers import KubernetesSettings, Resources, Struck
+from fakedev.fleet.spec.workload_spec import WorkloadSpec
+from fakedev.kubernetes.dra import DRIVER, Claim, claimed_devices
 from fakedev.kubernetes.health import NodeHealth
-from fakedev.kubernetes.node_status import ReportedMessages
+from fakedev.kubernetes.ledger import ContainerIds, Grant, NotEnough, recorded_ids, recorded_text
 from fakedev.kubernetes.node_view import Allocation, PreparedDevice
 from fakedev.kubernetes.nodes import ClusterNode, NodeTable
-from fakedev.kubernetes.offered_devices import Slot
+from fakedev.kubernetes.pod_record import PodKey, PodRecord, WorkKey
 from fakedev.kubernetes.pods import Pod
-from fakedev.kubernetes.work import PodWork, work_of, workloads_of
-
-#: Namespace and name of a pod or of a claim.
-PodKey = tuple[str, str]
-#: Namespace and name of a pod, and the name of its container, or of a piece of its work.
-WorkKey = tuple[str, str, str]
-#: A container that fails is started again after this time, twice as long after each further failure, at most the
-#: second one (kubernetes/kubernetes, pkg/kubelet: MaxContainerBackOff).
-_FIRST_SECONDS: Final = 10.0
-_LONGEST_SECONDS: Final = 300.0
-#: Failures of a piece of work after which it does not even idle.
-_MOST_FAILURES: Final = 2
-_IDLE: Final = Activities((Activity(0.0),))
-
-
-class PodRecord:
-    """A pod with devices, or one that wants some.
-
-    :ivar work: what its annotations say; None: it is on no simulated node yet.
-    :ivar worked_for: the pool that the work was read for.
-    :ivar claimed: what it has by resource claims; None: it has no claims.
-    :ivar running: what the fleet runs for it: a piece of work for each container, and for each claimed device.
-    :ivar struck: pieces of work that have failed, with how often: they idle until their devices are healthy; after a
-        second failure only on those that are, and after a third one on none.
-    :ivar done: pieces of work that are over; they idle.
-    :ivar is_gone: it was deleted; the record stays until its work is taken away.
-    """
-
-    def __init__(self, pod: Pod) -> None:
-        self.pod = pod
-        self.work: PodWork | None = None
-        self.worked_for: PoolSpec | None = None
-        self.claimed: ClaimedDevices | None = None
-        self.running: dict[str, WorkloadSpec] = {}
-        self.struck: dict[str, int] = {}
-        self.done: set[str] = set()
-        self.is_gone = False
-        self.reported = ReportedMessages()
-        self._failures = 0
-
-    @property
-    def key(self) -> PodKey:
-        return self.pod.namespace, self.pod.name
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it is in the cluster, and stays."""
-        return not (self.is_gone or self.pod.is_leaving)
-
-    def update(self, pod: Pod) -> bool:
-        """The pod has changed; whether that matters here."""
-        if pod == self.pod:
-            return False
-        if (pod.annotations, pod.labels) != (self.pod.annotations, self.pod.labels):
-            self.work = None
-            self.done.clear()
-            self.work_again()
-        self.pod = pod
-        return True
-
-    def ended(self, name: str, code: int) -> float:
-        """A piece of work has ended by itself.
-
-        :param code: 0: it was done; else it failed.
-        :returns: after how many seconds it may be tried again; 0: never.
-        """
-        self.running.pop(name, None)
-        if not code:
-            self.done.add(name)
-            return 0.0
-        self.struck[name] = self.struck.get(name, 0) + 1
-        self._failures += 1
-        return min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures - 1, 10))
-
-    def work_again(self) -> None:
-        """What made work fail is over."""
-        self.struck.clear()
-        self._failures = 0
-
-    def work_on(self, node: ClusterNode) -> dict[str, WorkloadSpec]:
-        """What the fleet is to run for the pod on its node, by the names of the pieces of work."""
-        if self.is_gone or self.work is None:
-            return {}
-        slots, labels = self.slots_on(node), self.claimed.labels if self.claimed is not None else {}
-        unhealthy = node.unhealthy_words if self.struck else frozenset()
-        found = {}
-        for whole in workloads_of(self.pod, node.name, slots, self.work):
-            pieces = with_labels(whole, node.name, labels.get(whole.container, {}))
-            for piece in pieces:
-                name = whole.container if len(pieces) == 1 else f"{whole.container} on {','.join(piece.devices)}"
-                allowed = self.allowed(name, piece, unhealthy)
-                if allowed is not None:
-                    found[name] = allowed
-        return found
-
-    def slots_on(self, node: ClusterNode) -> dict[str, tuple[Slot, ...]]:
-        """The devices of each container: those that the node gave it, and those of its claims."""
-        slots = dict(node.allocation.slots_of(self.pod.uid))
-        for container, claimed in (self.claimed.slots if self.claimed is not None else {}).items():
-            slots[container] = tuple(dict.fromkeys((*slots.get(container, ()), *claimed)))
-        return slots
-
-    def has_any(self, node: ClusterNode, device_ids: Collection[str]) -> bool:
-        """Whether the pod has any of some devices."""
-        return any(slot.device_id in device_ids for slots in self.slots_on(node).values() for slot in slots)
-
-    def allowed(self, name: str, spec: WorkloadSpec, unhealthy: Collection[str]) -> WorkloadSpec | None:
-        """A piece of work, or idleness where it has ended; None: nothing, where idleness has ended too.
-
-        A lost device ends all that begins on it: what idles there would begin and end in each tick.
-
-        :param unhealthy: the device words of the node that are.
-        """
-        failures = self.struck.get(name, 0)
-        if not failures and name not in self.done:
-            return spec
-        devices = spec.devices if failures <= 1 else tuple(word for word in spec.devices if word not in unhealthy)
-        if not devices or failures > _MOST_FAILURES:
-            return None
-        return replace(spec, devices=devices, activities=_IDLE, repeat=0, uses=(), faults=(), is_work=False)
+from fakedev.kubernetes.work import work_of
 
 
 @dataclass(frozen=True)
@@ -159,6 +37,10 @@ class WorkChange:
 ReportOfPod = Callable[[PodRecord, str, str], None]
 
 
+def _in_the_way(grant: Grant) -> str:
+    return f"{grant.slot.device_id} has been given to {grant.holder} by {grant.by.value}"
+
+
 class PodTable:
     """The pods that want devices, with the claims that they use and the reports of their kubelets.
 
@@ -166,6 +48,7 @@ class PodTable:
     :ivar has_more_work: whether the last :meth:`take_work` left pods for the next one.
     :ivar changed: the pods whose work may have to change.
     :ivar evictions: the pods that are to be evicted.
+    :ivar unrecorded: the devices of pods, by UID, that their annotations do not have yet.
     """
 
     def __init__(self, settings: KubernetesSettings, nodes: NodeTable, report: ReportOfPod) -> None:
@@ -178,9 +61,15 @@ class PodTable:
         self._claims: dict[PodKey, Claim] = {}
         #: The pods that use each claim.
         self._users: dict[PodKey, dict[PodKey, None]] = {}
+        #: The claims that have devices of each node.
+        self._claims_on: dict[str, dict[PodKey, None]] = {}
+        #: The lists that are awaited before pods get devices that no record has.
+        self._awaited: set[str] = set()
+        self._to_record: dict[PodKey, None] = {}
         self._reported: dict[str, Sequence[Allocation]] = {}
         self.changed: dict[PodKey, None] = {}
         self.evictions: dict[PodKey, None] = {}
+        self.unrecorded: dict[str, ContainerIds] = {}
         self.has_more_work = False
 
     # -- pods -------------------------------------------------------------------------------------
@@ -190,10 +79,45 @@ class PodTable:
         found = {(pod.namespace, pod.name): pod for pod in pods if pod.node and pod.wants_devices}
         for key in [key for key, record in self._pods.items() if key not in found and not record.is_gone]:
             self.remove(*key)
-        # Those of one node get their devices in the order in which they started, whatever the order of the list.
-        for pod in sorted(found.values(), key=lambda pod: (pod.started or "~", pod.namespace, pod.name)):
+        # Those of one node get their devices in the order in which they started, whatever the order of the list; what
+        # is recorded comes first.
+        order = sorted(found.values(), key=lambda pod: (pod.started or "~", pod.namespace, pod.name))
+        for pod in sorted(order, key=lambda pod: not pod.devices):
             self.put(pod)
             yield
+        uids = {pod.uid for pod in found.values()}
+        for uid in [uid for uid in self._nodes.remembered if uid not in uids]:
+            del self._nodes.remembered[uid]
+        yield from self._listed("pods")
+
+    def await_lists(self) -> None:
+        """Another fakedev may have given devices to pods: nobody gets any before there are new lists."""
+        self._awaited = {"pods", "claims"} if self._settings.resources is not Resources.DEVICE_PLUGIN else {"pods"}
+        for node in self._nodes:
+            if not node.has_kubelet:
+                self._nodes.remembered |= node.ledger.take_all()
+                node.lacking |= self._bound.get(node.name, {})
+                node.denied.clear()
+        self._to_record.clear()
+        self.unrecorded.clear()
+
+    def _listed(self, what: str) -> Iterator[None]:
+        """A list is complete; after the last one pods get their devices, one node in each step."""
+        if self._awaited:
+            self._awaited.discard(what)
+            for node in list(self._nodes) if not self._awaited else ():
+                self._reconcile(node)
+                yield
+
+    def _reconcile(self, node: ClusterNode) -> None:
+        """Fill the ledger of a node: with what is recorded, then with claims, then with pods that have nothing."""
+        keys = [*self._bound.get(node.name, ())]
+        for key in keys:
+            record = self._pods[key]
+            if not (node.has_kubelet or record.is_gone or record.pod.is_over):
+                self._restore(record, node)
+        self._grant([*self._claims_on.get(node.name, ())])
+        self._place(keys)
 
     def put(self, pod: Pod) -> None:
         """A pod is new, or has changed."""
@@ -237,7 +161,9 @@ class PodTable:
         keys = [*self._bound.get(name, ())]
         for key in keys:
             self._pods[key].work_again()
-        self._place(keys)
+        node = self._nodes.get(name)
+        if node is not None:
+            self._reconcile(node)
 
     def node_left(self, name: str) -> None:
         self.changed.update(self._bound.get(name, {}))
@@ -245,7 +171,13 @@ class PodTable:
     def reported(self, node: str, allocations: Sequence[Allocation]) -> None:
         """The devices of all containers of a node, as its kubelet lists them."""
         self._reported[node] = allocations
-        self._place([*self._bound.get(node, ())])
+        keys, found = [*self._bound.get(node, ())], self._nodes.get(node)
+        for key in keys:
+            if found is not None and found.has_kubelet:
+                found.ledger.release(self._pods[key].pod.uid)  # what one pod had another one may have now
+        self._place(keys)
+        if found is not None and found.denied:
+            self._freed(found)
 
     def forget_reports(self, node: str) -> None:
         self._reported.pop(node, None)
@@ -276,26 +208,67 @@ class PodTable:
         for claim in found.values():
             self.put_claim(claim)
             yield
+        yield from self._listed("claims")
 
     def put_claim(self, claim: Claim) -> None:
         key = (claim.namespace, claim.name)
-        if self._claims.get(key) != claim:
+        before = self._claims.get(key)
+        if before != claim:
             self._claims[key] = claim
-            self._place([*self._users.get(key, ())])
+            self._claim_changed(key, before, claim)
 
     def remove_claim(self, namespace: str, name: str) -> None:
-        if self._claims.pop((namespace, name), None) is not None:
-            self._place([*self._users.get((namespace, name), ())])
+        before = self._claims.pop((namespace, name), None)
+        if before is not None:
+            self._claim_changed((namespace, name), before, None)
+
+    def _claim_changed(self, key: PodKey, before: Claim | None, now: Claim | None) -> None:
+        """The ledgers of the nodes whose devices it has, or had, have it too."""
+        for claim in (before, now):
+            for node in {each.pool for each in claim.results if each.driver == DRIVER} if claim is not None else ():
+                self._claims_on.setdefault(node, {})[key] = None
+        for node in [name for name, keys in self._claims_on.items() if key in keys]:
+            if now is None or not now.devices_on(node):
+                del self._claims_on[node][key]
+                if not self._claims_on[node]:
+                    del self._claims_on[node]
+                found = self._nodes.get(node)
+                if found is not None:
+                    found.denied.pop(key, None)
+                    if before is not None and found.ledger.unclaim(before.holder):
+                        self._freed(found)
+        self._grant([key])
+        self._place([*self._users.get(key, ())])
+
+    def _grant(self, keys: Iterable[PodKey]) -> None:
+        """Grant claims their devices in the ledgers of their nodes, unless others hold one of them."""
+        for key in keys if not self._awaited else ():
+            claim = self._claims.get(key, Claim(*key))
+            for name in {each.pool for each in claim.results if each.driver == DRIVER}:
+                node = self._nodes.get(name)
+                if node is None:
+                    continue
+                slots = [node.dra_slots[each] for each in claim.devices_on(name) if each in node.dra_slots]
+                holder = node.ledger.claim(claim.holder, slots, claim.allocated)
+                if holder is None:
+                    node.denied.pop(key, None)
+                else:
+                    node.denied[key] = holder
+                self._ledger_changed(node)
 
     def prepared(self, node: str, namespace: str, name: str, uid: str) -> Sequence[PreparedDevice]:
         """The devices of a node that a claim has.
 
         :param uid: of the claim: another one of the same name may have been known before.
-        :raises Refused: ``unknown-name``, when the claim or its allocation is not known (yet).
+        :raises Refused: ``unknown-name``, when the claim or its allocation is not known (yet); ``busy``, when another
+            pod has one of the devices.
         """
         claim = self._claims.get((namespace, name))
         results = claim.results if claim is not None and claim.uid == uid else ()
         found = [each for each in results if each.driver == DRIVER and each.pool == node]
+        on = self._nodes.get(node)
+        if on is not None and (namespace, name) in on.denied:
+            raise Refused("busy", f"claim: {_in_the_way(on.denied[namespace, name])}", "claim")
         if not found:
             text = f"claim: no {namespace}/{name} with uid {uid} is allocated on {node}"
             raise Refused("unknown-name", text, "claim")
@@ -323,23 +296,61 @@ class PodTable:
                 for problem in record.work.problems:
                     self._report(record, "UnreadableAnnotation", problem)
             if record.pod.claims:
-                record.claimed = claimed_devices(record.pod, node.name, node.dra_devices, self._claims)
+                own = [(record.pod.namespace, name) for name in record.pod.claims.values()]
+                granted = {key: self._claims[key] for key in own if key in self._claims and key not in node.denied}
+                record.claimed = claimed_devices(record.pod, node.name, node.dra_devices, granted)
+                for denied in filter(node.denied.__contains__, own):
+                    text = f"claim {'/'.join(denied)} waits: {_in_the_way(node.denied[denied])}"
+                    self._report(record, "DeviceTaken", text)
                 for problem in record.claimed.problems:
                     self._report(record, "UnknownDevice", problem)
             if node.has_kubelet:
                 self._adopt(record, node)
             else:
                 self._admit(record, node)
+            self._ledger_changed(node)
 
     def _admit(self, record: PodRecord, node: ClusterNode) -> None:
+        pod = record.pod
+        if self._awaited:
+            node.lacking[record.key] = None
+            return
         try:
-            # A pod that runs already was given its devices when they were healthy.
-            unhealthy = () if record.pod.phase == "Running" else node.health.unhealthy.keys()
-            node.allocation.admit(record.pod, unhealthy)
+            if not self._restore(record, node):
+                # A pod that runs already was given its devices when they were healthy.
+                node.ledger.admit(pod, () if pod.phase == "Running" else node.health.unhealthy.keys())
+            self._nodes.remembered.pop(pod.uid, None)
             node.lacking.pop(record.key, None)
+            self._note_devices(record, node)
         except NotEnough as lack:
             node.lacking[record.key] = None
             self._report(record, "UnexpectedAdmissionError", str(lack))
+
+    def _restore(self, record: PodRecord, node: ClusterNode) -> bool:
+        """Give a pod the devices that it had, by its annotation or as this process or its state remembers."""
+        pod = record.pod
+        records = recorded_ids(pod.devices), self._nodes.remembered.get(pod.uid, {})
+        return not self._awaited and any(node.ledger.restore(pod, each) for each in records)
+
+    def _note_devices(self, record: PodRecord, node: ClusterNode) -> None:
+        """Have the devices of a pod recorded in its annotation, if they are not."""
+        ids = node.ledger.ids_of(record.pod.uid)
+        text = recorded_text(ids)
+        # An event may be older than the record.
+        if not ids or text == record.pod.devices or (not record.pod.devices and record.recorded == text):
+            self.unrecorded.pop(record.pod.uid, None)
+            self._to_record.pop(record.key, None)
+        else:
+            self.unrecorded[record.pod.uid] = ids
+            self._to_record[record.key] = None
+
+    def _ledger_changed(self, node: ClusterNode) -> None:
+        """What one mechanism has given the other one does not offer."""
+        if node.offered_version != node.ledger.version:
+            node.offered_version = node.ledger.version
+            if self._settings.resources is Resources.BOTH:
+                for waiting in (self._nodes.changed, self._nodes.viewed, self._nodes.sliced):
+                    waiting[node.name] = None
 
     def _adopt(self, record: PodRecord, node: ClusterNode) -> None:
         containers: dict[str, list[str]] = {}
@@ -347,8 +358,14 @@ class PodTable:
             # Devices of claims are known by the claims themselves, with their labels.
             if (each.namespace, each.pod) == record.key and not each.claim:
                 containers.setdefault(each.container, []).extend(each.ids)
-        for unknown in node.allocation.adopt(record.pod.uid, containers):
-            self._report(record, "UnknownDevice", f"the kubelet of {node.name} gave it {unknown}, which is unknown")
+        unknown, taken = node.ledger.adopt(record.pod, containers)
+        for each_id in unknown:
+            self._report(record, "UnknownDevice", f"the kubelet of {node.name} gave it {each_id}, which is unknown")
+        for grant in taken:
+            node.lacking[record.key] = None
+            self._report(record, "DeviceTaken", _in_the_way(grant))
+        if not taken:
+            node.lacking.pop(record.key, None)
 
     def _release(self, record: PodRecord) -> None:
         """A pod is gone: so is all that was kept for it but its work."""
@@ -367,17 +384,63 @@ class PodTable:
             self._take_back(record, node)
 
     def _take_back(self, record: PodRecord, node: ClusterNode) -> None:
-        had_any = bool(node.allocation.slots_of(record.pod.uid))
-        node.allocation.release(record.pod.uid)
+        self._nodes.remembered.pop(record.pod.uid, None)
+        self.unrecorded.pop(record.pod.uid, None)
         node.lacking.pop(record.key, None)
-        if had_any:
-            self._place_lacking(node.name)
+        if node.ledger.release(record.pod.uid):
+            self._freed(node)
+
+    def _freed(self, node: ClusterNode) -> None:
+        """Devices are free: who was denied them gets them, claims first."""
+        denied = [*node.denied]
+        self._grant(denied)
+        self._place(user for key in denied if key not in node.denied for user in [*self._users.get(key, ())])
+        self._place_lacking(node.name)
+        self._ledger_changed(node)
 
     def _place_lacking(self, name: str) -> None:
         """Devices may be free now: give them to the pods of a node that lack some, in order of arrival."""
         node = self._nodes.get(name)
         if node is not None:
             self._place(list(node.lacking))
+
+    # -- records ----------------------------------------------------------------------------------
+
+    def take_records(self, most: int) -> list[tuple[Pod, str]]:
+        """At most so many pods whose devices are to be recorded, with the text of their annotation."""
+        taken: list[tuple[Pod, str]] = []
+        for key in list(islice(self._to_record, most)):
+            del self._to_record[key]
+            record = self._pods.get(key)
+            ids = self.unrecorded.get(record.pod.uid) if record is not None and record.is_there else None
+            if record is not None and ids is not None:
+                taken.append((record.pod, recorded_text(ids)))
+        return taken
+
+    def recorded(self, pod: Pod, text: str, *, is_taken: bool) -> None:
+        """The API server has taken an annotation, or not: then it is to be written again.
+
+        :param pod: as it was when its annotation was taken from here.
+        """
+        record = self._pods.get((pod.namespace, pod.name))
+        if record is None or record.pod.uid != pod.uid or pod.uid not in self.unrecorded:
+            return
+        if is_taken:
+            record.recorded = text
+        if is_taken and recorded_text(self.unrecorded[pod.uid]) == text:
+            del self.unrecorded[pod.uid]
+        else:
+            self._to_record[record.key] = None
+
+    @property
+    def only_here(self) -> Mapping[str, ContainerIds]:
+        """The devices of pods, by UID, that the cluster does not have yet, or that are not given again yet."""
+        return {**self._nodes.remembered, **self.unrecorded}
+
+    @property
+    def has_records(self) -> bool:
+        """Whether :meth:`take_records` has any."""
+        return bool(self._to_record)
 
     # -- work -------------------------------------------------------------------------------------
 
@@ -424,6 +487,8 @@ class PodTable:
         for key in [*self.changed]:
             record = self._pods[key]
             node = None if record.is_gone else self._nodes.get(record.pod.node)
+            if node is not None and self._awaited and key in node.lacking:
+                continue  # what runs goes on until it is known which devices it has
             is_waiting = node is not None and not is_there(node.name, node.pool.name)
             if is_waiting and not record.running:
                 continue

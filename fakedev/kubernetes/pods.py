@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from fakedev.base.errors import FieldError
 
+#: The annotation of a pod with the ids of its devices, by container, as JSON: what fakedev has given it.
+DEVICES: Final = "fakedev/devices"
 #: Phases in which the containers of a pod are over.
 OVER: Final = ("Succeeded", "Failed")
 
@@ -64,6 +66,7 @@ class Pod:
     :param is_leaving: it was deleted, and is still there.
     :param claims: the name of the ResourceClaim of each resource claim in the pod, in the pod's namespace.
     :param started: when it started, as the API writes times; empty: not yet.
+    :param devices: its annotation :data:`DEVICES`, which is not among the annotations; empty: none.
     """
 
     namespace: str
@@ -77,6 +80,7 @@ class Pod:
     is_leaving: bool = False
     claims: Mapping[str, str] = field(default_factory=dict)
     started: str = ""
+    devices: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -93,6 +97,7 @@ def read_pod(item: Mapping[str, Any]) -> Pod:
     """A pod of the API. The API server has checked its form; what is missing is empty."""
     metadata, spec, status = item.get("metadata", {}), item.get("spec", {}), item.get("status", {})
     mapped = _mapped(status)
+    annotations = metadata.get("annotations") or {}
     containers = [_container(each, mapped, is_init=True) for each in spec.get("initContainers") or ()]
     containers += [_container(each, mapped, is_init=False) for each in spec.get("containers") or ()]
     return Pod(
@@ -103,10 +108,11 @@ def read_pod(item: Mapping[str, Any]) -> Pod:
         phase=status.get("phase", "Pending"),
         containers=tuple(containers),
         labels=metadata.get("labels") or {},
-        annotations=metadata.get("annotations") or {},
+        annotations={name: text for name, text in annotations.items() if name != DEVICES},
         is_leaving=bool(metadata.get("deletionTimestamp")),
         claims=_claims(spec, status),
         started=status.get("startTime", ""),
+        devices=annotations.get(DEVICES, ""),
     )
 
 

@@ -21,7 +21,7 @@ from fakedev.kubernetes.api_paths import events_path, node_path, pod_path
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.node_status import NodePatches, Report
 from fakedev.kubernetes.nodes import slim_node
-from fakedev.kubernetes.pods import Pod
+from fakedev.kubernetes.pods import DEVICES, Pod
 from fakedev.kubernetes.watch import list_all
 from fakedev.runtime.http_client import ApiError
 
@@ -215,6 +215,48 @@ class Evictions(Writer):
         self._again(pod)
 
 
+#: Refusals of a record that another attempt does not change: the pod is gone, or another one has its name.
+_NOT_THERE: Final = frozenset((404, 409, 422))
+
+
+class DeviceRecords(Writer):
+    """Writes the annotations of pods with their devices.
+
+    :param recorded: called with a pod, the text of its annotation, and whether the API server has taken it.
+    """
+
+    activity = "recording the devices of a pod"
+
+    def __init__(self, client: ApiClient, recorded: Callable[[Pod, str, bool], None]) -> None:
+        super().__init__(client)
+        self._recorded = recorded
+        self._writing = 0
+
+    @property
+    def room(self) -> int:
+        """How many more pods may be recorded at once."""
+        return max(_MOST_AT_ONCE - self._writing - len(self.retries), 0)
+
+    def write(self, pod: Pod, text: str) -> None:
+        self._writing += 1
+        self._run(self._write(pod, text))
+
+    async def _write(self, pod: Pod, text: str) -> None:
+        patch = {"metadata": {"uid": pod.uid, "annotations": {DEVICES: text}}}
+        try:
+            await self._client.merge_patch(pod_path(pod.namespace, pod.name, "status"), patch, flow="pods")
+        except CancelledError:
+            self._recorded(pod, text, False)
+            raise
+        except ApiError as error:
+            if error.code not in _NOT_THERE:
+                self.retries.later(pod.uid, AGAIN_SECONDS, self._recorded, pod, text, False)
+        else:
+            self._recorded(pod, text, True)
+        finally:
+            self._writing -= 1
+
+
 #: Nodes that are patched at a time.
 _MOST_AT_ONCE: Final = 16
 #: Attempts in a row that other writers were faster than.
@@ -265,6 +307,7 @@ class ClusterWriter(Writer):
         self._changed = changed
         self.events = EventWriter(client)
         self._evictions = Evictions(client, self._evict_again)
+        self._records = DeviceRecords(client, self._recorded)
         self._patching: set[str] = set()
         self._histories: dict[str, _NodeHistory] = {}
 
@@ -288,11 +331,14 @@ class ClusterWriter(Writer):
             self.events.send(report)
         for pod in self._cluster.pods.take_evictions():
             self._evictions.evict(pod)
+        for pod, text in self._cluster.pods.take_records(self._records.room):
+            self._records.write(pod, text)
 
     def stop(self) -> None:
         super().stop()
         self.events.pause()
         self._evictions.stop()
+        self._records.stop()
 
     def ticked(self) -> None:
         """A tick has ended: nodes may have left the cluster."""
@@ -308,6 +354,10 @@ class ClusterWriter(Writer):
             bool(history.refused or (history.conflicts and name in self.retries))
             for name, history in self._histories.items()
         )
+
+    def _recorded(self, pod: Pod, text: str, is_taken: bool) -> None:
+        self._cluster.pods.recorded(pod, text, is_taken=is_taken)
+        self._changed()
 
     def _evict_again(self, pod: Pod) -> None:
         self._cluster.pods.evict_again(pod)

@@ -22,7 +22,7 @@ import grpc
 
 from fakedev.base.backoff import Backoff
 from fakedev.base.errors import plain_reason
-from fakedev.kubernetes.node_view import ViewedSlot
+from fakedev.kubernetes.node_view import HELD_BY, ViewedSlot
 from fakedev.node.kubelet import DEVICE_PLUGIN, REGISTRATION, Trouble, open_channel, server_options, why
 from fakedev.node.nvml import Provision
 
@@ -125,6 +125,7 @@ class DevicePlugin:
         """What each container with devices gets: environment and mounts. PodResources names the pod, not this."""
         for wanted in request.containers:
             self._check(wanted.ids, context)
+            self._check_free(wanted.ids, context)
         answer = _MESSAGES["AllocateResponse"]()
         for wanted in request.containers:
             # The kubelet gives the ids in any order; programs number the devices as the variable lists them.
@@ -148,6 +149,12 @@ class DevicePlugin:
             more = f" and {len(unknown) - _SHOWN_IDS} more" if len(unknown) > _SHOWN_IDS else ""
             text = f"{self.resource} on {self._node} has no device {', '.join(unknown[:_SHOWN_IDS])}{more}"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{text}; it has {len(self._places)} others")
+
+    def _check_free(self, ids: Collection[str], context: grpc.ServicerContext) -> None:
+        """Refuse what a claim got after the kubelet had chosen: the pod fails, and its owner makes another one."""
+        held = [slot for slot in self._slots if slot.id in ids and slot.unhealthy.startswith(HELD_BY)]
+        if held:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{held[0].id} is {held[0].unhealthy}")
 
     def _wake(self) -> None:
         with self._condition:

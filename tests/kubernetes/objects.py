@@ -11,7 +11,7 @@ import pytest
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.offers import InCluster, MigStrategy
-from fakedev.kubernetes.allocation import NodeAllocation, NotEnough
+from fakedev.kubernetes.ledger import NodeLedger, NotEnough
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.kubernetes.pods import Container, ContainerKind, Pod
 from tests.support.calibration import catalog_type
@@ -38,7 +38,7 @@ def node_of(spec: PoolSpec) -> NodeDevices:
     return NodeDevices.of(1, spec, spec.nodes[0])
 
 
-def node(device: str = "h100", count: int = 8, *mig: str, **more: Any) -> NodeDevices:
+def node(device: str | DeviceType = "h100", count: int = 8, *mig: str, **more: Any) -> NodeDevices:
     """The devices of a node; arguments as of :func:`pool`."""
     return node_of(pool(device, count, *mig, **more))
 
@@ -75,7 +75,7 @@ def annotated(annotations: Mapping[str, str], **more: Any) -> Pod:
     return pod(annotations=annotations, **more)
 
 
-def free_count(allocation: NodeAllocation, unhealthy: Collection[str] = ()) -> int:
+def free_count(allocation: NodeLedger, unhealthy: Collection[str] = ()) -> int:
     """How many GPUs are free and healthy: the node says so when it refuses a pod."""
     with pytest.raises(NotEnough) as caught:
         allocation.admit(pod(container("all", 1000), name="large"), unhealthy)

@@ -15,7 +15,7 @@ from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.dra import DRIVER, Claim, Result, dra_devices
 from fakedev.kubernetes.health import NodeHealth
 from fakedev.kubernetes.node_view import Allocation
-from fakedev.kubernetes.pod_records import WorkKey
+from fakedev.kubernetes.pod_record import WorkKey
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
 from tests.kubernetes.objects import GPU, free_count, pool
 
@@ -198,7 +198,7 @@ def slots_of(api: Api, pod: Pod) -> list[str]:
     """The ids of the devices that a node gave to a pod."""
     node = api.cluster.nodes.get(pod.node)
     assert node is not None
-    return [slot.id for slots in node.allocation.slots_of(pod.uid).values() for slot in slots]
+    return [slot.id for slots in node.ledger.slots_of(pod.uid).values() for slot in slots]
 
 
 @given(_histories)
@@ -224,11 +224,11 @@ def check_devices(api: Api, name: str, count: int) -> None:
     given = {pod.name: slots_of(api, pod) for pod in api.wants(name)}
     every = [each for ids in given.values() for each in ids]
     assert len(every) == len(set(every))
-    assert free_count(node.allocation) == count - len(every), "devices of pods that are gone"
+    assert free_count(node.ledger) == count - len(every), "devices of pods that are gone"
     for pod in api.wants(name):
         wanted = pod.containers[0].wants[GPU]
         unhealthy = () if pod.phase == "Running" else node.health.unhealthy.keys()
-        assert len(given[pod.name]) == wanted or free_count(node.allocation, unhealthy) < wanted
+        assert len(given[pod.name]) == wanted or free_count(node.ledger, unhealthy) < wanted
     if sum(pod.containers[0].wants[GPU] for pod in api.wants(name)) <= count:
         assert all(given[pod.name] for pod in api.wants(name) if pod.phase == "Running")
 
@@ -304,6 +304,27 @@ def with_a_pod(**fields: Any) -> tuple[Cluster, Pod]:
     pod = Pod("ml", "p0", "uid", "n0", "Running", containers, {}, {}, **fields)
     cluster.pods.put(pod)
     return cluster, pod
+
+
+def test_slices_wait_for_the_driver() -> None:
+    """Without it pods would be bound and hang; those that are there stay until the kubelet deletes them."""
+    cluster, _ = with_a_pod()
+    cluster.take_joined()
+    assert cluster.take_slices() == [("n0", None)]
+    cluster.nodes.registered("n0", is_registered=True)
+    ((_, slices),) = cluster.take_slices()
+    assert slices
+    cluster.nodes.registered("n0", is_registered=False)
+    assert cluster.take_slices() == [("n0", None)]
+
+
+def test_nodes_of_another_fakedev() -> None:
+    """A pool that we do not have is a mistake, unless another fakedev simulates the node."""
+    cluster = Cluster(SETTINGS, SPEC)
+    for name, noted in (("mine", {}), ("of-another", {"fakedev/wrote": '{"labels":{"a":"b"}}'})):
+        metadata = {"name": name, "labels": {LABEL: "fuor", "a": "b"}, "annotations": noted}
+        cluster.node_changed({"metadata": metadata})
+    assert [each.name for each in cluster.take_reports()] == ["mine"]
 
 
 def test_an_untouched_pod_works_on() -> None:

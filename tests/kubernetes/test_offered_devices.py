@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from fakedev.fleet.spec.fleet_spec import DeviceSpec
-from fakedev.fleet.spec.offers import MigStrategy
+from fakedev.fleet.spec.offers import InCluster, MigStrategy
 from fakedev.kubernetes.offered_devices import Slot
 from tests.kubernetes.objects import node, node_of, typed
 from tests.kubernetes.objects import pool as pool_of_boards
@@ -26,11 +27,25 @@ def test_boards() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "resource"), [("amd-mi300x", "amd.com/gpu"), ("intel-flex-170", "gpu.intel.com/xe")]
-)
+    ("device", "resource"),
+    [
+        ("amd-mi300x", "amd.com/gpu"), ("intel-flex-170", "gpu.intel.com/i915"),
+        ("intel-arc-pro-b60", "gpu.intel.com/xe"), ("gaudi3", "habana.ai/gaudi"),
+        ("trainium2", "aws.amazon.com/neuron"), ("tpu-v5e", "google.com/tpu"),
+    ],
+)  # fmt: skip
 def test_other_vendors(device: str, resource: str) -> None:
     devices = node(device, 2)
     assert [(slot.resource, slot.id) for slot in devices.slots] == [(resource, each["uuid"]) for each in devices.boards]
+
+
+def test_an_unknown_vendor() -> None:
+    """It never looks like NVIDIA's: nothing is offered until the pool names the resource, and the node says so."""
+    board = typed("h100", vendor="Acme")
+    assert node(board).slots == ()
+    assert node(board).problem.endswith("give its pool resource: DOMAIN/NAME")
+    named = replace(pool_of_boards(board, 2), in_cluster=InCluster(resource="acme.com/board"))
+    assert [slot.resource for slot in node_of(named).slots] == ["acme.com/board"] * 2
 
 
 def test_partitions() -> None:

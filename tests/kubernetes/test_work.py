@@ -15,7 +15,7 @@ from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
 from fakedev.fleet.spec.workload_spec import FOREVER, WorkloadSpec
 from fakedev.kubernetes import work as words
-from fakedev.kubernetes.allocation import NodeAllocation
+from fakedev.kubernetes.ledger import NodeLedger
 from fakedev.kubernetes.pods import Pod
 from fakedev.kubernetes.work import PodWork, work_of, workloads_of
 from tests.kubernetes.objects import annotated, container, init, node_of, pod, pool, sidecar
@@ -197,7 +197,7 @@ class TestWorkloads:
     @staticmethod
     def of_pod(one: Pod, spec: PoolSpec = POOL) -> list[WorkloadSpec]:
         """The workloads of a pod alone on its node."""
-        slots = NodeAllocation(node_of(spec)).admit(one, ())
+        slots = NodeLedger(node_of(spec)).admit(one, ())
         return workloads_of(one, "dgx-0", slots, work_of(one, SETTINGS, spec))
 
     def test_containers(self) -> None:

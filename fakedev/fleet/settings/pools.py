@@ -323,7 +323,7 @@ POOL = Section(
         ),
         Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
         Key("sharing", SHARING, "How pods of a cluster share its devices by time-slicing."),
-        *keys_from(InCluster, "mig_strategy"),
+        *keys_from(InCluster, "mig_strategy", "resource"),
     ),
     doc="Nodes with the same devices.",
 )

@@ -29,6 +29,19 @@ def object_name(text: str) -> str:
     return text
 
 
+_RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def resource_name(text: str) -> str:
+    """The name of an extended resource.
+
+    :raises ValueError: for another text.
+    """
+    if not _RESOURCE.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is no extended resource: give a domain and a name, as acme.com/board")
+    return text
+
+
 class MigStrategy(Enum):
     """How GPUs with instances are offered, in the words of NVIDIA's device plugin."""
 
@@ -71,6 +84,10 @@ class InCluster:
         "How instances are offered in a cluster: not at all, all of one profile as nvidia.com/gpu, or each profile as "
         "a resource of its own.",
         default=MigStrategy.NONE, default_words="none",
+    )  # fmt: skip
+    resource: str = setting(
+        "The resource of its boards in a cluster.", default="", words="DOMAIN/NAME", check=resource_name,
+        absent="by the vendor: nvidia.com/gpu, amd.com/gpu, habana.ai/gaudi, ...",
     )  # fmt: skip
 
 

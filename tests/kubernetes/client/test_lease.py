@@ -46,12 +46,12 @@ def test_a_new_lease_is_made(api: ClusterApi, reactor: LinkedReactor) -> None:
     }  # fmt: skip
 
 
-def test_it_is_renewed_every_ten_seconds(api: ClusterApi, reactor: LinkedReactor) -> None:
+def test_it_is_renewed_every_two_seconds(api: ClusterApi, reactor: LinkedReactor) -> None:
     Candidate(api, "one")
     reactor.settle()
     before = api.requests.copy()
     reactor.pass_seconds(100.5)
-    assert api.requests_since(before) == {("update", "leases", 200): 10}
+    assert api.requests_since(before) == {("update", "leases", 200): 50}
     assert spec_of(api)["renewTime"] == "1970-01-12T13:48:20.000000Z"
 
 
@@ -141,7 +141,7 @@ def test_a_lease_that_another_one_took_is_lost(api: ClusterApi, reactor: LinkedR
     one = Candidate(api, "one")
     reactor.settle()
     api.modify("leases", "fakedev-0-of-1", {"spec": {"holderIdentity": "two"}}, "gpus")
-    reactor.pass_seconds(10.1)
+    reactor.pass_seconds(2.1)
     assert one.words == ["acquired", "lost"]
     reactor.pass_seconds(10)
     assert one.words == ["acquired", "lost", "waiting"]

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.cleaning import Cleaning
+from fakedev.kubernetes.pods import DEVICES
 from fakedev.runtime.http_client import ApiError
 from tests.support.deferreds import failure_result_of, success_result_of
 from tests.support.kube.api_server import node, pod
@@ -41,10 +42,10 @@ def cluster(tmp_path: Path) -> FollowedCluster:
 class Clean:
     """One cleaning, and what it told."""
 
-    def __init__(self, cluster: FollowedCluster, *, is_dry: bool = False) -> None:
+    def __init__(self, cluster: FollowedCluster, *, is_dry: bool = False, selector: str = "") -> None:
         self.lines: list[str] = []
         client = ApiClient(cluster.api.server, cluster.reactor, random=lambda: 0.5)
-        self.cleaning = Cleaning(client, self.lines.append, is_dry=is_dry)
+        self.cleaning = Cleaning(client, self.lines.append, is_dry=is_dry, selector=selector)
         self.running: Deferred[Any] = Deferred.fromCoroutine(self.cleaning.clean())
         cluster.reactor.pass_seconds(20)
 
@@ -137,3 +138,18 @@ def test_a_pod_keeps_running(cluster: FollowedCluster) -> None:
     before = cluster.api.items("pods")
     Clean(cluster)
     assert cluster.api.items("pods") == before
+
+
+def test_some_nodes(cluster: FollowedCluster) -> None:
+    """A selector cleans its nodes, their slices and pods; Leases and ConfigMaps belong to all."""
+    cluster.api.modify("nodes", "b", {"metadata": {"labels": {"rack": "2"}}})
+    for name in ("a", "b"):
+        cluster.api.add(pod(f"of-{name}", name, {GPU: "1"}, annotations={DEVICES: "{}", "mine": "x"}))
+    leases, config_maps = names(cluster, "leases"), names(cluster, "configmaps")
+    assert Clean(cluster, selector="rack=2").problems == []
+    assert {each["spec"]["nodeName"] for each in cluster.api.items("resourceslices")} == {"a"}
+    assert "fakedev/wrote" in cluster.node("a")["metadata"]["annotations"]
+    assert "fakedev/wrote" not in cluster.node("b")["metadata"].get("annotations", {})
+    assert cluster.api.get("pods", "of-b")["metadata"]["annotations"] == {"mine": "x"}
+    assert DEVICES in cluster.api.get("pods", "of-a")["metadata"]["annotations"]
+    assert (names(cluster, "leases"), names(cluster, "configmaps")) == (leases, config_maps)

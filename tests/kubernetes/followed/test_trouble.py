@@ -104,6 +104,12 @@ class TestStreams:
         check_all_is_well(cluster)
         assert cluster.metric("fakedev_kubernetes_watch_restarts_total", resource="pods") >= 1
 
+    def test_a_server_that_is_frozen(self, cluster: FollowedCluster) -> None:
+        """It takes requests and answers none: within 5 s fakedev is not ready, and says why."""
+        cluster.api.be_slow(600)
+        cluster.tick(5)
+        assert cluster.ready == "the API server has not answered for 4.5 s"
+
     def test_silence_is_seen(self, cluster: FollowedCluster) -> None:
         cluster.tick(20)
         assert cluster.metric("fakedev_kubernetes_watch_silence_seconds", resource="pods") >= 20
@@ -244,5 +250,5 @@ class TestAnswers:
         cluster.tick(600)
         made = cluster.api.requests_since(before)
         assert set(made) == {("update", "leases", 200), ("watch", "nodes", 200), ("watch", "pods", 200)}
-        assert 59 <= made["update", "leases", 200] <= 61
+        assert 299 <= made["update", "leases", 200] <= 301
         assert made["watch", "pods", 200] <= 2

@@ -1,0 +1,261 @@
+"""Two fakedev, one cluster: whoever leads, is killed, or comes back, each device is held once, and no pod moves.
+
+A model of the API and of one kubelet; both mechanisms at once. Pods and claims ask for what somebody has already, as
+a scheduler does that has not seen the last change. Records are lost with a killed process unless they were sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import event
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from fakedev.fleet.spec.fleet_spec import FleetSpec
+from fakedev.fleet.spec.offers import KubernetesSettings, Resources
+from fakedev.kubernetes.cluster import Cluster
+from fakedev.kubernetes.dra import DRIVER, Claim, Result
+from fakedev.kubernetes.ledger import Grant, Mechanism
+from fakedev.kubernetes.node_view import Allocation
+from fakedev.kubernetes.nodes import ClusterNode
+from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod
+from tests.kubernetes.objects import GPU, pool
+
+COUNT = 4
+FOUR = replace(pool("h100", COUNT), name="four", nodes=(), has_cluster_nodes=True)
+#: After a reload: two boards more, so that the node is made anew; the first four are the same.
+SIX = replace(FOUR, devices_per_node=6)
+NODES = ("kwok", "kubelet")
+NAMES = ("p0", "p1", "p2", "p3", "p4", "p5")
+SETTINGS = KubernetesSettings(resources=Resources.BOTH)
+
+
+class TwoFakedev(RuleBasedStateMachine):
+    """The API, a kubelet, and the fakedev that leads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods: dict[str, Pod] = {}
+        self.claims: dict[str, Claim] = {}
+        self.spec = FleetSpec((FOUR,))
+        self.number = 0
+        self.kept: dict[str, Any] = {}
+        self.kubelet: dict[str, tuple[str, ...]] = {}  # UID to ids
+        self.shown: dict[str, list[str]] = {}  # UID to the ids that pages have shown, and records have
+        self.clusters = [self.made(), self.made()]
+        self.lists()
+
+    @property
+    def leader(self) -> Cluster:
+        """The one that writes."""
+        return self.clusters[0]
+
+    def made(self) -> Cluster:
+        """A process that starts."""
+        cluster = Cluster(SETTINGS, self.spec)
+        cluster.pods.await_lists()
+        return cluster
+
+    def node(self, name: str) -> ClusterNode:
+        """As the leader knows it."""
+        found = self.leader.nodes.get(name)
+        assert found is not None
+        return found
+
+    def lists(self, order: Sequence[int] = (0, 1, 2)) -> None:
+        """The leader gets all lists, in some order, mixed with its turns."""
+        annotations = {"kwok": {"kwok.x-k8s.io/node": "fake"}, "kubelet": {}}
+        nodes = [
+            {"metadata": {"name": name, "uid": name, "labels": {"fakedev/pool": "four"}, "annotations": noted}}
+            for name, noted in annotations.items()
+        ]
+        pods = self.leader.pods
+        steps: list[Iterable[None]] = [
+            self.leader.list_nodes(nodes), pods.list_pods(list(self.pods.values())),
+            pods.list_claims(list(self.claims.values())),
+        ]  # fmt: skip
+        for place in order:
+            list(steps[place])
+            self.leader.take_joined()
+        self.report()
+
+    def report(self) -> None:
+        """The kubelet's whole list reaches the leader."""
+        there = [pod for pod in self.pods.values() if pod.node == "kubelet" and not pod.is_over]
+        self.kubelet = {uid: ids for uid, ids in self.kubelet.items() if uid in {pod.uid for pod in there}}
+        found = [
+            Allocation("ml", pod.name, "main", GPU, self.kubelet[pod.uid]) for pod in there if pod.uid in self.kubelet
+        ]
+        self.leader.pods.reported("kubelet", found)
+
+    def changed(self, pod: Pod) -> None:
+        """The API has a pod, and the leader hears of it."""
+        self.pods[pod.name] = pod
+        self.leader.pods.put(pod)
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NAMES), node=st.sampled_from(NODES), count=st.integers(0, 3), claims=st.booleans())
+    def pod_is_bound(self, name: str, node: str, count: int, claims: bool) -> None:
+        if name in self.pods or not (count or claims):
+            return
+        self.number += 1
+        uses = (ClaimUse("c"),) if claims else ()
+        main = Container("main", ContainerKind.MAIN, {GPU: count} if count else {}, uses)
+        of_claim = {"c": name} if claims else {}
+        pod = Pod("ml", name, f"uid-{self.number}", node, "Running", (main,), {}, {}, False, of_claim)
+        if node == "kubelet" and count:
+            # The kubelet gives what its plugin shows as healthy, and fails the pod otherwise.
+            used = {each for ids in self.kubelet.values() for each in ids}
+            free = [s.id for s in self.node(node).view().resources[GPU] if not s.unhealthy and s.id not in used]
+            if len(free) < count:
+                return
+            self.kubelet[pod.uid] = tuple(reversed(free[:count]))
+        self.changed(pod)
+        self.report()
+
+    @rule(name=st.sampled_from(NAMES), node=st.sampled_from(NODES), places=st.sets(st.integers(0, 5), min_size=1))
+    def claim_is_allocated(self, name: str, node: str, places: set[int]) -> None:
+        """The scheduler gives a device to one claim only, and may not know yet what pods have."""
+        devices = [f"gpu-{place}" for place in places if place < len(self.node(node).devices.boards)]
+        taken = {(each.pool, each.device) for claim in self.claims.values() for each in claim.results}
+        if name in self.claims or not devices or any((node, each) in taken for each in devices):
+            return
+        results = tuple(Result("r", DRIVER, node, each) for each in devices)
+        users = frozenset(pod.uid for pod in self.pods.values() if pod.name == name)
+        self.claims[name] = Claim("ml", name, results, users, name)
+        self.leader.pods.put_claim(self.claims[name])
+
+    @rule(name=st.sampled_from(NAMES))
+    def claim_is_gone(self, name: str) -> None:
+        if self.claims.pop(name, None) is not None:
+            self.leader.pods.remove_claim("ml", name)
+
+    @rule(name=st.sampled_from(NAMES))
+    def pod_is_gone(self, name: str) -> None:
+        if self.pods.pop(name, None) is not None:
+            self.leader.pods.remove("ml", name)
+            self.report()
+
+    @rule(name=st.sampled_from(NAMES))
+    def pod_is_over(self, name: str) -> None:
+        if name in self.pods:
+            self.changed(replace(self.pods[name], phase="Succeeded"))
+            self.report()
+
+    @rule(most=st.integers(1, 3), is_answered=st.booleans())
+    def records_are_written(self, most: int, is_answered: bool) -> None:
+        """The API server has them; the answer may be lost, and the event may come late."""
+        for pod, text in self.leader.pods.take_records(most):
+            known = self.pods.get(pod.name)
+            if known is not None and known.uid == pod.uid:
+                self.pods[pod.name] = replace(known, devices=text)
+                if is_answered:
+                    self.leader.pods.put(self.pods[pod.name])
+            self.leader.pods.recorded(pod, text, is_taken=is_answered)
+
+    @rule(has_state=st.booleans(), order=st.permutations(range(3)))
+    def leader_is_killed(self, has_state: bool, order: Sequence[int]) -> None:
+        """It starts again; without a state it has what the API has."""
+        event(f"killed, with a state: {has_state}")
+        kept = dict(self.leader.pods.only_here)
+        self.clusters[0] = self.made()
+        if has_state:
+            self.leader.nodes.remembered |= kept
+        else:
+            self.forget_unrecorded()
+        self.lists(order)
+
+    @rule(is_killed=st.booleans(), order=st.permutations(range(3)))
+    def other_takes_over(self, is_killed: bool, order: Sequence[int]) -> None:
+        """The other one has slept since it led, or was never the leader."""
+        event(f"taken over, killed: {is_killed}")
+        if is_killed:
+            self.clusters[0] = self.made()
+        else:
+            self.leader.pods.await_lists()
+        self.clusters.reverse()
+        self.leader.use(self.spec)
+        self.forget_unrecorded()
+        self.lists(order)
+
+    @rule(order=st.permutations(range(3)))
+    def api_comes_back(self, order: Sequence[int]) -> None:
+        """The lease was kept: there are new lists only."""
+        self.lists(order)
+
+    @rule()
+    def pools_are_reloaded(self) -> None:
+        self.spec = FleetSpec((SIX if self.spec.pools[0] is FOUR else FOUR,))
+        self.leader.use(self.spec)
+        self.leader.take_joined()
+        self.shown.clear()  # a pod of a board that is gone gets another one
+        self.kubelet.clear()  # as after a restart with other devices
+        self.report()
+
+    def forget_unrecorded(self) -> None:
+        """Only what the API has is known to the next one."""
+        recorded = {pod.uid for pod in self.pods.values() if pod.devices}
+        self.shown = {uid: ids for uid, ids in self.shown.items() if uid in recorded}
+
+    # -- what always holds -------------------------------------------------------------------------
+
+    @invariant()
+    def each_device_is_held_once(self) -> None:
+        for name in NODES:
+            grants = list(self.node(name).ledger)
+            by_board: dict[int, list[Grant]] = {}
+            for grant in grants:
+                by_board.setdefault(grant.slot.index, []).append(grant)
+            for board in by_board.values():
+                assert len({grant.holder for grant in board}) == 1, board
+        event(f"most held at once: {max(len(list(self.node(name).ledger)) for name in NODES)}")
+
+    @invariant()
+    def no_pod_moves(self) -> None:
+        node = self.node("kwok")
+        for pod in self.pods.values():
+            ids = node.ledger.ids_of(pod.uid).get("main")
+            if pod.node == "kwok" and not pod.is_over and ids:
+                assert self.shown.setdefault(pod.uid, ids) == ids, pod
+            elif not pod.is_over:
+                assert pod.uid not in self.shown, "its devices are gone"
+
+    @invariant()
+    def nothing_leaks(self) -> None:
+        uids = {pod.uid for pod in self.pods.values() if not pod.is_over}
+        holders = uids | {claim.holder for claim in self.claims.values()}
+        for name in NODES:
+            node = self.node(name)
+            assert {grant.holder for grant in node.ledger} <= holders
+            boards = len(node.devices.boards)
+            held = Counter(grant.by for grant in node.ledger)
+            plugin = [slot for slot in node.view().resources[GPU] if not slot.unhealthy]
+            assert len(plugin) == boards - held[Mechanism.CLAIM], "the plugin offers what no claim has"
+            if name == "kwok":
+                devices = [each for piece in node.slices() or () for each in piece["spec"]["devices"]]
+                free = [each for each in devices if not each.get("taints")]
+                assert len(free) == boards - held[Mechanism.DEVICE_PLUGIN], "DRA offers what no pod has"
+
+    @invariant()
+    def who_waits_waits_for_something(self) -> None:
+        """Nobody lacks what is free."""
+        node = self.node("kwok")
+        boards = len(node.devices.boards) - len({grant.slot.index for grant in node.ledger})
+        for pod in self.pods.values():
+            wants = pod.containers[0].wants.get(GPU, 0)
+            if pod.node == "kwok" and not pod.is_over and wants:
+                assert node.ledger.slots_of(pod.uid) or boards < wants
+        for claim in self.claims.values():
+            for name in NODES:
+                on = self.node(name)
+                slots = [on.dra_slots[each] for each in claim.devices_on(name) if each in on.dra_slots]
+                others = [on.ledger.holder_of(slot, Mechanism.CLAIM, claim.holder) for slot in slots]
+                assert not slots or on.ledger.has_claim(claim.holder) or any(others)
+
+
+TestTwoFakedev = TwoFakedev.TestCase
