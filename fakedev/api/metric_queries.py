@@ -87,15 +87,17 @@ class OwnPage:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     helps: dict[str, str] = field(default_factory=dict)
 
-    def read(self, metrics: tuple[str, ...], text: bytes) -> None:
-        """Take what whole lines of the page have of some metrics."""
-        starts = (b"# HELP ", *(metric.encode() for metric in metrics))
-        lines = b"\n".join(line for line in text.split(b"\n") if line.startswith(starts))
-        for _, line in read_lines(lines):
-            if not isinstance(line, Row):
-                self.helps[line.name] = line.text
-            elif line.name in metrics:
-                self.rows.setdefault(line.name, []).append(line)
+    def read(self, metrics: tuple[str, ...], pieces: Iterable[bytes]) -> Iterator[None]:
+        """Take what the page has of some metrics, piece by piece."""
+        starts, rest = (b"# HELP ", *(metric.encode() for metric in metrics)), b""
+        for piece in pieces:
+            *lines, rest = (rest + piece).split(b"\n")
+            for _, line in read_lines(b"\n".join(line for line in lines if line.startswith(starts))):
+                if not isinstance(line, Row):
+                    self.helps[line.name] = line.text
+                elif line.name in metrics:
+                    self.rows.setdefault(line.name, []).append(line)
+            yield
 
 
 class Watched(NamedTuple):

@@ -22,17 +22,11 @@ def own_pages(
     found = [OwnPage(path.template) for path in (QUEUE_METRICS, WORKLOAD_METRICS, OWN_METRICS)]
     of_queues, of_workloads, of_itself = found
     if queues is not None:
-        of_queues.read(metrics, queue_series(queues, openmetrics=False))
-    yield
+        yield from of_queues.read(metrics, [queue_series(queues, openmetrics=False)])
     source, page, _ = workload_pages(fleet)
     while not page.compile():
         yield
-    pieces = []
-    for piece in page.slices(source.state()):
-        pieces.append(piece)
-        yield
-    of_workloads.read(metrics, b"".join(pieces))
-    yield
+    yield from of_workloads.read(metrics, page.slices(source.state()))
     response = yield from own.steps(None)
-    of_itself.read(metrics, b"".join(response.body.pieces))
+    yield from of_itself.read(metrics, response.body.pieces)
     return found
