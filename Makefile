@@ -87,7 +87,7 @@ fuzz: $(VENV)/installed-for-tests
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
 
-# A simulated day beside a published one: doc/plausibility.md.
+# A simulated week beside published clusters: doc/plausibility.md.
 plausible: $(VENV)/installed-for-tests
 	PYTHONPATH=. $(BIN)/python -m tests.support.documents.plausible
 

@@ -1,4 +1,4 @@
-"""doc/plausibility.md: the published quantiles, those of a simulated day, and how far these are apart."""
+"""doc/plausibility.md: the published quantiles, those of a simulated week, and how far these are apart."""
 
 from __future__ import annotations
 

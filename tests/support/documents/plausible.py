@@ -1,4 +1,4 @@
-"""A simulated day of a preset beside what was published of a real cluster: doc/plausibility.md.
+"""A simulated week of a living cluster beside what was published of real ones: doc/plausibility.md.
 
 Run as a script it writes the page again (``make plausible``).
 """
@@ -7,25 +7,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
 from fakedev.config.load import load
+from fakedev.fleet.cluster.jobs import Arrivals
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.schema.files import Files
 from tests.support.paths import DOCUMENTS
 
 DOCUMENT: Final = DOCUMENTS / "plausibility.md"
 QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-#: Ticks of 10 s in a day, of which one in seven is kept: it is no divisor of anything in the profiles.
-TICKS: Final = 8640
-KEPT: Final = 7
+TICK_SECONDS: Final = 60
+#: A week.
+TICKS: Final = 7 * 86_400 // TICK_SECONDS
 NODES: Final = 16
+#: Correlations are of so many ticks, in which a board has one job.
+WINDOW: Final = 120
 #: The largest distance that counts as plausible, as a share of the scale.
 BOUND: Final = 0.1
+#: The largest mean difference of the decimal logarithms of lengths.
+BOUND_OF_LENGTHS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -55,50 +61,87 @@ SEREN: Final = (
     Published("core temperature, C", "temperature_celsius", 1, 50, (27, 28, 31, 39, 53, 61, 65, 69)),
     Published("memory temperature, C", "memory_temperature_celsius", 1, 50, (39, 43, 46, 51, 59, 64, 66, 69)),
 )
+#: openb (Alibaba, cluster-trace-gpu-v2023): lengths in seconds of the 6,203 pods with GPUs that ran.
+OPENB_SECONDS: Final = (48.0, 67.0, 183.0, 655.0, 2301.0, 7380.0, 16_921.0, 145_258.0)
+
+
+def spec_of(preset: str, nodes: int = NODES) -> FleetSpec:
+    """Nodes of 8 A100s of 80 GB with a preset, from a Monday on."""
+    pool = f"{{name: dgx, nodes: {nodes}, device: a100-80gb, devices-per-node: 8, identity: dcgm}}"
+    fleet = f'seed: 7, epoch: "2027-01-18T00:00:00Z", tick: {TICK_SECONDS}s, cluster: {preset}, pools: [{pool}]'
+    text = f"version: 1\nfleet: {{{fleet}}}\nweb: []\nworkloads: {{listen: []}}\n"
+    return load(None, Files(environ={}), text=text).fleet
+
+
+@dataclass(frozen=True)
+class Week:
+    """What a cluster shows in a week.
+
+    :param seen: by quantity, shape (ticks, devices).
+    :param jobs: the key of the job of each board, 0 for none: shape (ticks, devices).
+    :param ends: how many jobs have ended, by how.
+    """
+
+    seen: dict[str, Floats]
+    jobs: Floats
+    ends: dict[str, int]
 
 
 @cache
-def day_of(preset: str, nodes: int = NODES, ticks: int = TICKS) -> dict[str, Floats]:
-    """What nodes of 8 A100s of 80 GB show: by quantity, shape (ticks that are kept, devices)."""
-    pool = f"{{name: dgx, nodes: {nodes}, device: a100-80gb, devices-per-node: 8, profile: {preset}, identity: dcgm}}"
-    text = f"version: 1\nfleet: {{seed: 7, epoch: 0, tick: 10s, pools: [{pool}]}}\nweb: []\nworkloads: {{listen: []}}\n"
-    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+def week_of(preset: str, nodes: int = NODES, ticks: int = TICKS) -> Week:
+    """A simulated week."""
+    fleet = Fleet(spec_of(preset, nodes))
     seen: dict[str, list[Floats]] = {each.quantity: [] for each in SEREN}
-    for tick in range(ticks):
+    jobs = []
+    for _ in range(ticks):
         fleet.advance()
-        if tick % KEPT == KEPT - 1:
-            for name, kept in seen.items():
-                kept.append(getattr(fleet, name))
-    return {name: np.array(kept) for name, kept in seen.items()}
+        for name, kept in seen.items():
+            kept.append(getattr(fleet, name))
+        table, owner = fleet.workloads.table, np.zeros(len(fleet.usage_ratio))
+        owner[table.device] = table.keys[table.owner].astype(np.float64)
+        jobs.append(owner)
+    assert fleet.cluster is not None
+    return Week({name: np.array(kept) for name, kept in seen.items()}, np.array(jobs), dict(fleet.cluster.ends))
 
 
-def distance(published: Published, day: dict[str, Floats]) -> tuple[Floats, float]:
-    """The quantiles of a day, and their mean distance to the published ones as a share of the scale."""
-    ours: Floats = np.quantile(published.factor * day[published.quantity], QUANTILES)
+def distance(published: Published, week: Week) -> tuple[Floats, float]:
+    """The quantiles of a week, and their mean distance to the published ones as a share of the scale."""
+    ours: Floats = np.quantile(published.factor * week.seen[published.quantity], QUANTILES)
     return ours, float(np.abs(ours - np.array(published.values)).mean()) / published.scale
 
 
-def correlations(day: dict[str, Floats]) -> tuple[float, float]:
-    """The median correlation of the power of two boards of a node that trains, and of two of different nodes."""
-    nodes = day["power_watts"].reshape(len(day["power_watts"]), -1, 8)
-    usage = day["usage_ratio"].reshape(nodes.shape)
-    training = np.flatnonzero((usage.min(axis=0) >= 0).all(axis=1) & (usage.mean(axis=0).min(axis=1) > 0.8))
-    of_job = [np.corrcoef(nodes[:, node, 0], nodes[:, node, 1])[0, 1] for node in training]
-    strangers = [
-        np.corrcoef(nodes[:, one, 0], nodes[:, other, 0])[0, 1]
-        for one, other in pairwise(training)
-    ]
+def correlations(week: Week) -> tuple[float, float]:
+    """The median correlation of the power of two boards of one job, and of boards of two jobs, over two hours."""
+    of_job: list[float] = []
+    strangers: list[float] = []
+    for first in range(0, len(week.jobs) - WINDOW, WINDOW):
+        jobs, power = (each[first : first + WINDOW] for each in (week.jobs, week.seen["power_watts"]))
+        steady = np.flatnonzero((jobs == jobs[0]).all(axis=0) & (jobs[0] > 0) & (power.std(axis=0) > 1.0))
+        for one, other in combinations(steady[:40].tolist(), 2):
+            found = float(np.corrcoef(power[:, one], power[:, other])[0, 1])
+            (of_job if jobs[0, one] == jobs[0, other] else strangers).append(found)
     return float(np.median(of_job)), float(np.median(strangers))
+
+
+def lengths() -> tuple[Floats, float]:
+    """The quantiles of the lengths of jobs of the preset ``inference``, and the distance of their logarithms."""
+    spec = spec_of("inference").cluster
+    assert spec is not None
+    arrivals = Arrivals(7, spec, 50_000, 8)
+    drawn = [job.left_seconds for slot in range(100) for job in arrivals.in_slot(slot, 0.0) if job.kind == "batch"]
+    ours: Floats = np.quantile(drawn, QUANTILES)
+    return ours, float(np.abs(np.log10(ours / np.array(OPENB_SECONDS))).mean())
 
 
 def page() -> str:
     """The page."""
-    day = day_of("research")
+    week = week_of("research")
     head = " | ".join(f"p{100 * each:g}" for each in QUANTILES)
     lines = [
         "# Plausibility\n\n",
-        "This page compares a simulated day with what was published of a real cluster. `make plausible` writes it.\n\n",
-        f"The simulated one: {NODES} nodes of 8 A100s of 80 GB with the preset `research`, seed 7, ticks of 10 s. ",
+        "This page compares a simulated week with what was published of real clusters. `make plausible` writes it.\n\n",
+        f"The simulated one: {NODES} nodes of 8 A100s of 80 GB with `cluster: research`, seed 7, ticks of ",
+        f"{TICK_SECONDS} s, so that all values are means of a minute. ",
         "The real one: Acme's cluster Seren (InternLM, A100s of 80 GB, a value every 15 s; power and temperatures of ",
         "August 2023, the others of six months), as quantiles of the distributions that its repository has.\n\n",
         "*Distance* is the mean difference of the quantiles, as a share of 400 W, 100 % or 50 K. The bound is ",
@@ -106,21 +149,30 @@ def page() -> str:
         f"| | | {head} | distance | |\n|---|---|{'---|' * len(QUANTILES)}---|---|\n",
     ]
     for each in SEREN:
-        ours, apart = distance(each, day)
+        ours, apart = distance(each, week)
         verdict = "within the bound" if apart <= BOUND else "**off**"
         lines += [
             f"| {each.what} | Seren | {' | '.join(f'{value:g}' for value in each.values)} | | |\n",
             f"| | `research` | {' | '.join(f'{value:.1f}' for value in ours)} | {apart:.3f} | {verdict} |\n",
         ]
-    of_job, strangers = correlations(day)
-    idle = float((day["usage_ratio"].max(axis=0) <= 0).mean())
+    of_lengths, apart = lengths()
+    verdict = "within the bound" if apart <= BOUND_OF_LENGTHS else "**off**"
+    of_job, strangers = correlations(week)
+    days = week.seen["usage_ratio"].reshape(7, -1, week.jobs.shape[1])
+    ended = week.ends["finished"] + week.ends["failed"]
     lines += [
-        f"\nCorrelation of the power of two boards of one job: {of_job:.2f}; of boards of different jobs: ",
-        f"{strangers:.2f}. Boards that are idle all day: {100 * idle:.0f} %. ",
+        f"| length of jobs, s | openb | {' | '.join(f'{value:g}' for value in OPENB_SECONDS)} | | |\n",
+        f"| | `inference` | {' | '.join(f'{value:.0f}' for value in of_lengths)} | {apart:.3f} | {verdict} |\n",
+        "\nLengths are those of Alibaba's openb (2023, 6,203 pods with GPUs) and of the jobs `batch` of ",
+        f"`cluster: inference`; their distance is of decimal logarithms, and its bound {BOUND_OF_LENGTHS:g}.\n\n",
+        f"Of {ended} jobs {100 * week.ends['failed'] / ended:.0f} % failed; about 40 % did at Acme ",
+        "([Hu and others, 2024](https://arxiv.org/abs/2403.07648)). ",
+        f"Correlation of the power of two boards of one job, over two hours: {of_job:.2f}; of two jobs: ",
+        f"{strangers:.2f}. Boards that are idle for a whole day: {100 * float((days.max(axis=1) <= 0).mean()):.0f} %. ",
         "Nothing was published to compare these with.\n\n",
-        "Usage of presets like PAI's and GenTD26's is in [simulation.md](simulation.md#profiles-by-name).\n\n",
-        "What is not like a real cluster: jobs do not end, wait for devices or move between nodes, so that a board ",
-        "does the same work all day; memory in use has the few values of the profiles.\n",
+        "Usage of profiles like PAI's and GenTD26's is in [simulation.md](simulation.md#profiles-by-name).\n\n",
+        "What is not like a real cluster: the scheduler knows how long jobs will take; users do not stop their jobs; ",
+        "the nodes of a job do not wait for each other when one is slow.\n",
     ]
     return "".join(lines)
 
