@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ _OF_SCRAPES: Final = {
 }
 #: Where a label of a target has the name of a label on the page, Prometheus gives the page's label this beginning.
 _EXPORTED: Final = "exported_"
+_HOLDS: Final = {">": gt, ">=": ge, "<": lt, "<=": le, "==": eq, "!=": ne}
 #: Nodes whose series are read in one step.
 _NODES_AT_ONCE: Final = 8
 #: Levels of rows that are those of devices or instances.
@@ -251,7 +253,7 @@ class _Query:
 
         def is_beyond(values: Sequence[float]) -> list[bool]:
             texts = formatted(np.array(values) * meaning.factor, family.number)
-            return [_holds(float(text), operator, number) for text in texts]
+            return [_HOLDS[operator](float(text), number) for text in texts]
 
         devices = [unit for row in nearest if (unit := units[id(row)]) < self._fleet.roster.device_count]
         return Watched(list(dict.fromkeys(devices)), meaning.quantity, is_beyond)
@@ -427,7 +429,7 @@ class _Query:
             return
         operator, number = self._compared[0]
         nearest = low if operator.startswith("<") else high
-        count = sum(_holds(float(row.number), operator, number) for row in found)
+        count = sum(_HOLDS[operator](float(row.number), number) for row in found)
         if count:
             unchecked = [_shown(each) for each in self._matchers if each not in self._checked()]
             only = f", if {' and '.join(unchecked)} is right" if unchecked else ""
@@ -593,10 +595,3 @@ def _named(labels: Labels) -> str:
 def _listed(values: Sequence[str]) -> str:
     shown = ", ".join(repr(value) if value else "empty" for value in values[:_MAX_LISTED])
     return shown + (f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else "")
-
-
-def _holds(value: float, operator: str, number: float) -> bool:
-    return {
-        ">": value > number, ">=": value >= number, "<": value < number, "<=": value <= number, "==": value == number,
-        "!=": value != number,
-    }[operator]  # fmt: skip

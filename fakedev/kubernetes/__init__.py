@@ -1,10 +1,10 @@
 """The fleet in a Kubernetes cluster: nodes and pods come in; patches, ResourceSlices and Events go out.
 
-Start with `cluster.py`, the rules; `nodes.py`, `pod_records.py`, `ledger.py` (who has which device), `allocation.py`,
-`dra.py`, `health.py` and `node_status.py` are its parts. Modules of run-ai's fake-gpu-operator begin with `operator`;
-`cleaning.py` removes what fakedev wrote. Touch the outside: `follower.py` and `controller.py` (follow a cluster),
-`api_client.py`, `watch.py`, `lease.py`, `writer.py`, `owned_objects.py`, `node_port.py` and `operator_port.py`
-(reactor, sockets).
+Start with `cluster.py`, the rules; `nodes.py`, `pod_records.py`, `node_ledger.py` (who has which device),
+`allocation.py`, `dra.py`, `health.py` and `node_status.py` are its parts. Modules of run-ai's fake-gpu-operator begin
+with `operator`; `cleaning.py` removes what fakedev wrote. Touch the outside: `follower.py` and `controller.py` (follow
+a cluster), `api_client.py`, `watch.py`, `lease.py`, `writer.py`, `owned_objects.py`, `node_port.py` and
+`operator_port.py` (reactor, sockets).
 """
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.

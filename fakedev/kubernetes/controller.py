@@ -25,7 +25,7 @@ from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, StateFolder
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.health import HealthWatch, KnownHealth, NoHealth, health_record, read_devices, read_health
-from fakedev.kubernetes.ledger import ContainerIds
+from fakedev.kubernetes.node_ledger import ContainerIds
 from fakedev.kubernetes.node_port import ClusterNodes
 from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
 from fakedev.kubernetes.pod_record import PodKey, WorkKey

@@ -16,8 +16,8 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
 from fakedev.kubernetes.dra import DRIVER, HELD, dra_devices, resource_slices
 from fakedev.kubernetes.health import NodeHealth
-from fakedev.kubernetes.ledger import ContainerIds, Grant, Mechanism, NodeLedger
 from fakedev.kubernetes.node_labels import node_labels
+from fakedev.kubernetes.node_ledger import ContainerIds, Grant, Mechanism, NodeLedger
 from fakedev.kubernetes.node_status import (
     DOWN,
     DOWN_TAINT,

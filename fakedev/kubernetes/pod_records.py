@@ -14,7 +14,7 @@ from fakedev.fleet.spec.offers import KubernetesSettings, Resources, Struck
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
 from fakedev.kubernetes.dra import DRIVER, Claim, claimed_devices
 from fakedev.kubernetes.health import NodeHealth
-from fakedev.kubernetes.ledger import ContainerIds, Grant, NotEnough, recorded_ids, recorded_text
+from fakedev.kubernetes.node_ledger import ContainerIds, Grant, NotEnough, recorded_ids, recorded_text
 from fakedev.kubernetes.node_view import Allocation, PreparedDevice
 from fakedev.kubernetes.nodes import ClusterNode, NodeTable
 from fakedev.kubernetes.pod_record import PodKey, PodRecord, WorkKey

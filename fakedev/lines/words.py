@@ -12,9 +12,8 @@ from fakedev.lines.grammar import Argument, Grammar, Kind, ProtocolError, Reques
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # All quantifiers are possessive, so that hostile lines cost linear time.
-_QUOTES: Final = r"""'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\."""
-_WORD: Final = re.compile(rf"""(?:[^ \t\r\n'"\\]++|{_QUOTES})++""", re.DOTALL)
-_WHOLE_WORDS: Final = re.compile(rf"""(?:[^'"\\]++|{_QUOTES})*+""", re.DOTALL)
+_WORD: Final = re.compile(r"""(?:[^ \t\r\n'"\\]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\.)++""", re.DOTALL)
+_WHOLE_WORDS: Final = re.compile(r"""(?:[^'"\\]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\.)*+""", re.DOTALL)
 _QUOTED: Final = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.DOTALL)
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 _OPTION: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.*)", re.DOTALL)

@@ -113,8 +113,8 @@ def test_unknown_paths(app: MemoryApplication) -> None:
 def test_what_there_is(app: MemoryApplication) -> None:
     """A 404 says why, and what there is."""
     there = (
-        "there are -, api, health, healthz, livez, metrics, nodes, page, queues, readyz, sd, tester, topology, "
-        "workloads"
+        "there are -, api, cluster, health, healthz, livez, metrics, nodes, page, queues, readyz, sd, tester, "
+        "topology, workloads"
     )
     for path, text in {
         "/metric": f"nothing is here: did you mean metrics? {there}",

@@ -149,18 +149,19 @@ def test_a_missing_file(files: Files, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_options_of_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kubeconfig, context and namespace reach the cleaning; --context needs a kubeconfig."""
-    given: list[tuple[KubernetesSettings, bool]] = []
+    given: list[tuple[KubernetesSettings, bool, str]] = []
 
-    def clean(settings: KubernetesSettings, tell: Callable[[str], None], *, is_dry: bool) -> int:
-        given.append((settings, is_dry))
+    def clean(settings: KubernetesSettings, tell: Callable[[str], None], *, is_dry: bool, selector: str) -> int:
+        given.append((settings, is_dry, selector))
         return 0
 
     monkeypatch.setattr("fakedev.kubernetes.cleaning.clean_cluster", clean)
     monkeypatch.chdir(tmp_path)
-    assert main(["kube", "clean", "--kubeconfig", "kube", "--context", "c", "--namespace", "gpus", "--dry-run"]) == 0
-    ((settings, is_dry),) = given
+    assert main(["kube", "clean", "--kubeconfig", "kube", "--context", "c", "--namespace", "gpus", "--dry-run",
+                 "--selector", "team=a"]) == 0  # fmt: skip
+    ((settings, is_dry, selector),) = given
     assert (settings.kubeconfig, settings.context, settings.namespace) == (str(tmp_path / "kube"), "c", "gpus")
-    assert is_dry
+    assert (is_dry, selector) == (True, "team=a")
     with pytest.raises(SystemExit) as ended:
         main(["kube", "clean", "--context", "c"])
     assert ended.value.code == 2

@@ -24,7 +24,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
             "- a",
             ["f.yaml:1: must be a mapping of version, fleet, topology, web, web-config, workloads, faults, limits, journal, state, hpc-jobs, nvml, kernel-log, otlp, log, watch, queues, tester, kubernetes, not a list"],
         ),
-        ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, exact-sensors, speed, epoch, shard, pools, not '3'"]),
+        ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, exact-sensors, speed, epoch, shard, pools, cluster, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
         ("log: {zzz: 3}", ["f.yaml:1: log: unknown key 'zzz'; known here: level, format"]),
         ("web: 9400", ["f.yaml:1: web: must be a list of addresses, not '9400': put [ ] around it"]),

@@ -11,7 +11,7 @@ import pytest
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.offers import InCluster, MigStrategy
-from fakedev.kubernetes.ledger import NodeLedger, NotEnough
+from fakedev.kubernetes.node_ledger import NodeLedger, NotEnough
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.kubernetes.pods import Container, ContainerKind, Pod
 from tests.support.calibration import catalog_type

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakedev.fleet.spec.offers import MigStrategy
 from fakedev.kubernetes.dra import dra_devices
-from fakedev.kubernetes.ledger import NodeLedger, NotEnough, PodSlots, recorded_ids, recorded_text
+from fakedev.kubernetes.node_ledger import NodeLedger, NotEnough, PodSlots, recorded_ids, recorded_text
 from fakedev.kubernetes.pods import Container, ContainerKind, Pod
 from tests.kubernetes.objects import GPU, container, free_count, init, node, pod, sidecar
 

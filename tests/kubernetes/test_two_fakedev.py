@@ -19,7 +19,7 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.dra import DRIVER, Claim, Result
-from fakedev.kubernetes.ledger import Grant, Mechanism
+from fakedev.kubernetes.node_ledger import Grant, Mechanism
 from fakedev.kubernetes.node_view import Allocation
 from fakedev.kubernetes.nodes import ClusterNode
 from fakedev.kubernetes.pods import ClaimUse, Container, ContainerKind, Pod

@@ -15,7 +15,7 @@ from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
 from fakedev.fleet.spec.workload_spec import FOREVER, WorkloadSpec
 from fakedev.kubernetes import work as words
-from fakedev.kubernetes.ledger import NodeLedger
+from fakedev.kubernetes.node_ledger import NodeLedger
 from fakedev.kubernetes.pods import Pod
 from fakedev.kubernetes.work import PodWork, work_of, workloads_of
 from tests.kubernetes.objects import annotated, container, init, node_of, pod, pool, sidecar

@@ -44,6 +44,7 @@ def full(scrapes: ScrapeStatistics | None = None, **more: Group) -> OwnMetrics:
     for seconds in (0.0001, 0.0002, 0.3, 7.0):
         ticker.durations.observe(seconds)
     fleet = SimpleNamespace(
+        cluster=None,
         state=SimpleNamespace(tick=15), intake=SimpleNamespace(starting_count=1),
         workloads=SimpleNamespace(by_id=dict.fromkeys("abc")),
     )  # fmt: skip
