@@ -155,7 +155,9 @@ def test_idle_again(device_type: DeviceType, kind: str, load: float) -> None:
     else:
         for name in ("usage_ratio", "core_frequency_mhz"):
             assert getattr(fleet, name)[0] == device_type.ranges[name].low, name
-    assert fleet.power_watts[0] == idle["power_watts"]
+    # A guest of a vGPU sees neither power nor temperatures.
+    if "power_watts" in device_type.ranges:
+        assert fleet.power_watts[0] == idle["power_watts"]
     for name in ("temperature_celsius", "memory_temperature_celsius", "fan_speed_ratio"):
         if name in device_type.ranges:
             assert level.arrays[name][0] == pytest.approx(idle[name], abs=1e-3), name
