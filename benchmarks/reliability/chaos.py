@@ -66,7 +66,7 @@ start (in the first third), a disk that is full for 3 s, a clock that is set by 
 (benchmarks/reliability/shifted_serve.py: the clock is the process's; the kernel's is not set), SIGSTOP for up to 3 s,
 {_LOST_PACKETS:.0%} of all packets lost for 5 s (iptables, in a network of its own: this kernel may have no netem), a
 reload with one node more or less. State, record, journal and the queue's log are on a file system of their own.
-*Promised* is what a client was told. A *step* is one call of the reactor, by the processor time of its thread.
+*Promised*: the client was told that it is accepted. *Step*: one call of the reactor, in processor time.
 Memory: the mean of the first quarter of the time after the last kill, and of the last one.
 """,
         ["measured"],

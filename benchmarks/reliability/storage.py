@@ -55,7 +55,7 @@ A service of 16 H100s with state, record, journal and a durable queue is killed 
 the same files: {_START_SHARE:.0%} of the kills are in its start, the others at a random moment after up to
 {_MOST_ANSWERS} answers to a client of the workload port, one of the queue, and a backend. Each life is a copy (fork) of
 a process that has loaded all modules. After each kill the state and the queue's log are read, at the end all files.
-*Promised* is what a client was told.
+*Promised*: the client was told that it is accepted.
 """,
         ["measured"],
     )

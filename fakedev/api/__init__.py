@@ -2,7 +2,7 @@
 
 Start with `tree.py`, the resource at each path of each address. `devices.py`, `nodes.py`, `workloads.py`, `queues.py`
 and `tester.py` are the API of their subjects; `control.py` has the clock, resets, the journal and the scenario.
-`why.py` says why something is as it is, `metric_queries.py` that of a PromQL expression, `rule_times.py` when a rule
+`why.py` says why something is as it is, `metric_queries.py` explains a PromQL expression, `rule_times.py` when a rule
 fired; `own_pages.py` has the series of fakedev itself, `exporters.py` who shows what. `openapi.py` describes the API.
 Touch the outside: `live.py` and `control.py` (reactor); the resources of all modules need Twisted.
 """

@@ -322,10 +322,9 @@ class Fleet:
 
     def _around(self, tick: int, now_seconds: float) -> Around:
         """What the cluster acts on."""
-        lost = np.zeros(self.roster.parts.unit_count, dtype=np.bool_)
-        if tick and "lost" in self.state.levels[UNIT].arrays:
-            lost = self.state.levels[UNIT].arrays["lost"] > 0
-        return Around(self.intake, self.faults, self.workloads, lost, tick, now_seconds)
+        lost = self.state.levels[UNIT].arrays.get("lost") if tick else None
+        mask = np.zeros(self.roster.parts.unit_count, dtype=np.bool_) if lost is None else lost > 0
+        return Around(self.intake, self.faults, self.workloads, mask, tick, now_seconds)
 
     def _begin_cluster(self, tick: int, now_seconds: float) -> None:
         """Start the cluster of the configuration, with the jobs that are at work already."""
@@ -333,7 +332,6 @@ class Fleet:
         if self.spec.cluster is not None:
             self.cluster = Cluster(self.spec, self.roster)
             result_of(self.cluster.begin(self._around(tick, now_seconds)))
-            self.intake.apply_changes(tick, now_seconds)
 
     def _note_starts(self, workloads: Sequence[Workload], cause: str, seconds: float) -> None:
         """Note in the journal that workloads start which no event starts."""

@@ -263,13 +263,6 @@ class NodeLedger:
         """A claim has no devices of this node any more; whether it had any."""
         return self._end(claim)
 
-    def has_claim(self, claim: str) -> bool:
-        return claim in self._grants
-
-    def held_ids(self, by: Mechanism) -> dict[str, str]:
-        """The ids of devices, as a device plugin lists them, that one mechanism has given, each with its holder."""
-        return {grant.slot.device_id: grant.holder for grant in self if grant.by is by}
-
     # -- both --------------------------------------------------------------------------------------
 
     def _grant(self, holder: str, grants: Sequence[Grant]) -> None:

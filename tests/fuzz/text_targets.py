@@ -102,7 +102,7 @@ def _texts() -> Parsers:
 
     calls: list[Callable[[str], object]] = [
         units.parse_duration, units.parse_size, units.parse_seconds, units.parse_number, parse_shard, shard_of_host,
-        *(lambda text, unit=unit: profiles.parse_profile(text, unit) for unit in
+        *(lambda text, unit=unit: profiles.profile_from(text, unit) for unit in
           (units.LOAD, units.SHARE, units.BYTES, units.BYTES_PER_SECOND, units.RATIO, units.TRAFFIC)),
         parse_rate, lambda text: parse_open_load(text, read), open_load_of_table, parse_expectation, parse_listen,
         parse_per_node, parse_address, tally_of, names.pool_name, names.node_name, names.queue_name, names.fact_name,

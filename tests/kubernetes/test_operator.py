@@ -15,7 +15,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.known_boards import Board, nearest_board
 from fakedev.fleet.spec.offers import InCluster, MigStrategy
-from fakedev.fleet.spec.profiles import parse_profile
+from fakedev.fleet.spec.profiles import profile_from
 from fakedev.fleet.spec.workload_spec import Activities
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.kubernetes.operator import (
@@ -328,6 +328,6 @@ def test_one_pool() -> None:
 
 def test_utilization() -> None:
     """The lowest and the highest load of a profile, within 0 to 100."""
-    assert utilization_of(Activities(parse_profile("80:20:10,20:0:5"))) == (20.0, 100.0)
-    assert utilization_of(Activities(parse_profile("10:10:0"))) == (0.0, 20.0)
-    assert utilization_of(Activities(parse_profile("sine(50,40,60):5"))) == (5.0, 95.0)
+    assert utilization_of(Activities(profile_from("80:20:10,20:0:5"))) == (20.0, 100.0)
+    assert utilization_of(Activities(profile_from("10:10:0"))) == (0.0, 20.0)
+    assert utilization_of(Activities(profile_from("sine(50,40,60):5"))) == (5.0, 95.0)

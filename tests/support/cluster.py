@@ -15,8 +15,6 @@ from tests.support.programs.processes import StartAsync, run, skip_or_fail
 
 #: The variable with the kubeconfig file of a cluster that the tests may change.
 KUBECONFIG: Final = "FAKEDEV_TEST_KUBECONFIG"
-#: Seconds for what takes several programs: a pod that is scheduled, started and reported.
-PATIENCE_SECONDS: Final = 300.0
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _NUMBERS: Final = itertools.count()
@@ -80,7 +78,7 @@ class Cluster:
             item = await self.get(path)
             return item if is_so(item) else None
 
-        return await eventually(found, what, PATIENCE_SECONDS)
+        return await eventually(found, what)
 
     async def add_node(self, pool: str, labels: Mapping[str, str] | None = None) -> str:
         """A node of a pool as kwok-nodes.sh makes it; its name."""

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 T = TypeVar("T")
-#: No test waits longer for the real reactor, however slow the machine is.
+#: No test waits longer for the reactor or a program, however slow the machine is.
 PATIENCE_SECONDS = 300.0
 
 

@@ -71,7 +71,6 @@ class Job:
     :ivar key: of its randomness.
     :ivar arrived_seconds: when it came, or came back.
     :ivar left_seconds: the work that is left.
-    :ivar ends: workloads of its own by id, with the unit positions; empty while it waits.
     :ivar until_seconds: when its present phase ends.
     :ivar cause: why it will end early; None: it will finish.
     :ivar workload_ids: of its present phase, one for each node; empty while it waits.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -327,13 +327,12 @@ class Cluster:
             started += yield from self._run(job, kind, around)
         return started
 
-    def _queue(self) -> Iterator[Job]:
+    def _queue(self) -> list[Job]:
         """Those that wait: replicas first, then jobs that come back, which have been there before."""
-        order = sorted(
+        return sorted(
             self._waiting.values(),
             key=lambda job: (job.kind not in self._services, not job.attempt, job.arrived_seconds),
         )
-        return iter(order)
 
     def _has_room(self, around: Around, many: int) -> bool:
         try:

@@ -107,7 +107,7 @@ class ClusterSpec:
     day: float = setting("How many more jobs come at the busiest hour than on average, as a share; as many fewer come "
                          "twelve hours later.", default=0.5, low=0, high=1)
     busiest: float = setting("The busiest hour.", "hour of the day, UTC", default=14.0, low=0, high=24)
-    weekend: float = setting("Jobs that come on a Saturday or Sunday, as a share of those of other days.",
+    weekend: float = setting("Arrivals on a Saturday or Sunday, as a share of a weekday's.",
                              default=0.6, low=0, high=5)
     failure_hours: float = setting("Boards times hours between two failures of hardware or system software.",
                                    default=50_700.0, low=1, high=1e9)

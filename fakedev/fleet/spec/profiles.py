@@ -52,14 +52,6 @@ ONCE: Final = "once"
 OPTIONAL: Final = "?"
 
 
-def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
-    """Activities of ``value:fluctuation:seconds:spread:once,...``; all but the value (seconds as 5m, too) are optional.
-
-    :raises ValueError: with the number of the wrong activity.
-    """
-    return profile_from(text, unit)
-
-
 def _of_text(text: str, unit: Unit) -> Steps[list[Activity]]:
     if not is_call(text):
         _check_count(text.count(",") + 1)
@@ -91,17 +83,11 @@ def _of_words(position: int, text: str, unit: Unit) -> Activity:
     return Activity(value, fluctuation, seconds, spread, is_once)
 
 
-def checked_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> tuple[Activity, ...]:
+def _checked(activities: Sequence[Activity], unit: Unit) -> Steps[tuple[Activity, ...]]:
     """Activities as they are given, checked; 0 seconds in the last activity: until stopped.
 
     A value with its fluctuation must be within 0 to the unit's maximum: the original's server has this rule for loads.
-
-    :raises ValueError: with the number of the wrong activity.
     """
-    return result_of(_checked(activities, unit))
-
-
-def _checked(activities: Sequence[Activity], unit: Unit) -> Steps[tuple[Activity, ...]]:
     if not activities:
         raise ValueError("a profile needs at least one activity")
     _check_count(sum(_segments(each.value) for each in activities))
@@ -128,7 +114,7 @@ def _checked(activities: Sequence[Activity], unit: Unit) -> Steps[tuple[Activity
 
 
 def format_profile(activities: Iterable[Activity], unit: Unit = LOAD) -> str:
-    """Activities as :func:`parse_profile` reads them, to the last digit."""
+    """Activities as :func:`profile_from` reads them, to the last digit."""
     return ",".join(
         f"{format_value(a.value, unit.show)}:{unit.show(a.fluctuation)}:"
         f"{format_number(0.0 if a.seconds >= FOREVER else a.seconds)}"
@@ -232,6 +218,8 @@ def _fault_of_length(activity: Activity, unit: Unit, prefix: str, *, last: bool)
 
 def profile_from(value: object, unit: Unit = LOAD) -> tuple[Activity, ...]:
     """The activities of a text, or of a list of activities.
+
+    A text is ``value:fluctuation:seconds:spread:once,...``; all but the value (seconds as 5m, too) are optional.
 
     :raises ValueError: with the number of the wrong activity.
     """

@@ -10,7 +10,7 @@ import pytest
 
 from fakedev.commands.workload import options
 from fakedev.commands.workload.options import find_files
-from fakedev.fleet.spec.profiles import parse_profile
+from fakedev.fleet.spec.profiles import profile_from
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity, WorkloadSpec
 from fakedev.schema.go_flags import FlagError
 from fakedev.schema.peer_addresses import Address, parse_address
@@ -40,7 +40,7 @@ def test_every_option_of_the_original() -> None:
     asked = order(
         "-name", "n", "--repeat=0", "-activity", "10:1:300,0:0:5", "--devnames", "card0, card1", "-socket", "s"
     )
-    assert asked.workload == WorkloadSpec("n", ("card0", "card1"), parse_profile("10:1:300,0:0:5"), 0)
+    assert asked.workload == WorkloadSpec("n", ("card0", "card1"), profile_from("10:1:300,0:0:5"), 0)
     assert asked.address == Address("s", path="s")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fakedev.fleet.spec.profiles import MAX_ACTIVITIES, checked_profile, format_profile, parse_profile
+from fakedev.fleet.spec.profiles import MAX_ACTIVITIES, format_profile, profile_from
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 
 
@@ -42,7 +42,7 @@ from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 )
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        parse_profile(text)
+        profile_from(text)
 
 
 @st.composite
@@ -74,18 +74,18 @@ def profiles(draw: st.DrawFn) -> tuple[Activity, ...]:
 )
 def test_what_is_taken(text: str, activities: list[Activity]) -> None:
     """0 seconds in the last: until stopped; omitted fluctuation and seconds are 0; durations have units."""
-    assert parse_profile(text) == tuple(activities)
+    assert profile_from(text) == tuple(activities)
 
 
 def test_no_activities_at_all() -> None:
     with pytest.raises(ValueError, match=r"^a profile needs at least one activity$"):
-        checked_profile([])
+        profile_from([])
 
 
 @given(profiles())
 def test_format_and_parse(profile: tuple[Activity, ...]) -> None:
     """What is written is read again to the last digit: a record depends on it."""
-    assert parse_profile(format_profile(profile)) == profile
+    assert profile_from(format_profile(profile)) == profile
 
 
 def test_format_is_short() -> None:
@@ -100,7 +100,7 @@ NEARLY_GOOD = st.lists(st.sampled_from(["60", "60:5", "60:5:1", "1e1:0:2.5", "10
 @example("60:5:1,1e1:0:2.5,60:5")
 def test_any_text_is_a_profile_or_a_fault(text: str) -> None:
     try:
-        profile = parse_profile(text)
+        profile = profile_from(text)
     except ValueError:
         return
     for activity in profile:
@@ -116,7 +116,7 @@ def test_plain_numbers_are_read_as_all_others(text: str) -> None:
 
     def outcome(text: str) -> object:
         try:
-            return parse_profile(text)
+            return profile_from(text)
         except ValueError as error:
             return str(error)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.profiles import parse_profile
+from fakedev.fleet.spec.profiles import profile_from
 from fakedev.fleet.spec.value_functions import FORMS, Function, bounds
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.fleet.workloads.draws import drawn_integrals
@@ -35,7 +35,7 @@ def means(profiles: list[tuple[Activity, ...]], begin: float, end: float, keys: 
 
 
 def mean(text: str, begin: float, end: float) -> float:
-    return means([parse_profile(text)], begin, end)[0]
+    return means([profile_from(text)], begin, end)[0]
 
 
 @st.composite
@@ -138,7 +138,7 @@ def test_an_increase_only_increases(function: Function, seconds: float) -> None:
 
 @pytest.mark.slow
 def test_random_values_are_drawn_anew() -> None:
-    profile = parse_profile("random(20,60,5):0:10,random(20,60,5):0:10")
+    profile = profile_from("random(20,60,5):0:10,random(20,60,5):0:10")
     found = [means([profile], begin, begin + 5)[0] for begin in range(0, 4000, 5)]
     assert len(set(found)) == len(found)
     assert (min(found), max(found)) == (pytest.approx(20.25, abs=0.25), pytest.approx(59.75, abs=0.25))

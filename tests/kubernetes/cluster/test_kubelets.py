@@ -10,7 +10,7 @@ import re
 import pytest
 import pytest_twisted
 
-from tests.support.cluster import PATIENCE_SECONDS, Cluster, node_path
+from tests.support.cluster import Cluster, node_path
 from tests.support.programs.asynchronous import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -53,7 +53,7 @@ async def test_a_pod_has_the_devices_that_the_kubelet_gave_it(real_cluster: Clus
     async def is_shown() -> bool:
         return await shown(real_cluster, node, "fakedev-test-kubelet") == wanted
 
-    await eventually(is_shown, f"the page shows the pod on {wanted}", PATIENCE_SECONDS)
+    await eventually(is_shown, f"the page shows the pod on {wanted}")
 
 
 @pytest_twisted.ensureDeferred

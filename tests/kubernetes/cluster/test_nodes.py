@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from tests.support.cluster import PATIENCE_SECONDS, Cluster, node_path
+from tests.support.cluster import Cluster, node_path
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.processes import StartAsync, console, run
 
@@ -106,13 +106,13 @@ async def test_the_metrics_of_a_pod(cluster: Cluster, mock: Mock) -> None:
         two, one = [await rows_of(service, node, f"fakedev-test-{count}") for count in ("two", "one")]
         return len(two) == 2 and len(one) == 1 and not two & one
 
-    await eventually(both, "both pods are on the page", PATIENCE_SECONDS)
+    await eventually(both, "both pods are on the page")
     await cluster.delete(path)
 
     async def gone() -> bool:
         return not await rows_of(service, node, "fakedev-test-two")
 
-    await eventually(gone, "the pod has left the page", PATIENCE_SECONDS)
+    await eventually(gone, "the pod has left the page")
 
 
 @pytest_twisted.ensureDeferred
@@ -121,12 +121,12 @@ async def test_a_fault(cluster: Cluster, mock: Mock) -> None:
     node = await cluster.add_node("fakedev-test")
     service = await mock.serve()
     await cluster.until(node_path(node), gpus("allocatable", 8), "the GPUs are there")
-    await eventually(lambda: has_page(service, node), "the node has a page", PATIENCE_SECONDS)
+    await eventually(lambda: has_page(service, node), "the node has a page")
     injected = await service.fetch("/api/v1/faults", {"kind": "xid", "code": 79, "devices": [f"{node}/3"]})
     assert injected.status == 201, injected
     failed = await cluster.until(node_path(node), gpus("allocatable", 7), "a GPU is unhealthy")
     assert failed["status"]["capacity"][GPU] == "8"
-    told = await eventually(lambda: cluster.events_of(node), "there is an event at the node", PATIENCE_SECONDS)
+    told = await eventually(lambda: cluster.events_of(node), "there is an event at the node")
     assert any("79" in each["message"] for each in told)
     assert (await service.fetch(injected.headers["location"], method="DELETE")).status == 200
     await cluster.until(node_path(node), gpus("allocatable", 8), "the GPU is healthy again")
@@ -140,9 +140,9 @@ async def test_a_node_that_is_removed(cluster: Cluster, mock: Mock) -> None:
     async def is_gone() -> bool:
         return not await has_page(service, node)
 
-    await eventually(lambda: has_page(service, node), "the node has a page", PATIENCE_SECONDS)
+    await eventually(lambda: has_page(service, node), "the node has a page")
     await cluster.delete(node_path(node))
-    await eventually(is_gone, "the node has no page", PATIENCE_SECONDS)
+    await eventually(is_gone, "the node has no page")
 
 
 @pytest_twisted.ensureDeferred

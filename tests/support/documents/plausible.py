@@ -163,7 +163,7 @@ def page() -> str:
     lines += [
         f"| length of jobs, s | openb | {' | '.join(f'{value:g}' for value in OPENB_SECONDS)} | | |\n",
         f"| | `inference` | {' | '.join(f'{value:.0f}' for value in of_lengths)} | {apart:.3f} | {verdict} |\n",
-        "\nLengths are those of Alibaba's openb (2023, 6,203 pods with GPUs) and of the jobs `batch` of ",
+        "\nThe lengths are of Alibaba's openb (2023, 6,203 pods with GPUs) and of the jobs `batch` of ",
         f"`cluster: inference`; their distance is of decimal logarithms, and its bound {BOUND_OF_LENGTHS:g}.\n\n",
         f"Of {ended} jobs {100 * week.ends['failed'] / ended:.0f} % failed; about 40 % did at Acme ",
         "([Hu and others, 2024](https://arxiv.org/abs/2403.07648)). ",

@@ -20,12 +20,11 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.python.filepath import FilePath
 
+from tests.support.deferreds import PATIENCE_SECONDS
 from tests.support.paths import ROOT
 
 #: Set where a skipped test of real programs would hide something: continuous integration.
 REQUIRE_REAL = "FAKEDEV_REQUIRE_REAL"
-#: However slow the machine: a program that has not answered by then never will.
-PATIENCE_SECONDS = 300.0
 
 
 def skip_or_fail(reason: str) -> None:
