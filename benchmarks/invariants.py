@@ -19,14 +19,14 @@ _TICKS_EACH = 400
 
 def invariants() -> Section:
     """Conservation, limits, causes, heat and counters of boards, parts and links."""
-    from tests.support.invariants import TICKS, random_days  # noqa: PLC0415 - a part of the tests, only here
+    from tests.support.fleet.invariants import TICKS, random_days  # noqa: PLC0415 - a part of the tests, only here
 
     section = Section(
         "Invariants",
         f"""
 {_DEVICE_TICKS:,} devices times ticks of random days of every board of the catalog, MIG instances, tiles and links
 included: work of all kinds with requests of single metrics, faults of all kinds with their parameters, power caps and
-reloads, from fixed seeds. Each tick is checked with the rules of the tests (tests/support/board_checks.py,
+reloads, from fixed seeds. Each tick is checked with the rules of the tests (tests/support/fleet/board_checks.py,
 link_checks.py, divided_devices.py). *Violations* counts entities and ticks. Processor time, with the checks.
 """,
         ["devices x ticks", "seconds", "violations"],

@@ -19,7 +19,7 @@ from programs import HERE, cpu_seconds_of, fakedev, resident_bytes
 from results import Section, Target, ms
 
 if TYPE_CHECKING:
-    from tests.support.kubelet import Kubelet
+    from tests.support.kube.kubelet import Kubelet
 
 _GPU = "nvidia.com/gpu"
 _NODE = "node-0"
@@ -34,7 +34,7 @@ def node_program() -> Section:
         "Kubernetes: fakedev-node",
         f"""
 One node of 8 H100s with a kubelet: its half of the device plugin API and of PodResources is the one of the tests
-(tests/support/kubelet.py, grpcio over UNIX sockets); no real kubelet was measured. *Registered*: the kubelet starts
+(tests/support/kube/kubelet.py, grpcio over UNIX sockets); no real kubelet was measured. *Registered*: it starts
 while fakedev-node is connected with the service; the time from its socket until 8 GPUs are allocatable, over {_STARTS}
 starts, of which each but the first is a restart. *Idle*: {_QUIET_SECONDS:.0f} s with {_PODS} pods that have a GPU each
 and do not change.
@@ -72,7 +72,7 @@ and do not change.
 def _kubelet() -> Iterator[tuple[Kubelet, threading.Event]]:
     """A kubelet that is not started, and what is set whenever something happens."""
     sys.path.insert(0, str(HERE.parent))
-    from tests.support.kubelet import Kubelet  # noqa: PLC0415 - gRPC, only here
+    from tests.support.kube.kubelet import Kubelet  # noqa: PLC0415 - gRPC, only here
 
     changed = threading.Event()
     with tempfile.TemporaryDirectory(prefix="fd-") as folder:

@@ -24,8 +24,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
-from fakedev.scenario.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
-from fakedev.scenario.thresholds import Threshold, beyond_thresholds
+from fakedev.scenario.rules.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
+from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
 from fakedev.schema.files import Files
 
 #: Devices whose series are looked at, metrics of an expression, and texts that a line lists.

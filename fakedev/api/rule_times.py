@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
-from fakedev.scenario.alert_rules import AlertStates, Firing, Pending
+from fakedev.scenario.rules.alert_rules import AlertStates, Firing, Pending
 
 #: Devices whose past is looked at, and evaluations in one step.
 MAX_DEVICES: Final = 32

@@ -34,7 +34,7 @@ from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
-from fakedev.scenario.alert_rules import metrics_of, seconds_of, selectors_of
+from fakedev.scenario.rules.alert_rules import metrics_of, seconds_of, selectors_of
 from fakedev.web.metrics import OwnMetrics
 from fakedev.web.paths import METRICS, NODE_METRICS, WHY
 from fakedev.web.query import ApiResource, argument

@@ -17,11 +17,11 @@ from fakedev.config.sample_page import sample_page
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.samples import read_page
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope
-from fakedev.scenario.alert_rules import AlertRule, selectors_of, thresholds_of
-from fakedev.scenario.promtool import PromtoolError, check_rules, fired
-from fakedev.scenario.rule_files import RuleFile, read_rules
-from fakedev.scenario.thresholds import Threshold
-from fakedev.scenario.trials import (
+from fakedev.scenario.rules.alert_rules import AlertRule, selectors_of, thresholds_of
+from fakedev.scenario.rules.promtool import PromtoolError, check_rules, fired
+from fakedev.scenario.rules.rule_files import RuleFile, read_rules
+from fakedev.scenario.rules.thresholds import Threshold
+from fakedev.scenario.rules.trials import (
     BEGIN_SECONDS,
     FULL,
     SCRAPE_SECONDS,

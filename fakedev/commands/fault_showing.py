@@ -32,7 +32,7 @@ from fakedev.lines.words import parse_words
 from fakedev.nvml.image import SlotImage
 from fakedev.nvml.kernel_log import KernelLog, xids_of_tick
 from fakedev.nvml.records import ABSENT, BOARD, head_of
-from fakedev.scenario.trials import BEGIN_SECONDS, TICK_SECONDS, Trial, trial_configuration
+from fakedev.scenario.rules.trials import BEGIN_SECONDS, TICK_SECONDS, Trial, trial_configuration
 from fakedev.schema.options import Failed
 
 _SECONDS: Final = 60

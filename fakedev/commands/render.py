@@ -32,9 +32,9 @@ from fakedev.fleet.journal import JournalEntry, Tell, no_op
 from fakedev.fleet.record import INCOMPLETE, Replay, read_record, without_incomplete_line
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.entries import Scraping
-from fakedev.scenario.history import HistoryFiles, HistoryStream
-from fakedev.scenario.scrapes import Scrapes
-from fakedev.scenario.series import FleetSamples
+from fakedev.scenario.samples.history import HistoryFiles, HistoryStream
+from fakedev.scenario.samples.scrapes import Scrapes
+from fakedev.scenario.samples.series import FleetSamples
 from fakedev.schema.files import Files
 from fakedev.schema.options import Failed, Option, command
 

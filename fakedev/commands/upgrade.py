@@ -31,16 +31,14 @@ from fakedev.exporters.conform import Renamed, renamed
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.settings.catalog import Catalog, named_identity
 from fakedev.runtime.clock import no_op
-from fakedev.scenario.alert_rules import AlertRule, RecordingRule, labels_of, metrics_of
-from fakedev.scenario.dashboard_queries import Query, queries_of, trees_in
-from fakedev.scenario.promtool import PromtoolError, fired, measured
-from fakedev.scenario.rule_files import MAX_ALERTS, RuleFile, plain_tree, read_rules
-from fakedev.scenario.score import RuleScore
-from fakedev.scenario.settings import load_scenario
-from fakedev.scenario.start import begin_of
-from fakedev.scenario.trials import Scraped
-from fakedev.scenario.upgrade import bridge, changes, rewritten, rewritten_groups
-from fakedev.scenario.upgrade_report import (
+from fakedev.scenario.rules.alert_rules import AlertRule, RecordingRule, labels_of, metrics_of
+from fakedev.scenario.rules.dashboard_queries import Query, queries_of, trees_in
+from fakedev.scenario.rules.promtool import PromtoolError, fired, measured
+from fakedev.scenario.rules.rule_files import MAX_ALERTS, RuleFile, plain_tree, read_rules
+from fakedev.scenario.rules.trials import Scraped
+from fakedev.scenario.scores.score import RuleScore
+from fakedev.scenario.scores.upgrade import bridge, changes, rewritten, rewritten_groups
+from fakedev.scenario.scores.upgrade_report import (
     AS_BEFORE,
     NOT_SHOWN,
     TITLES,
@@ -57,6 +55,8 @@ from fakedev.scenario.upgrade_report import (
     verdict_of_fires,
     verdict_of_values,
 )
+from fakedev.scenario.settings import load_scenario
+from fakedev.scenario.start import begin_of
 from fakedev.schema.files import Files
 from fakedev.schema.options import Failed, Option, WrongUsage, command
 from fakedev.schema.places import ConfigurationError, Problem, Report
@@ -241,7 +241,7 @@ def _in_scenario(files: Sequence[RuleFile], releases: _Releases, scenario: str) 
 
     :raises Failed: when Prometheus is missing or fails.
     """
-    from fakedev.scenario.score_start import RulesToScore, ScoreOrder, run_scores  # noqa: PLC0415 - it needs Twisted
+    from fakedev.scenario.scores.score_start import RulesToScore, ScoreOrder, run_scores  # noqa: PLC0415 - it needs Twisted
 
     own = load_scenario(scenario, os.environ).configurations[0].configuration
     families = {family.name for family in releases.old.families}

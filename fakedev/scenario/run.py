@@ -16,7 +16,7 @@ from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.scenario.entries import Scenario
-from fakedev.scenario.scrapes import Instant, Scrapes, Target
+from fakedev.scenario.samples.scrapes import Instant, Scrapes, Target
 from fakedev.scenario.timeline import IRunControl, Played, Player
 from fakedev.scenario.truth import Truth, TruthFinder
 

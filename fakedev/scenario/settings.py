@@ -36,7 +36,7 @@ from fakedev.scenario.entries import (
     Stop,
     When,
 )
-from fakedev.scenario.expected import read_word
+from fakedev.scenario.rules.expected import read_word
 from fakedev.scenario.timeline import Impossible, occurrences_of, overlaps
 from fakedev.scenario.truth import EFFECTS
 from fakedev.schema.files import Files

@@ -9,7 +9,7 @@ import pytest
 
 from fakedev.fleet.port import WorkloadPortFactory
 from tests.support.application import STANDING, MemoryApplication, application
-from tests.support.http_wire import answers, failed
+from tests.support.wire.http_wire import answers, failed
 
 
 @pytest.fixture

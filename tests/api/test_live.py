@@ -19,7 +19,7 @@ from fakedev.fleet.levels import HEALTH, health, worst_of
 from fakedev.fleet.ticker import Ticker
 from fakedev.web.encoding import PIECE
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
-from tests.support.http_wire import Peer
+from tests.support.wire.http_wire import Peer
 
 GET = b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
 

@@ -11,7 +11,7 @@ import pytest
 from fakedev.fleet.spec.fault_kinds import KINDS
 from fakedev.web.paths import FAULTS
 from tests.support.application import SMALL, MemoryApplication, application
-from tests.support.http_wire import failed
+from tests.support.wire.http_wire import failed
 
 WORKLOADS = "/api/v1/workloads"
 GOOD = {"name": "night", "devices": ["a/0"], "profile": "60:5:10"}

@@ -12,8 +12,8 @@ from twisted.internet.address import IPv4Address
 
 from fakedev import __version__
 from tests.support.application import MemoryApplication, application
-from tests.support.http_wire import answers
-from tests.support.web_tree import AS_DCGM, BLUE, FULL, HEALTH, METRICS, TREE
+from tests.support.wire.http_wire import answers
+from tests.support.wire.web_tree import AS_DCGM, BLUE, FULL, HEALTH, METRICS, TREE
 
 
 @pytest.fixture

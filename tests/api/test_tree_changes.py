@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.application import MemoryApplication, application
-from tests.support.http_wire import answers
-from tests.support.web_tree import TREE, WITH_TOKEN
+from tests.support.wire.http_wire import answers
+from tests.support.wire.web_tree import TREE, WITH_TOKEN
 
 ADVANCE = ("POST", "/api/v1/clock", {"advance": "1s"})
 

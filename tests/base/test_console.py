@@ -8,7 +8,7 @@ import pytest
 
 from fakedev.base.console import Progress, ProgressLine, write_text
 from fakedev.commands.main import main, subcommands
-from tests.support.source_tree import modules
+from tests.support.source.source_tree import modules
 
 
 class Terminal(io.StringIO):

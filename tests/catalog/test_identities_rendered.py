@@ -29,7 +29,7 @@ from fakedev.fleet.events import StartWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.schema.files import Files
-from tests.support.fleets import stop
+from tests.support.fleet.fleets import stop
 from tests.support.identities import TITLES
 from tests.support.paths import GOLDEN
 

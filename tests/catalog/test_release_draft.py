@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.release_draft import counters_draft, fields_draft
+from tests.support.source.release_draft import counters_draft, fields_draft
 
 #: In the form of dcgm_fields.h of DCGM 4.6: new names have the numbers, old ones are names of new ones.
 HEADER = """

@@ -18,7 +18,7 @@ from fakedev.client.http import Reply
 from fakedev.testing.order import DEFAULT, Order
 from fakedev.testing.served_fleet import ServedFleet, Starter
 from tests.support.application import STANDING, application
-from tests.support.memory_requester import MemoryRequester
+from tests.support.wire.memory_requester import MemoryRequester
 
 CLOCK = {"tick": 7, "seconds": 7.0, "tick-seconds": 1.0, "speed": 0, "due-seconds": 1.0}
 

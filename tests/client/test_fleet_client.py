@@ -10,7 +10,7 @@ import pytest
 from fakedev.client import Clock, Fleet, NeverTrue, NoAnswer, RequestRefused
 from fakedev.client.http import Reply
 from tests.support.application import STANDING, MemoryApplication, application
-from tests.support.memory_requester import MemoryRequester
+from tests.support.wire.memory_requester import MemoryRequester
 
 USAGE = "DCGM_FI_DEV_GPU_UTIL"
 IDLE = "0:0:0"

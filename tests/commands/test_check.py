@@ -15,8 +15,8 @@ from fakedev.fleet.record import event_line, head_line
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, StateFolder
 from fakedev.queues.log import LoggedJob, accepted_record, head_record
-from tests.support.fleets import make_fleet, start
-from tests.support.records import without_checksums
+from tests.support.fleet.fleets import make_fleet, start
+from tests.support.fleet.records import without_checksums
 
 HEAD = RecordHead("1", 0.0, "/etc/fakedev.yaml")
 ENTRY = JournalEntry(1, 1.0, "began", "dgx-0/0", "f1", "fan began", "dgx-0/0")

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from fakedev.commands.prometheus import prometheus
-from tests.support.certificates import Authority
 from tests.support.paths import ROOT
+from tests.support.wire.certificates import Authority
 
 FLEET = "fleet: {pools: [{name: p, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}]}\n"
 QUEUES = "queues: {names: {gpu: {}}, listen-clients: [9997], listen-backends: [9999]}\n"

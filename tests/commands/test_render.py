@@ -12,8 +12,8 @@ import pytest_twisted
 from fakedev.commands.main import main
 from fakedev.fleet.record import read_record
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
+from tests.support.fleet.records import without_checksums
 from tests.support.programs.processes import StartAsync, console
-from tests.support.records import without_checksums
 
 COLLECTD = SMALL.replace("h100", "flex-170").replace("dcgm", "collectd")
 

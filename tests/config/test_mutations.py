@@ -15,8 +15,8 @@ from fakedev.schema.places import ConfigurationError
 from tests.support.configurations import loaded, pool, problems
 from tests.support.documents.configuration import json_schema
 from tests.support.examples import examples
-from tests.support.mutations import VALUES, mutations
 from tests.support.paths import ROOT
+from tests.support.source.mutations import VALUES, mutations
 
 #: Every section, with what refers to what.
 FULL: Final = """

@@ -22,9 +22,9 @@ from fakedev.lines.grammar import CODES
 from fakedev.lines.json_lines import MAX_LEVELS, parse_json_line
 from fakedev.node import agent, service_link
 from fakedev.node import service_link as conversation
-from tests.support.line_peers import connect
-from tests.support.node_service import GPU, MemoryNodeService
+from tests.support.kube.node_service import GPU, MemoryNodeService
 from tests.support.paths import DOCUMENTS
+from tests.support.wire.line_peers import connect
 
 TEXT = (DOCUMENTS / "protocol-node.txt").read_text(encoding="utf-8")
 COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nExamples\n---")]

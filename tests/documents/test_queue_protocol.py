@@ -17,7 +17,7 @@ from fakedev.queues.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.queues.settings import MIB, BrokerSpec, QueueSpec
 from fakedev.queues.verbs import QUEUE_BACKEND_GRAMMAR, QUEUE_BACKEND_VERBS, QUEUE_CLIENT_GRAMMAR, QUEUE_CLIENT_VERBS
 from tests.support.paths import DOCUMENTS
-from tests.support.queue_transcripts import QueuePorts, Transcript
+from tests.support.queues.queue_transcripts import QueuePorts, Transcript
 
 TEXT = (DOCUMENTS / "protocol-queue.txt").read_text(encoding="utf-8")
 CLIENT = TEXT[TEXT.index("\nVerbs of the client port\n") : TEXT.index("\nVerbs of the backend port\n")]

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 from fakedev.exporters.cache import Pages
 from fakedev.fleet.fleet import Fleet
 from tests.support.configurations import loaded
-from tests.support.fleets import start
+from tests.support.fleet.fleets import start
 
 CLAIMED = {
     "dra_claim_name": "train-gpu-x7x2k", "dra_claim_namespace": "ml", "dra_device_name": "gpu-1",

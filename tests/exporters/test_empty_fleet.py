@@ -9,8 +9,8 @@ from fakedev.exporters.cache import Pages
 from fakedev.fleet.events import ChangeNodes
 from fakedev.fleet.fleet import Fleet
 from tests.support.configurations import loaded
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import start
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import start
 
 TEXT = """
 fleet:

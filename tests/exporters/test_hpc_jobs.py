@@ -18,7 +18,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
 from fakedev.runtime.turns import FairShare
 from tests.support.configurations import loaded, problems
-from tests.support.fleets import start, stop
+from tests.support.fleet.fleets import start, stop
 from tests.support.identities import loaded as identities_loaded
 
 CONFIGURATION = """

@@ -11,8 +11,8 @@ from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.fleet import Fleet
 from tests.support.application import application
 from tests.support.configurations import loaded, problems
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import advance, start
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance, start
 
 COUNTERS = """\
 name: mine

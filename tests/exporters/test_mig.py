@@ -15,8 +15,8 @@ from fakedev.exporters.samples import Sample, read_page
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.fleet import Fleet
 from fakedev.schema.files import Files
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import advance, start
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance, start
 from tests.support.paths import GOLDEN
 
 MIG = GOLDEN / "dcgm-exporter-3.0-a100-mig-active-1g5gb.prom"

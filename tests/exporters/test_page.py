@@ -13,8 +13,8 @@ from fakedev.exporters.identity import Identity, LabelSpec, Layout, NumberFormat
 from fakedev.exporters.page import LabelCache, Page
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.entities.state import Level, State
-from tests.support.board_pages import POWER, Boards, family, identity, samples, text
-from tests.support.fleets import make_fleet, pool_of, start
+from tests.support.fleet.board_pages import POWER, Boards, family, identity, samples, text
+from tests.support.fleet.fleets import make_fleet, pool_of, start
 from tests.support.identities import loaded
 
 

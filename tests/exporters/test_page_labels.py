@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.exporters.identity import LabelSpec, Layout, RowSpec
 from fakedev.exporters.page import LabelCache, Page
-from tests.support.board_pages import HEAT, POWER, USAGE, Boards, family, identity, samples, state_of, text
+from tests.support.fleet.board_pages import HEAT, POWER, USAGE, Boards, family, identity, samples, state_of, text
 
 
 class TestLabels:

@@ -13,7 +13,18 @@ from fakedev.exporters.family import GroupTexts, Lines, RowKinds
 from fakedev.exporters.identity import LabelSpec, Layout, RowSpec
 from fakedev.exporters.page import GROUPS_AT_ONCE, LabelCache, Page
 from fakedev.fleet.entities.state import State
-from tests.support.board_pages import HEAT, LABELS, POWER, USAGE, Boards, family, identity, samples, state_of, text
+from tests.support.fleet.board_pages import (
+    HEAT,
+    LABELS,
+    POWER,
+    USAGE,
+    Boards,
+    family,
+    identity,
+    samples,
+    state_of,
+    text,
+)
 
 
 def expected(source: Boards, state: State) -> dict[tuple[str, ...], float]:

@@ -10,7 +10,7 @@ import pytest
 
 from fakedev.exporters.identity import FamilySpec, Layout, NumberFormat, RowSpec
 from fakedev.exporters.page import LabelCache, Page
-from tests.support.board_pages import (
+from tests.support.fleet.board_pages import (
     HEAT,
     PART,
     POWER,

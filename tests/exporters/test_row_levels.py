@@ -18,8 +18,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.schema.files import Files
 from fakedev.schema.places import ConfigurationError
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import MIB, advance, start, stop
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import MIB, advance, start, stop
 
 IDENTITY = """
 name: own

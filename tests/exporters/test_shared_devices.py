@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from fakedev.exporters.cache import Pages
 from fakedev.fleet.fleet import Fleet
 from tests.support.configurations import loaded
-from tests.support.fleets import start, stop
+from tests.support.fleet.fleets import start, stop
 
 CONFIGURATION = """
 fleet:

@@ -11,7 +11,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.web.paths import VLLM_METRICS
 from tests.fleet.cluster.test_serving import service, serving
 from tests.support.application import application
-from tests.support.fleets import advance, make_fleet
+from tests.support.fleet.fleets import advance, make_fleet
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from tests.support.configurations import loaded
 from tests.support.examples import examples
-from tests.support.fleets import MIB, WorkloadSeries, advance, make_fleet, pool_of, start, stop, workload
+from tests.support.fleet.fleets import MIB, WorkloadSeries, advance, make_fleet, pool_of, start, stop, workload
 
 Parser = Callable[[str], Iterable[Metric]]
 

@@ -12,8 +12,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.record import Replay
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
 from fakedev.fleet.spec.limits import ACTIVITY_BYTES, FROZEN_DEVICES, FROZEN_SERIES_DEVICES, Limits
-from tests.support.fleets import make_fleet, pool_of, reload, workload
-from tests.support.workload_ports import OF_NODE_B, WorkloadPortCase, bare
+from tests.support.fleet.fleets import make_fleet, pool_of, reload, workload
+from tests.support.fleet.workload_ports import OF_NODE_B, WorkloadPortCase, bare
 
 
 def run(fleet: Fleet, peer: object = "", devices: str = "all", profile: str = "50", **fields: object) -> str:

@@ -17,11 +17,11 @@ from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.record import Replay, event_line, head_line, read_record
 from fakedev.fleet.spec.fleet_spec import FleetSpec, PoolSpec
 from fakedev.fleet.spec.limits import RecordHead
-from tests.support.calibration import catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import BOARD, advance, make_fleet, pool_of, start
-from tests.support.records import without_checksums
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import BOARD, advance, make_fleet, pool_of, start
+from tests.support.fleet.records import without_checksums
 
 HEAD = RecordHead("1", 0.0)
 

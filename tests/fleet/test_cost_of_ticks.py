@@ -21,8 +21,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.workloads import table
 from fakedev.fleet.workloads.running import WorkShares
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import advance, make_fleet, pool_of, start
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[tuple[Any, ...]]:

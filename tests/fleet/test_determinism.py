@@ -19,10 +19,20 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec, PoolSpec
 from fakedev.fleet.spec.limits import RecordHead
 from tests.support.configurations import loaded
 from tests.support.examples import examples
-from tests.support.faulty_fleets import boards_of
-from tests.support.fleets import BOARD, advance, labels_of, make_fleet, start, stop, workload
-from tests.support.histories import Scene, events, faults, fleet_of, is_taken, node_states, scenes, shown_of, workloads
-from tests.support.shards import shards_of
+from tests.support.fleet.faulty_fleets import boards_of
+from tests.support.fleet.fleets import BOARD, advance, labels_of, make_fleet, start, stop, workload
+from tests.support.fleet.histories import (
+    Scene,
+    events,
+    faults,
+    fleet_of,
+    is_taken,
+    node_states,
+    scenes,
+    shown_of,
+    workloads,
+)
+from tests.support.fleet.shards import shards_of
 
 TICKS = 12
 #: Making a failing fleet smaller takes minutes.

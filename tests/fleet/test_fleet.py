@@ -10,8 +10,8 @@ from fakedev.fleet.describe import device_describer, workload_describer
 from fakedev.fleet.events import ChangeClock, DropWorkload, Event, Stamped, StopWorkload
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.limits import Limits
-from tests.support.faulty_fleets import busy
-from tests.support.fleets import advance, ended, labels_of, loads, make_fleet, start, stop, workload
+from tests.support.fleet.faulty_fleets import busy
+from tests.support.fleet.fleets import advance, ended, labels_of, loads, make_fleet, start, stop, workload
 
 
 def refusal(fleet: Fleet, *arguments: str, **fields: object) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.examples import examples
-from tests.support.fleets import pool_of, start, workload
+from tests.support.fleet.fleets import pool_of, start, workload
 
 #: A second kind of device: no memory, an additional quantity, temperatures below zero.
 PLAIN = DeviceType("plain", {"usage_ratio": Range(0, 1), "temperature_celsius": Range(-10, 90), "own": Range(-1, 1)})

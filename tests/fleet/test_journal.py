@@ -20,8 +20,8 @@ from fakedev.fleet.journal import JournalEntry, Recent
 from fakedev.fleet.journal_files import JournalFile
 from tests.fleet.faults.test_exporters import BUSY, inject_by_api
 from tests.support.application import SMALL, MemoryApplication, application
-from tests.support.fleets import pool_of
-from tests.support.records import without_checksums
+from tests.support.fleet.fleets import pool_of
+from tests.support.fleet.records import without_checksums
 
 
 @dataclass(frozen=True)

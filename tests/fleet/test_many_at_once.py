@@ -25,9 +25,9 @@ from fakedev.lines.json_lines import Notification
 from fakedev.lines.outbox import MAX_BYTES
 from fakedev.runtime.turns import FairShare
 from tests.support.application import STANDING, application
-from tests.support.fleets import make_fleet, start
-from tests.support.line_peers import TurnClock, connect_descriptor, make_factory
-from tests.support.records import without_checksums
+from tests.support.fleet.fleets import make_fleet, start
+from tests.support.fleet.records import without_checksums
+from tests.support.wire.line_peers import TurnClock, connect_descriptor, make_factory
 
 #: STANDING, with all rights on the port.
 PORT = STANDING.replace("[workloads, clock]", "[workloads, clock, faults]")

@@ -17,9 +17,9 @@ from fakedev.fleet.steps import Steps
 from fakedev.fleet.ticker import Ticker
 from fakedev.fleet.workloads.workload import Verdict
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication, application
-from tests.support.fleets import make_fleet, pool_of, workload
-from tests.support.http_wire import answers
+from tests.support.fleet.fleets import make_fleet, pool_of, workload
 from tests.support.logged_errors import LoggedErrors
+from tests.support.wire.http_wire import answers
 
 #: A fleet and queues, with all rights on the port of the workloads.
 SERVICE = """

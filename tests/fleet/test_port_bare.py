@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.application import LineClient
-from tests.support.workload_ports import OF_NODE_B, OPEN, ORIGINAL, WorkloadPortCase, bare
+from tests.support.fleet.workload_ports import OF_NODE_B, OPEN, ORIGINAL, WorkloadPortCase, bare
 
 
 class TestBare(WorkloadPortCase):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.application import application
 from tests.support.examples import examples
-from tests.support.workload_ports import OF_NODE_B, ORIGINAL, PORTS
+from tests.support.fleet.workload_ports import OF_NODE_B, ORIGINAL, PORTS
 
 SESSIONS = {
     "words": (

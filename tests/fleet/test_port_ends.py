@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.workload_ports import WorkloadPortCase, bare
+from tests.support.fleet.workload_ports import WorkloadPortCase, bare
 
 
 class TestLife(WorkloadPortCase):

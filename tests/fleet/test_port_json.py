@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.application import application
-from tests.support.workload_ports import PORTS, WorkloadPortCase
+from tests.support.fleet.workload_ports import PORTS, WorkloadPortCase
 
 
 class TestJson(WorkloadPortCase):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fakedev.fleet.spec.limits import Limits
-from tests.support.workload_ports import CLOCK_ONLY, OF_NODE_B, WORKLOADS_ONLY, WorkloadPortCase, bare
+from tests.support.fleet.workload_ports import CLOCK_ONLY, OF_NODE_B, WORKLOADS_ONLY, WorkloadPortCase, bare
 
 
 class TestWords(WorkloadPortCase):

@@ -36,9 +36,9 @@ from fakedev.fleet.spec.fault_kinds import fault_from_fields
 from fakedev.fleet.spec.limits import RecordHead
 from tests.fleet.faults.test_invariants import fault_fields
 from tests.support.examples import examples
-from tests.support.fleets import WorkloadSeries, advance, make_fleet, pool_of, start, stop, workload
-from tests.support.records import without_checksums
-from tests.support.workload_specs import workload_specs
+from tests.support.fleet.fleets import WorkloadSeries, advance, make_fleet, pool_of, start, stop, workload
+from tests.support.fleet.records import without_checksums
+from tests.support.fleet.workload_specs import workload_specs
 
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

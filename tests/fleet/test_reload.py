@@ -19,10 +19,10 @@ from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fault_kinds import KINDS
 from fakedev.fleet.spec.fleet_spec import FaultSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.limits import Limits, RecordHead
-from tests.support.board_checks import changed
 from tests.support.examples import examples
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import (
+from tests.support.fleet.board_checks import changed
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import (
     BOARD,
     WorkloadSeries,
     advance,

@@ -16,9 +16,9 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec
 from fakedev.fleet.spec.limits import Limits, RecordHead
 from tests.support.examples import examples
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import advance, ended, loads, make_fleet, start, workload
-from tests.support.histories import Scene, fleet_of, scenes, shown_of
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import advance, ended, loads, make_fleet, start, workload
+from tests.support.fleet.histories import Scene, fleet_of, scenes, shown_of
 
 HEAD = RecordHead("1", 0.0)
 TICKS = 6

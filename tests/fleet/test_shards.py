@@ -21,13 +21,13 @@ from fakedev.fleet.spec.limits import RecordHead, Shard, parse_shard, shard_numb
 from fakedev.schema.files import Files
 from fakedev.schema.places import ConfigurationError
 from tests.support.application import application
-from tests.support.calibration import catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import advance, loads, make_fleet, pool_of, reload, start, workload
-from tests.support.histories import faults as faults_on
-from tests.support.histories import is_taken, pools, workloads
-from tests.support.shards import assert_same, shards_of
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import advance, loads, make_fleet, pool_of, reload, start, workload
+from tests.support.fleet.histories import faults as faults_on
+from tests.support.fleet.histories import is_taken, pools, workloads
+from tests.support.fleet.shards import assert_same, shards_of
 
 
 class TestShard:

@@ -20,9 +20,9 @@ from fakedev.fleet.snapshot import CannotRead, fleet_from_bytes, fleet_to_bytes
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import RecordHead
 from tests.support.examples import examples
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import advance, loads, make_fleet, pool_of, start, workload
-from tests.support.histories import fleet_of, scenes, shown_of
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import advance, loads, make_fleet, pool_of, start, workload
+from tests.support.fleet.histories import fleet_of, scenes, shown_of
 
 TICKS = 12
 

@@ -22,10 +22,10 @@ from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.state_folder import EVERY_SECONDS, CannotGoOn, Saved, StateFolder, code_version
 from fakedev.runtime.processes import Outcome
 from tests.support.disks import file_size_limit
-from tests.support.fleets import make_fleet, start, stop
-from tests.support.histories import shown_of
+from tests.support.fleet.fleets import make_fleet, start, stop
+from tests.support.fleet.histories import shown_of
+from tests.support.fleet.records import without_checksums
 from tests.support.paths import ROOT
-from tests.support.records import without_checksums
 
 HEAD = RecordHead("1", 0.0, "/etc/fakedev.yaml")
 

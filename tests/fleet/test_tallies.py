@@ -23,7 +23,7 @@ from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.tallies import Peers
 from fakedev.schema.files import Files
 from fakedev.schema.places import ConfigurationError
-from tests.support.fleets import pool_of
+from tests.support.fleet.fleets import pool_of
 
 XIDS: Final = "DCGM_EXP_XID_ERRORS_COUNT"
 CLOCKS: Final = "DCGM_EXP_CLOCK_EVENTS_COUNT"

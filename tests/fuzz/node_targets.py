@@ -13,8 +13,8 @@ from fakedev.node.service_link import Conversation, ConversationOver
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
 from tests.fuzz.port_targets import check_answer, pieces
-from tests.support.line_peers import connect
-from tests.support.node_service import VIEW, MemoryNodeService, struck
+from tests.support.kube.node_service import VIEW, MemoryNodeService, struck
+from tests.support.wire.line_peers import connect
 
 _ALLOCATION: Final = {"namespace": "n", "pod": "p", "container": "c", "resource": "nvidia.com/gpu", "ids": ["GPU-0"]}
 _REQUESTS: Final = (

@@ -26,7 +26,7 @@ from fakedev.nvml.smi.report import text_report, xml_report
 from fakedev.nvml.smi.tables import compute_instances, gpu_instances, link_states, matrix, table
 from tests.fuzz.engine import Target
 from tests.support.application import application
-from tests.support.nvml import boards, driver
+from tests.support.driver.nvml import boards, driver
 from tests.support.paths import ROOT
 
 #: A change of the file: at which byte which number is written; the last one may cut the file there.

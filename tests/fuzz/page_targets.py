@@ -15,7 +15,7 @@ from fakedev.clone.scraped import PageGroup, SourcePage, anonymous_groups, group
 from fakedev.exporters.conform import compared
 from fakedev.exporters.samples import CapturedPage, read_page
 from fakedev.exporters.settings.catalog import Catalog
-from fakedev.scenario.series import TargetSamples
+from fakedev.scenario.samples.series import TargetSamples
 from fakedev.schema.files import Files
 from fakedev.schema.places import Place, Report
 from tests.fuzz import seeds

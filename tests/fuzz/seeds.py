@@ -18,8 +18,8 @@ from fakedev.schema.files import Files
 from fakedev.web import paths
 from fakedev.web.paths import WebPath
 from tests.support.configurations import loaded, pool
-from tests.support.original_bytes import go_workload
 from tests.support.paths import DATA, DOCUMENTS, ROOT
+from tests.support.wire.original_bytes import go_workload
 
 GRAMMARS: Final[tuple[Grammar, ...]] = (WORKLOAD_GRAMMAR, QUEUE_CLIENT_GRAMMAR, QUEUE_BACKEND_GRAMMAR)
 

@@ -35,10 +35,10 @@ from fakedev.queues.bare import parse_bare_ask, parse_bare_request, parse_bare_r
 from fakedev.queues.job import JobState
 from fakedev.queues.log import DamagedLog, LoggedJob, accepted_record, head_record, replay, state_record
 from fakedev.queues.verbs import parse_backend_message, parse_client_message
-from fakedev.scenario.alert_rules import Needs
-from fakedev.scenario.expected import read_word
-from fakedev.scenario.rule_files import read_rules
-from fakedev.scenario.score_report import parse_requirement
+from fakedev.scenario.rules.alert_rules import Needs
+from fakedev.scenario.rules.expected import read_word
+from fakedev.scenario.rules.rule_files import read_rules
+from fakedev.scenario.scores.score_report import parse_requirement
 from fakedev.schema import go_flags
 from fakedev.schema.addresses import parse_listen, parse_per_node
 from fakedev.schema.files import Files, Unreadable

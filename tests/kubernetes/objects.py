@@ -14,9 +14,9 @@ from fakedev.fleet.spec.offers import InCluster, MigStrategy
 from fakedev.kubernetes.node_ledger import NodeLedger, NotEnough
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.kubernetes.pods import Container, ContainerKind, Pod
-from tests.support.calibration import catalog_type
-from tests.support.divided_devices import parts_of
-from tests.support.fleets import pool_of
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.divided_devices import parts_of
+from tests.support.fleet.fleets import pool_of
 
 GPU = "nvidia.com/gpu"
 

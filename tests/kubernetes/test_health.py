@@ -17,10 +17,10 @@ from fakedev.fleet.spec.offers import MigStrategy, Recovery
 from fakedev.kubernetes.health import HARMLESS_XIDS, HealthWatch, NodeHealth, NoHealth, health_record, read_health
 from fakedev.kubernetes.offered_devices import NodeDevices
 from tests.kubernetes.objects import node_of, pool
-from tests.support.calibration import catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import boards_of, cleared, inject
-from tests.support.fleets import advance, make_fleet
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import boards_of, cleared, inject
+from tests.support.fleet.fleets import advance, make_fleet
 
 
 class Watched:

@@ -16,7 +16,7 @@ from fakedev.kubernetes.node_labels import family, node_labels, product_value
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.kubernetes.operator import node_topology
 from tests.kubernetes.objects import node, node_of, pool, typed
-from tests.support.divided_devices import parts_of
+from tests.support.fleet.divided_devices import parts_of
 
 NOW = 1_700_000_000.5
 VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")

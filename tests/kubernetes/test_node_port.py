@@ -17,8 +17,8 @@ from fakedev.kubernetes.node_port import NodePortFactory
 from fakedev.kubernetes.node_view import MAX_ALLOCATIONS, MAX_PARTS, Allocation, NodeView, PreparedDevice, ViewedSlot
 from fakedev.lines.tokens import token_of
 from tests.support.examples import examples
-from tests.support.line_peers import connect
-from tests.support.node_service import GPU, SLOTS, VIEW, MemoryNodeService, struck
+from tests.support.kube.node_service import GPU, SLOTS, VIEW, MemoryNodeService, struck
+from tests.support.wire.line_peers import connect
 
 ALLOCATION = {"namespace": "n", "pod": "p", "container": "c", "resource": GPU, "ids": ["GPU-0"]}
 WORDS = (

@@ -12,7 +12,7 @@ from fakedev.fleet.spec.offers import InCluster, MigStrategy
 from fakedev.kubernetes.offered_devices import Slot
 from tests.kubernetes.objects import node, node_of, typed
 from tests.kubernetes.objects import pool as pool_of_boards
-from tests.support.divided_devices import parts_of
+from tests.support.fleet.divided_devices import parts_of
 
 SINGLE, MIXED = MigStrategy.SINGLE, MigStrategy.MIXED
 

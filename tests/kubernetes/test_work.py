@@ -19,7 +19,7 @@ from fakedev.kubernetes.node_ledger import NodeLedger
 from fakedev.kubernetes.pods import Pod
 from fakedev.kubernetes.work import PodWork, work_of, workloads_of
 from tests.kubernetes.objects import annotated, container, init, node_of, pod, pool, sidecar
-from tests.support.fleets import advance, loads, make_fleet
+from tests.support.fleet.fleets import advance, loads, make_fleet
 
 POOL = pool("h100", 4)
 SETTINGS = KubernetesSettings()

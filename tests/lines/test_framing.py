@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakedev.lines.framing import MAX_BYTES, Dialect, ObjectReader, Opening, has_top_level_key, is_deeper_than
 from fakedev.lines.grammar import ProtocolError
-from tests.support.original_bytes import go_workload
+from tests.support.wire.original_bytes import go_workload
 
 TRICKY = [
     b"{}",

@@ -20,8 +20,8 @@ from fakedev.lines.outbox import State
 from fakedev.lines.port_limits import LINGER_SECONDS
 from fakedev.runtime.turns import ITurnObserver, ITurnTaker
 from tests.support.examples import examples
-from tests.support.line_peers import BARE, connect, connect_descriptor, make_factory
-from tests.support.queue_transcripts import QueuePorts
+from tests.support.queues.queue_transcripts import QueuePorts
+from tests.support.wire.line_peers import BARE, connect, connect_descriptor, make_factory
 
 STREAMS = [
     b"list\nstop w1\r\n\n lst\nhelp run\nrun x devices=a profile=1 limit=a:1\nquit\nlist\n",

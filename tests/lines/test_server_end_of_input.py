@@ -6,7 +6,7 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.python.failure import Failure
 
 from fakedev.lines.json_lines import Notification, Reply
-from tests.support.line_peers import BARE, connect, make_factory
+from tests.support.wire.line_peers import BARE, connect, make_factory
 
 
 class TestEndOfInput:

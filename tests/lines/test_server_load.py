@@ -10,7 +10,7 @@ from fakedev.lines.json_lines import Notification, Reply
 from fakedev.lines.outbox import CHUNK_BYTES, MAX_BYTES
 from fakedev.lines.port_limits import LINGER_SECONDS, PATIENCE_SECONDS
 from fakedev.runtime.turns import FairShare
-from tests.support.line_peers import TurnClock, connect, connect_descriptor, make_factory
+from tests.support.wire.line_peers import TurnClock, connect, connect_descriptor, make_factory
 
 LISTED = b"ok 2 lines\none\ntwo\n"
 

@@ -7,7 +7,7 @@ import json
 from twisted.internet.task import Clock
 
 from fakedev.lines.json_lines import Reply
-from tests.support.line_peers import BARE, connect, make_factory
+from tests.support.wire.line_peers import BARE, connect, make_factory
 
 
 class TestTime:

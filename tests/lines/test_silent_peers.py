@@ -13,7 +13,7 @@ from fakedev.lines.json_lines import Reply
 from fakedev.lines.outbox import State
 from fakedev.lines.port_limits import first_to_leave
 from tests.support.application import application
-from tests.support.line_peers import BARE, RecordingProtocol, connect, make_factory
+from tests.support.wire.line_peers import BARE, RecordingProtocol, connect, make_factory
 
 SILENT = b"error busy 2 connections are open, and this one was silent for the longest time\n"
 FULL = b"error busy 2 connections are open and at work, no more are accepted\n"

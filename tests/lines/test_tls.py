@@ -13,9 +13,9 @@ from fakedev.lines import server
 from fakedev.lines.server import LineAddress
 from fakedev.runtime.tls import tls_context
 from fakedev.runtime.tls_settings import ClientAuth, TlsServer
-from tests.support.http_wire import SocketLike
-from tests.support.line_peers import RecordingFactory, make_factory
-from tests.support.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
+from tests.support.wire.http_wire import SocketLike
+from tests.support.wire.line_peers import RecordingFactory, make_factory
+from tests.support.wire.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
 
 
 def secured(clock: Clock, **settings: object) -> RecordingFactory:

@@ -15,7 +15,7 @@ from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.outbox import State
 from fakedev.lines.tokens import MAX_WRONG, SPAN_SECONDS, TOKEN_SECONDS, TokenGate
 from tests.support.application import LineClient, application
-from tests.support.line_peers import BARE, connect, make_factory
+from tests.support.wire.line_peers import BARE, connect, make_factory
 
 TOKEN = "correct=horse-battery"
 MISSING = b"error denied this port asks for a token first: auth TOKEN\n"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.support.documents.manifests import VALUES_SCHEMA, written_schema
-from tests.support.manifests import CHART, Object, by_name, objects_of, of_kind, pod_spec, printed_by, problems_of
+from tests.support.kube.manifests import CHART, Object, by_name, objects_of, of_kind, pod_spec, printed_by, problems_of
 
 pytestmark = pytest.mark.real
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.configurations import problems
-from tests.support.manifests import MANIFESTS, Object, objects_of, of_kind, pod_spec, yaml_text
+from tests.support.kube.manifests import MANIFESTS, Object, objects_of, of_kind, pod_spec, yaml_text
 
 
 def configuration(*path: str) -> str:

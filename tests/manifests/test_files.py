@@ -19,7 +19,7 @@ from fakedev.kubernetes.pods import read_pod
 from fakedev.kubernetes.work import work_of
 from tests.support.configurations import loaded
 from tests.support.configurations import pool as pool_text
-from tests.support.manifests import (
+from tests.support.kube.manifests import (
     CHART,
     MANIFESTS,
     Object,

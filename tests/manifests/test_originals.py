@@ -11,7 +11,7 @@ from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.dropins.client import ClientOptions
 from fakedev.commands.dropins.exporter import ExporterOptions
 from fakedev.commands.dropins.frontend import FrontendOptions
-from tests.support.manifests import Object, objects_of, of_kind, pod_spec, printed_by, problems_of
+from tests.support.kube.manifests import Object, objects_of, of_kind, pod_spec, printed_by, problems_of
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.real

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fakedev.scenario.promtool import run_promtool
+from fakedev.scenario.rules.promtool import run_promtool
 from tests.support.application import SMALL, application
 from tests.support.paths import ROOT
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fakedev.kubernetes.api_paths import PERMISSIONS, Need
-from tests.support.manifests import MANIFESTS, objects_of, of_kind
+from tests.support.kube.manifests import MANIFESTS, objects_of, of_kind
+from tests.support.kube.permissions import not_allowed
 from tests.support.paths import DOCUMENTS
-from tests.support.permissions import not_allowed
 
 FILES = {
     Need.ALWAYS: MANIFESTS / "base" / "rbac.yaml",

@@ -11,7 +11,7 @@ import yaml
 
 from fakedev.node.options import parse
 from tests.support.documents.manifests import FILES, written
-from tests.support.manifests import (
+from tests.support.kube.manifests import (
     CHART,
     MANIFESTS,
     OVERLAYS,

@@ -19,8 +19,8 @@ from fakedev.node.service_link import (
     Silence,
     ViewChanged,
 )
-from tests.support.line_peers import connect
-from tests.support.node_service import VIEW, MemoryNodeService, struck
+from tests.support.kube.node_service import VIEW, MemoryNodeService, struck
+from tests.support.wire.line_peers import connect
 
 ATTACHED = json.dumps({"id": 1, "ok": True, "view": to_fields(VIEW)}).encode() + b"\n"
 CHANGED = json.dumps({"event": "changed", "view": to_fields(struck(VIEW, 1))}).encode() + b"\n"

@@ -13,7 +13,7 @@ from fakedev.kubernetes.node_view import ViewedSlot
 from fakedev.node.device_plugin import DevicePlugin, socket_name
 from fakedev.node.kubelet import DEVICE_PLUGIN
 from fakedev.node.nvml import Mount, Provision
-from tests.support.node_service import GPU, SLOTS
+from tests.support.kube.node_service import GPU, SLOTS
 
 #: What each container gets.
 PROVISION = Provision({"FAKEDEV_NODE": "a", "NODE_NAME": "a"}, (Mount("/bin/x", "/host/x"),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fakedev.node.agent import KEEP_SECONDS, LastView
-from tests.support.node_service import GPU, VIEW, struck
+from tests.support.kube.node_service import GPU, VIEW, struck
 
 
 def test_nothing_is_known_at_first() -> None:

@@ -14,7 +14,7 @@ from fakedev.base.errors import CannotWrite
 from fakedev.node.nvml import NvmlFolder
 from fakedev.nvml.library import SONAME, library_folder, portable_command
 from tests.support.application import application
-from tests.support.nvml import boards
+from tests.support.driver.nvml import boards
 
 
 @pytest.fixture

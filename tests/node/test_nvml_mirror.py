@@ -18,7 +18,7 @@ from fakedev.nvml.image import SlotImage
 from fakedev.nvml.records import EVENT, HEAD
 from fakedev.nvml.smi.boards import Failure, Snapshot, read_snapshot
 from tests.support.application import MemoryApplication, application
-from tests.support.nvml import boards
+from tests.support.driver.nvml import boards
 
 
 class Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fakedev.kubernetes.node_view import Allocation
 from fakedev.node.kubelet import POD_RESOURCES
 from fakedev.node.pod_resources import allocations_of
-from tests.support.node_service import GPU
+from tests.support.kube.node_service import GPU
 
 
 def test_containers_of_a_pod_stay_apart() -> None:

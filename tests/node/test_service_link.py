@@ -12,7 +12,7 @@ import pytest
 from fakedev.kubernetes.node_view import to_fields
 from fakedev.node.service_link import LinkDown, LinkNews, RefusedByService, ServiceLink, Unanswered, ViewChanged
 from fakedev.schema.peer_addresses import Address, ClientTls
-from tests.support.node_service import VIEW
+from tests.support.kube.node_service import VIEW
 from tests.support.programs.processes import PATIENCE_SECONDS
 
 ATTACHED = json.dumps({"id": 1, "ok": True, "view": to_fields(VIEW)}).encode() + b"\n"

@@ -14,7 +14,7 @@ from fakedev.node import service_link
 from fakedev.node.service_link import LinkDown
 from fakedev.schema.peer_addresses import ClientTls
 from tests.node.test_service_link import ATTACHED, Service, line_of
-from tests.support.certificates import Authority
+from tests.support.wire.certificates import Authority
 
 
 class TlsService(Service):

@@ -14,7 +14,7 @@ import pytest
 from fakedev.node.device_plugin import CannotServe, DevicePlugin, SocketServer, socket_file
 from fakedev.node.kubelet import DEVICE_PLUGIN, open_channel
 from fakedev.node.nvml import Provision
-from tests.support.node_service import GPU
+from tests.support.kube.node_service import GPU
 
 
 def served(path: Path) -> SocketServer:

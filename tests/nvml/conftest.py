@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.application import MemoryApplication, application
-from tests.support.nvidia_smi import Command
-from tests.support.nvml import bindings, boards
+from tests.support.driver.nvidia_smi import Command
+from tests.support.driver.nvml import bindings, boards
 
 
 @pytest.fixture

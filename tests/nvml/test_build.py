@@ -25,7 +25,7 @@ from fakedev.nvml.library import (
 from fakedev.nvml.records import CLOSED, HEAD
 from fakedev.nvml.shell_environment import Unreadable, default_file, nodes_of
 from tests.support.application import application
-from tests.support.nvml import boards, compiled
+from tests.support.driver.nvml import boards, compiled
 from tests.support.paths import ROOT
 
 #: Our structures, and those of NVIDIA's bindings.

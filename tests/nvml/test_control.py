@@ -15,9 +15,9 @@ from twisted.internet.testing import StringTransport
 from fakedev.base.errors import CannotWrite
 from fakedev.lines.peers import pid_of, user_of
 from fakedev.nvml.part import BoardSettings, SettingFactory, user_numbers
-from tests.support.calibration import mean_type
-from tests.support.faulty_fleets import shown
-from tests.support.fleets import advance, make_fleet, pool_of
+from tests.support.fleet.calibration import mean_type
+from tests.support.fleet.faulty_fleets import shown
+from tests.support.fleet.fleets import advance, make_fleet, pool_of
 
 
 class UnixTransport(StringTransport):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from fakedev.nvml.smi import dcgmi
 from fakedev.nvml.smi.boards import Failure
 from tests.support.application import MemoryApplication, application
 from tests.support.documents.field_table import FIELDS
-from tests.support.nvml import boards
+from tests.support.driver.nvml import boards
 
 
 def said(file: Path, *arguments: str) -> list[str]:

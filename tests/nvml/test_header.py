@@ -14,7 +14,7 @@ import pytest
 
 from fakedev.nvml.library import sources, symbols
 from tests.nvml.test_build import STRUCTURES
-from tests.support.nvml import compiled
+from tests.support.driver.nvml import compiled
 from tests.support.programs.processes import skip_or_fail
 
 #: NVIDIA exports it for its own programs, and declares it nowhere.

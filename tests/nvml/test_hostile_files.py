@@ -17,7 +17,7 @@ from fakedev.nvml.image import SlotImage
 from fakedev.nvml.map_file import MapFile
 from fakedev.nvml.records import BOARD, DEAD_SECONDS, HEAD, head_of
 from tests.support.application import application
-from tests.support.nvml import SANITIZED, boards, driver
+from tests.support.driver.nvml import SANITIZED, boards, driver
 
 pytestmark = pytest.mark.slow
 

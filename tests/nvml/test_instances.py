@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.application import application
-from tests.support.nvml import bindings, boards, error_of, number_of
+from tests.support.driver.nvml import bindings, boards, error_of, number_of
 
 pytestmark = pytest.mark.slow
 

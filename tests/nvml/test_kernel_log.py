@@ -16,8 +16,8 @@ from fakedev.nvml.kernel_log_file import MAX_AT_ONCE, KernelLogPart
 from fakedev.nvml.settings import KernelLogFile
 from fakedev.runtime.listening import CannotStart
 from tests.support.configurations import loaded, pool, problems
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import advance, make_fleet, pool_of
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of
 
 _BUS = "NVRM: Xid (PCI:0000:43:00): {}, pid='<unknown>', name=<unknown>, {}"
 

@@ -10,7 +10,7 @@ import pytest
 
 from fakedev.fleet.spec.device_types import attributes_of
 from tests.support.application import MemoryApplication, application
-from tests.support.nvml import bindings, boards, error_of, number_of
+from tests.support.driver.nvml import bindings, boards, error_of, number_of
 from tests.support.reloads import reload
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from fakedev.commands.nvml import nvml
 from fakedev.nvml.nvml_mock import OverrideWriter, overrides_text
 from fakedev.nvml.smi.boards import read_snapshot
 from tests.support.application import MemoryApplication, application
-from tests.support.nvml import boards
+from tests.support.driver.nvml import boards
 
 
 class Mock:

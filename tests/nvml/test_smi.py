@@ -10,7 +10,7 @@ import pytest
 from fakedev.nvml.smi.fields import BY_NAME, COLUMNS
 from fakedev.nvml.smi.queries import query
 from tests.support.application import MemoryApplication
-from tests.support.nvidia_smi import Command, command
+from tests.support.driver.nvidia_smi import Command, command
 from tests.support.paths import GOLDEN as GOLDEN_FOLDER
 
 GOLDEN = "nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__load.prom"

@@ -10,8 +10,8 @@ import pytest
 from fakedev.nvml.records import BOARD, DEAD_SECONDS, HEAD, NODE, VERSION
 from fakedev.nvml.smi.options import NOT_SIMULATED
 from tests.support.application import MemoryApplication, application
-from tests.support.nvidia_smi import Command
-from tests.support.nvml import boards
+from tests.support.driver.nvidia_smi import Command
+from tests.support.driver.nvml import boards
 
 
 def test_wrong_arguments(smi: Command, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from fakedev.nvml.smi.main import SUBCOMMANDS
 from tests.support.application import MemoryApplication
-from tests.support.nvidia_smi import Command, command
-from tests.support.nvml import bindings, boards
+from tests.support.driver.nvidia_smi import Command, command
+from tests.support.driver.nvml import bindings, boards
+from tests.support.driver.report_elements import captures, differences, our_reports
 from tests.support.reloads import reload
-from tests.support.report_elements import captures, differences, our_reports
 
 
 def _values(report: str) -> dict[str, str]:

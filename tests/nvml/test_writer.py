@@ -14,8 +14,8 @@ from fakedev.base.errors import CannotWrite
 from fakedev.fleet.fleet import Fleet
 from fakedev.nvml.part import NvmlMap
 from fakedev.nvml.records import BOARD, CLOSED, EVENT, HEAD, OPEN, PROCESS, REPLACED, SLOT
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import advance, make_fleet, pool_of, start
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
 
 
 class Written:

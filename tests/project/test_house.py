@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.source_tree import Module, circles, modules, room_of
+from tests.support.source.source_tree import Module, circles, modules, room_of
 
 #: An import points to a room on the left, or stays in its room: ground, subjects, the whole file, what people do
 #: with it, faces. The data of ``catalog`` and ``page`` has no imports.

@@ -14,7 +14,7 @@ from fakedev.replay.folder import TraceFolder
 from fakedev.replay.table_reader import Lenience
 from fakedev.replay.trace import WHOLE_TRACE, IFolder
 from fakedev.runtime.reactor import IReactor, program_reactor
-from tests.support.source_tree import modules
+from tests.support.source.source_tree import modules
 from tests.support.trace_files import MadeFolder
 
 

@@ -25,8 +25,8 @@ from fakedev.lines.words import parse_words
 from fakedev.tester.rates import parse_expectation
 from tests.support.examples import examples
 from tests.support.paths import ROOT
-from tests.support.regex_steps import StepCounter, TooManySteps, hostile_texts
-from tests.support.source_tree import Module
+from tests.support.source.regex_steps import StepCounter, TooManySteps, hostile_texts
+from tests.support.source.source_tree import Module
 
 _METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "subn", "split")
 #: Methods that try an expression at one place only. The others try it at each character.
@@ -42,9 +42,9 @@ MADE_ELSEWHERE = {
     ("fakedev.commands.dropins.dcgm_exporter", "_pod_labels"): "finds expressions in two short names of fakedev's own",
     ("fakedev.fleet.entities.selectors", "_matcher"): "counts its wildcards; test_globs below",
     ("fakedev.commands.workload.options", "matched_names"): "the user's own -devregex, with a limit of CPU time",
-    ("fakedev.scenario.alert_rules", "matches"): "the user's own rules, on the labels of sixteen boards",
-    ("fakedev.scenario.dashboard_queries", "name"): "the user's own rules of an adapter, on a name of a metric",
-    ("fakedev.scenario.dashboard_queries", "selects"): "the same",
+    ("fakedev.scenario.rules.alert_rules", "matches"): "the user's own rules, on the labels of sixteen boards",
+    ("fakedev.scenario.rules.dashboard_queries", "name"): "the user's own rules of an adapter, on a name of a metric",
+    ("fakedev.scenario.rules.dashboard_queries", "selects"): "the same",
     ("fakedev.exporters.settings.catalog", "family"): "a text without wildcards, in our own files",
 }
 _SHORT = 16

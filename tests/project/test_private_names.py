@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.source_tree import Module, modules
+from tests.support.source.source_tree import Module, modules
 
 #: Uses that remain, by file and name: why, and which public way was tried.
 REMAINING = {

@@ -9,7 +9,7 @@ import pytest
 
 from fakedev.lines.framing import MAX_BYTES
 from tests.queues.test_bare_queue import ANSWER, ASK, EMPTY, REFUSED, REQUEST, RESULT, UNKNOWN, WORK
-from tests.support.queue_transcripts import QueueConnection, QueuePorts
+from tests.support.queues.queue_transcripts import QueueConnection, QueuePorts
 
 Cut = Callable[[bytes], list[bytes]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fakedev.queues.job_ends import JOB_BYTES, MAX_PER_OWNER
-from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
+from tests.support.queues.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
 
 
 class TestOrder(BrokerCase):

@@ -15,9 +15,9 @@ from fakedev.queues.broker import Broker
 from fakedev.queues.job import Answer, Job, Report
 from fakedev.queues.job_ends import JOB_BYTES
 from fakedev.queues.settings import BrokerSpec, QueueSpec
-from tests.support.broker_cases import left_behind
 from tests.support.examples import examples
-from tests.support.plain_broker import PlainBroker
+from tests.support.queues.broker_cases import left_behind
+from tests.support.queues.plain_broker import PlainBroker
 
 QUEUES = ("a", "b")
 PARTIES = st.integers(0, 2)

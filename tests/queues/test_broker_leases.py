@@ -7,7 +7,7 @@ from fakedev.queues.job_ends import JOB_BYTES
 from fakedev.queues.ledger import Deadlines
 from fakedev.queues.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.queues.slices import MAX_AT_ONCE
-from tests.support.broker_cases import BrokerCase, OneQueue, left_behind
+from tests.support.queues.broker_cases import BrokerCase, OneQueue, left_behind
 
 
 class TestLostWorker(BrokerCase):

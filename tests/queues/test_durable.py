@@ -24,7 +24,7 @@ from fakedev.queues.log import (
     replay,
     state_record,
 )
-from tests.support.broker_cases import OneQueue, SomeClient, SomeWorker, left_behind, replay_bytes
+from tests.support.queues.broker_cases import OneQueue, SomeClient, SomeWorker, left_behind, replay_bytes
 
 UNIX_OFFSET_SECONDS = 1.7e9
 

@@ -14,8 +14,8 @@ from twisted.internet.protocol import Protocol
 from fakedev.queues.backend import FrontendLost
 from fakedev.queues.frontend_client import FrontendConnector, JsonClient
 from fakedev.schema.files import read_token
-from tests.support.backend_stubs import FrontendReactor
 from tests.support.deferreds import failure_result_of, success_result_of
+from tests.support.queues.backend_stubs import FrontendReactor
 
 
 class TestFrontendConnector:

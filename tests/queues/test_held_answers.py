@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from fakedev.lines.framing import MAX_BYTES as MAX_MESSAGE_BYTES
 from fakedev.lines.outbox import MAX_HELD_BYTES, MAX_HELD_EVENTS_BYTES
-from tests.support.queue_transcripts import QueueConnection, QueuePorts
+from tests.support.queues.queue_transcripts import QueueConnection, QueuePorts
 
 PUT = b"put sleep 0.1\n"
 #: A message with a long id, which its answer repeats.

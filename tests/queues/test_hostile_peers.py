@@ -10,8 +10,8 @@ from twisted.internet.task import Clock
 from fakedev.lines.port_limits import PATIENCE_SECONDS
 from tests.queues.test_bare_queue import ANSWER, ASK, REQUEST, RESULT, WORK
 from tests.support.deferreds import assert_no_result, success_result_of
-from tests.support.line_peers import Descriptor
-from tests.support.queue_transcripts import QueueConnection, QueuePorts
+from tests.support.queues.queue_transcripts import QueueConnection, QueuePorts
+from tests.support.wire.line_peers import Descriptor
 
 
 def deaf(ports: QueuePorts, is_backend: bool = False) -> Descriptor:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.queue_transcripts import QueuePorts, Transcript
+from tests.support.queues.queue_transcripts import QueuePorts, Transcript
 
 TRANSCRIPTS = {
     "a job from put to done": """

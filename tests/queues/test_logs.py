@@ -19,8 +19,8 @@ from fakedev.queues.log import LoggedJob, accepted_record, head_record, state_re
 from fakedev.queues.log_file import LOG_NAME, RETRY_SECONDS, LogFile, LogWriters
 from fakedev.queues.metrics import queue_log_metrics
 from fakedev.queues.settings import BrokerSpec, QueueSpec
-from tests.support.broker_cases import DONE, SomeWorker, replay_bytes
 from tests.support.disks import file_size_limit
+from tests.support.queues.broker_cases import DONE, SomeWorker, replay_bytes
 
 ACCEPTED = accepted_record(LoggedJob(1, ("x",), 0.0, 600, False, 0.0), 0.0)
 WHOLE = head_record("sleep", 0) + ACCEPTED + state_record(JobState.RUNNING, 1)

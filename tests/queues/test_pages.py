@@ -11,8 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tests.support.application import MemoryApplication, application
-from tests.support.http_wire import answers
 from tests.support.paths import ORIGINALS
+from tests.support.wire.http_wire import answers
 
 #: A stopped clock, so that nothing else changes.
 QUEUES = """

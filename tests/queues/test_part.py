@@ -16,7 +16,7 @@ from fakedev.queues.part import make_frontend
 from fakedev.queues.settings import Queues
 from fakedev.schema.addresses import ListenAddress
 from tests.support.application import AppReactor, MemoryApplication, application
-from tests.support.http_wire import answers
+from tests.support.wire.http_wire import answers
 
 QUEUES = """
 version: 1

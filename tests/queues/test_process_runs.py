@@ -21,8 +21,8 @@ from fakedev.queues.process_runs import (
     ProcessRunner,
     SleepRun,
 )
-from tests.support.backend_stubs import RecordedGroups, RecordedWatchdog, SpawningClock
 from tests.support.deferreds import assert_no_result, success_result_of
+from tests.support.queues.backend_stubs import RecordedGroups, RecordedWatchdog, SpawningClock
 
 SH = "/bin/sh"
 TERM, KILL = signal.SIGTERM, signal.SIGKILL

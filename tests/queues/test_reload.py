@@ -9,7 +9,7 @@ import pytest
 
 from fakedev.queues.settings import QueueSpec
 from tests.support.application import SMALL, application
-from tests.support.broker_cases import BrokerCase, left_behind
+from tests.support.queues.broker_cases import BrokerCase, left_behind
 from tests.support.reloads import reload
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from fakedev.queues.slices import MAX_AT_ONCE, Slices, for_each
-from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
+from tests.support.queues.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
 
 MANY = 3 * MAX_AT_ONCE + 7
 

@@ -12,9 +12,9 @@ from fakedev.queues.backend import SHUTDOWN_SECONDS, FrontendLost, FrontendRefus
 from fakedev.queues.backend_wire import BareSource, LinesSource
 from fakedev.queues.frontend_client import FrontendConnector
 from fakedev.queues.job import Report
-from tests.support.backend_stubs import FrontendReactor, FrontendWire
 from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
 from tests.support.programs.original_tester import to_go, work
+from tests.support.queues.backend_stubs import FrontendReactor, FrontendWire
 
 ASK = b'{\n\t"Queue": "sleep"\n}'
 GOOD = Report(0, "", run_seconds=0.5)

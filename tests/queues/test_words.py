@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakedev.queues.job_ends import MAX_PER_OWNER
-from tests.support.queue_transcripts import QueuePorts, Transcript
+from tests.support.queues.queue_transcripts import QueuePorts, Transcript
 
 ENDED = "exit-code=0 timeout-seconds=0 run-seconds={run} wait-seconds={wait}"
 

@@ -12,9 +12,9 @@ from fakedev.queues.backend import BackendProgram, BackendWorker, DeviceFile, Fr
 from fakedev.queues.job import Report
 from fakedev.queues.process_runs import CannotRun
 from fakedev.queues.run_reports import BackendCommand, End, Pace, RequestFault
-from tests.support.backend_stubs import RecordedRun, ScriptedSource, starter
 from tests.support.deferreds import assert_no_result, success_result_of
 from tests.support.logged_errors import LoggedErrors
+from tests.support.queues.backend_stubs import RecordedRun, ScriptedSource, starter
 
 GOOD = Report(0, "", run_seconds=1.0)
 

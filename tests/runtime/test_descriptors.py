@@ -27,7 +27,7 @@ from fakedev.runtime.listening import (
 )
 from fakedev.schema.files import Files
 from tests.support.application import application
-from tests.support.http_wire import answers
+from tests.support.wire.http_wire import answers
 
 LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from fakedev.fleet.record import Replay, event_line, head_line, read_record
-from fakedev.scenario.expected import read_word
+from fakedev.scenario.rules.expected import read_word
 from fakedev.scenario.run import Run
 from fakedev.scenario.timeline import Played
 from fakedev.scenario.truth import Cause
 from tests.support.application import BEGIN, application
-from tests.support.http_wire import answers
 from tests.support.scenarios import finished, loaded, started, written
+from tests.support.wire.http_wire import answers
 
 STORM = """
   - {at: 0s, as: llm, run: {name: llm, devices: "dgx-0/[0-1]", profile: 95:2:0, pod: llm-0}}

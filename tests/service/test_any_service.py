@@ -13,8 +13,8 @@ from fakedev.fleet.spec.fault_kinds import KINDS, OF_WHOLE_NODES
 from fakedev.web.paths import METRICS, STREAM, WEB_PATHS
 from tests.support.application import LineClient, MemoryApplication, application
 from tests.support.examples import examples
-from tests.support.http_wire import Answer
 from tests.support.reloads import came, reload
+from tests.support.wire.http_wire import Answer
 
 #: Exporters whose families have different names, and boards whose pages they make.
 BOARDS: Final = {

@@ -22,7 +22,7 @@ from fakedev.queues.log_file import LogFile
 from fakedev.runtime.disk import LineFile
 from fakedev.runtime.processes import Outcome
 from tests.support.disks import Crash, CrashingDisk
-from tests.support.fleets import make_fleet, start
+from tests.support.fleet.fleets import make_fleet, start
 
 HEAD = RecordHead("1", 0.0, "/etc/fakedev.yaml")
 

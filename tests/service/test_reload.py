@@ -20,10 +20,10 @@ from fakedev.queues.settings import BrokerSpec, Queues
 from fakedev.schema.files import Files
 from fakedev.service.reload import restart_reasons
 from tests.support.application import SMALL, STANDING, AppReactor, MemoryApplication, NoThreads, application
-from tests.support.http_wire import Peer
 from tests.support.logged_errors import LoggedErrors
 from tests.support.paths import ROOT
 from tests.support.reloads import came, own, reload
+from tests.support.wire.http_wire import Peer
 
 MORE = SMALL.replace("nodes: [a, b]", "nodes: [c, a]")
 QUEUES = SMALL + "queues:\n  drain: 1s\n  names: {one: {max-waiting: 2}, two: {}}\n"

@@ -20,8 +20,8 @@ from fakedev.fleet.state_folder import generations
 from fakedev.runtime.listening import CannotStart
 from tests.support.application import BEGIN, SMALL, AppReactor, MemoryApplication, application
 from tests.support.examples import examples
+from tests.support.fleet.records import without_checksums
 from tests.support.logged_errors import LoggedErrors
-from tests.support.records import without_checksums
 from tests.support.reloads import reload
 
 WORK = {"name": "train", "devices": "a/0", "profile": "60:25:3,20:10:5"}

@@ -22,8 +22,8 @@ from fakedev.service.service import makeService
 from fakedev.web.site import Site
 from tests.support.application import GREEN_AND_BLUE, SMALL, AppReactor, MemoryPort, application, parsed
 from tests.support.disks import file_size_limit
-from tests.support.http_wire import Peer
 from tests.support.logged_errors import LoggedErrors
+from tests.support.wire.http_wire import Peer
 
 TWO_POOLS = GREEN_AND_BLUE + """\
 web:

@@ -15,7 +15,7 @@ from fakedev.kubernetes.operator_port import OperatorTopology
 from fakedev.schema.files import Files
 from tests.kubernetes.test_operator_files import DESIGN, NEW, POOLS
 from tests.support.application import MemoryApplication, application, parsed
-from tests.support.http_wire import Answer, answers
+from tests.support.wire.http_wire import Answer, answers
 
 SERVE = 'topology: {}\nweb: ["127.0.0.1:9400"]\nworkloads: {{listen: []}}\n'
 

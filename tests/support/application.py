@@ -34,7 +34,7 @@ from fakedev.service.options import Options
 from fakedev.service.program_run import Run
 from fakedev.service.service import make_application
 from fakedev.web.site import Site
-from tests.support.http_wire import Answer, Peer, SocketLike
+from tests.support.wire.http_wire import Answer, Peer, SocketLike
 
 #: When the reactors of these tests begin, in seconds since 1970.
 BEGIN = 1_800_000_000.0

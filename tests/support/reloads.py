@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.application import MemoryApplication
-from tests.support.http_wire import Answer, Peer, answers
+from tests.support.wire.http_wire import Answer, Peer, answers
 
 
 def reload(app: MemoryApplication, text: str) -> Answer:

@@ -8,8 +8,8 @@ from fakedev.fleet.events import InjectFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
 from fakedev.scenario.entries import Scraping
-from fakedev.scenario.scrapes import Scrapes
-from fakedev.scenario.series import FleetSamples, Stored
+from fakedev.scenario.samples.scrapes import Scrapes
+from fakedev.scenario.samples.series import FleetSamples, Stored
 from tests.support.configurations import loaded
 
 #: Half past four: ten minutes before the end of a window of two hours.

@@ -23,8 +23,8 @@ from fakedev.web.http_limits import DROP_IN_LIMITS
 from fakedev.web.metrics import OwnMetrics, OwnMetricsResource
 from fakedev.web.resource import Folder
 from fakedev.web.site import Site
-from tests.support.http_wire import Answer as HttpAnswer
-from tests.support.http_wire import Peer
+from tests.support.wire.http_wire import Answer as HttpAnswer
+from tests.support.wire.http_wire import Peer
 from tests.tester.test_service import OPEN, FakeRequests
 
 MARKUP = "<script>alert(1)</script>"

@@ -13,7 +13,7 @@ from fakedev.schema.places import ConfigurationError
 from fakedev.testing.order import DEFAULT, Order
 from fakedev.testing.simulation import Simulation
 from tests.support.application import STANDING, application
-from tests.support.memory_requester import MemoryRequester
+from tests.support.wire.memory_requester import MemoryRequester
 
 #: The application in memory begins then, too.
 TEXT = STANDING.replace("seed: 7", "seed: 7\n  epoch: 2027-01-15T08:00:00Z")

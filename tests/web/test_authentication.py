@@ -10,9 +10,9 @@ from twisted.internet.task import Clock
 
 from fakedev.runtime.tls_settings import WebConfig
 from fakedev.web.guard import AccessGuard, Admission, has_hash
-from tests.support.http_channels import GET, POST, site
-from tests.support.http_wire import Peer
 from tests.support.logged_errors import LoggedErrors
+from tests.support.wire.http_channels import GET, POST, site
+from tests.support.wire.http_wire import Peer
 
 #: The cost is the least of bcrypt: made by ``bcrypt.hashpw(b"secret", bcrypt.gensalt(4))``.
 SECRET = "$2b$04$fD3dVsk0GOwhDWFYkqe0fuHXwtiE3PtwAxQPTac32p01bA8VjYlO6"

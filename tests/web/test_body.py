@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from fakedev.web.encoding import PIECE, Body
-from tests.support.http_wire import Threads, no_threads
+from tests.support.wire.http_wire import Threads, no_threads
 
 LARGE = b"".join(b"metric_%d 1.0\n" % number for number in range(20_000))
 

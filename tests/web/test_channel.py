@@ -13,8 +13,8 @@ from fakedev import __version__
 from fakedev.web.http_limits import HttpLimits
 from fakedev.web.response import Response
 from fakedev.web.site import Site
-from tests.support.http_channels import CHUNKED, GET, POST, site
-from tests.support.http_wire import Page, Peer, answers
+from tests.support.wire.http_channels import CHUNKED, GET, POST, site
+from tests.support.wire.http_wire import Page, Peer, answers
 
 
 def test_headers_of_an_answer() -> None:

@@ -16,8 +16,8 @@ from fakedev.web.resource import Answer, Resource
 from fakedev.web.response import HttpError, Response
 from fakedev.web.site import Site
 from fakedev.web.sliced_answers import Steps
-from tests.support.http_channels import GET, POST, site
-from tests.support.http_wire import Page, Peer, Turns, answers
+from tests.support.wire.http_channels import GET, POST, site
+from tests.support.wire.http_wire import Page, Peer, Turns, answers
 
 ANSWER_SECONDS = 0.002
 

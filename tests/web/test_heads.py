@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fakedev.web.heads import Head, check_host, read_head
 from fakedev.web.http_limits import DROP_IN_LIMITS, HttpError, HttpLimits
 from fakedev.web.site import Site
-from tests.support.http_channels import CHUNKED, GET, POST, site
-from tests.support.http_wire import Page, Peer, Response, answers
+from tests.support.wire.http_channels import CHUNKED, GET, POST, site
+from tests.support.wire.http_wire import Page, Peer, Response, answers
 
 LIMITS = HttpLimits()
 _NAMES = st.text("abcdefghijklmnopqrstuvwxyzABCDEF-", min_size=1, max_size=12)

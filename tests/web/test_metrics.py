@@ -19,9 +19,9 @@ from fakedev.fleet.metrics import file_metrics, tick_metrics, workload_metrics
 from fakedev.service.reload import ReloadStatistics, reload_metrics
 from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, collector_metrics, port_metrics, scrape_metrics
 from fakedev.web.response import ScrapeStatistics
-from tests.support.http_wire import Peer, make_site
 from tests.support.logged_errors import LoggedErrors
 from tests.support.steps import answer_of
+from tests.support.wire.http_wire import Peer, make_site
 
 OPENMETRICS = b"application/openmetrics-text;version=1.0.0"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.application import MemoryApplication, application
 from tests.support.logged_errors import LoggedErrors
-from tests.support.web_tree import FULL, HEALTH, METRICS, TREE
+from tests.support.wire.web_tree import FULL, HEALTH, METRICS, TREE
 
 
 class TestHealth:

@@ -19,8 +19,8 @@ from fakedev.web.guard import AccessGuard
 from fakedev.web.resource import Folder, Resource
 from fakedev.web.response import HttpError, PageStatistics, Response, json_response
 from fakedev.web.site import Site
-from tests.support.http_wire import Answer, Echo, Page, Peer, Threads, answers, make_site, no_threads
 from tests.support.logged_errors import LoggedErrors
+from tests.support.wire.http_wire import Answer, Echo, Page, Peer, Threads, answers, make_site, no_threads
 
 LARGE = Body(b"".join(b"metric_%d 1.0\n" % number for number in range(20_000)))
 ZIPPED = "Accept-Encoding: gzip"

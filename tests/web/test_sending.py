@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from fakedev.web.encoding import PIECE
 from fakedev.web.response import Response
 from fakedev.web.sending import MAX_TIMES, InFlightBodies
-from tests.support.http_wire import Page, Peer, make_site
+from tests.support.wire.http_wire import Page, Peer, make_site
 
 
 class Readers:

@@ -12,10 +12,10 @@ from fakedev.runtime.tls import CannotUseTls, tls_context
 from fakedev.runtime.tls_settings import ClientAuth, TlsServer, WebConfig
 from fakedev.web.guard import AccessGuard
 from fakedev.web.site import Site
-from tests.support.certificates import Authority
-from tests.support.http_channels import GET, site
-from tests.support.http_wire import SocketLike, answers
-from tests.support.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
+from tests.support.wire.certificates import Authority
+from tests.support.wire.http_channels import GET, site
+from tests.support.wire.http_wire import SocketLike, answers
+from tests.support.wire.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
 
 
 def secured(clock: Clock, **settings: object) -> Site:

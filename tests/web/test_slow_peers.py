@@ -11,8 +11,8 @@ from twisted.internet.task import Clock
 from fakedev.web.encoding import PIECE
 from fakedev.web.response import Response
 from fakedev.web.site import Site
-from tests.support.http_channels import BIG, CHUNKED, GET, POST, site
-from tests.support.http_wire import Answer, Page, Peer, answers
+from tests.support.wire.http_channels import BIG, CHUNKED, GET, POST, site
+from tests.support.wire.http_wire import Answer, Page, Peer, answers
 
 GET_BIG, GET_SLOW = GET.replace(b"page", b"big"), GET.replace(b"page", b"slow")
 

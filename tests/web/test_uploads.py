@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.http_channels import GET, site
-from tests.support.http_wire import Echo, Peer, Turns, answers
+from tests.support.wire.http_channels import GET, site
+from tests.support.wire.http_wire import Echo, Peer, Turns, answers
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\n"
 IN_CHUNKS = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -13,7 +13,7 @@ from fakedev.runtime.disk import FileFollower
 from fakedev.web import web_configs
 from tests.support.application import SMALL, application
 from tests.support.reloads import reload
-from tests.support.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
+from tests.support.wire.tls_clients import AUTHORITY, CERTIFICATE, KEY, Client
 
 HEADER = "http_server_config: {{headers: {{X-Frame-Options: {}}}}}\n"
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from fakedev.base.console import Progress, restored_after_interrupt, write_text
 from fakedev.base.errors import plain_reason
-from fakedev.scenario.openmetrics import SUFFIX, window_seconds
-from fakedev.scenario.promtool import BlockMaker, PromtoolError
+from fakedev.scenario.rules.promtool import BlockMaker, PromtoolError
+from fakedev.scenario.samples.openmetrics import SUFFIX, window_seconds
 from fakedev.schema.options import Failed, Operand, command
 
 _PROGRAM: Final = "fakedev scenario blocks"

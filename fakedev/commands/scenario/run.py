@@ -26,9 +26,9 @@ from fakedev.base.units import format_duration
 from fakedev.config.options import configuration_options
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.record import event_line, head_line
-from fakedev.scenario.history import HistoryBlocks, HistoryFiles
 from fakedev.scenario.run import Run
-from fakedev.scenario.series import FleetSamples, Stored
+from fakedev.scenario.samples.history import HistoryBlocks, HistoryFiles
+from fakedev.scenario.samples.series import FleetSamples, Stored
 from fakedev.scenario.settings import LoadedScenario, load_scenario
 from fakedev.scenario.start import begin_of, make_run
 from fakedev.scenario.timeline import Played
@@ -216,7 +216,7 @@ def _remote_progress(options: Namespace, loaded: LoadedScenario, begin_seconds: 
             if getattr(options, name):
                 raise ValueError(f"--{name.replace('_', '-')} goes with --remote-write URL")
         return None
-    from fakedev.scenario.sender import SendProgress, without_credentials  # noqa: PLC0415 - it needs Twisted
+    from fakedev.scenario.samples.sender import SendProgress, without_credentials  # noqa: PLC0415 - it needs Twisted
 
     url, _ = without_credentials(options.remote_write)
     return SendProgress(options.resume, _digest(options, loaded), url, begin_seconds).of_file()
@@ -229,7 +229,7 @@ def _send(options: Namespace, history: Iterable[Stored | None], remote: Any, pro
     :returns: the exit code: 0, or 130 after a signal.
     :raises ValueError: when it cannot be sent.
     """
-    from fakedev.scenario.sender import send_history  # noqa: PLC0415 - virtual time alone needs no Twisted
+    from fakedev.scenario.samples.sender import send_history  # noqa: PLC0415 - virtual time alone needs no Twisted
 
     def tell(problem: str, seconds: float) -> None:
         if seconds >= _TOLD_SECONDS:

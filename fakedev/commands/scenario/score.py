@@ -19,12 +19,12 @@ from fakedev.base.console import Progress, table, tell_notes, write_text
 from fakedev.base.errors import did_you_mean
 from fakedev.base.units import format_duration
 from fakedev.commands.scenario.run import SCENARIO, tell_refused
-from fakedev.scenario.alert_rules import metrics_of
-from fakedev.scenario.promtool import PromtoolError, check_rules
-from fakedev.scenario.promtool_tests import InputSeries, promtool_tests
-from fakedev.scenario.rule_files import RuleFile
-from fakedev.scenario.score import Score
-from fakedev.scenario.score_report import (
+from fakedev.scenario.rules.alert_rules import metrics_of
+from fakedev.scenario.rules.promtool import PromtoolError, check_rules
+from fakedev.scenario.rules.promtool_tests import InputSeries, promtool_tests
+from fakedev.scenario.rules.rule_files import RuleFile
+from fakedev.scenario.scores.score import Score
+from fakedev.scenario.scores.score_report import (
     Finding,
     Requirement,
     finding_text,
@@ -42,7 +42,7 @@ from fakedev.schema.options import Failed, Option, WrongUsage, command, write_fi
 from fakedev.schema.places import ConfigurationError, Problem
 
 if TYPE_CHECKING:  # it needs Twisted, and wrong usage does not
-    from fakedev.scenario.score_start import RulesToScore
+    from fakedev.scenario.scores.score_start import RulesToScore
 
 #: The exit code when an expectation is missed.
 NOT_MET: Final = 3
@@ -130,7 +130,7 @@ def tests(options: Namespace) -> None:
 
 def _loaded(options: Namespace) -> tuple[LoadedScenario, RulesToScore]:
     loaded = load_scenario(options.file, os.environ, options.config, options.set)
-    from fakedev.scenario.score_start import load_rules  # noqa: PLC0415 - what ends before needs no Twisted
+    from fakedev.scenario.scores.score_start import load_rules  # noqa: PLC0415 - what ends before needs no Twisted
 
     return loaded, load_rules(loaded, options.rules)
 
@@ -141,7 +141,7 @@ def _scored(program: str, options: Namespace, loaded: LoadedScenario, rules: Rul
     :param others: further attributes of the order.
     :raises Failed: when promtool or Prometheus is missing, fails, or refuses the rules; also after a signal.
     """
-    from fakedev.scenario.score_start import ScoreOrder, run_score  # noqa: PLC0415 - as above
+    from fakedev.scenario.scores.score_start import ScoreOrder, run_score  # noqa: PLC0415 - as above
 
     tell_notes(loaded.notes)
     problems = _problems_of(rules.files)

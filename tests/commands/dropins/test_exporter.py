@@ -13,8 +13,8 @@ from fakedev.commands.dropins.exporter import ExporterOptions
 from fakedev.commands.dropins.exporter import main as exporter_main
 from fakedev.schema.files import Files
 from tests.support.application import MemoryApplication, application
-from tests.support.http_wire import answers
 from tests.support.paths import DATA, ORIGINALS
+from tests.support.wire.http_wire import answers
 
 
 @contextmanager

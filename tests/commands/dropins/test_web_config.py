@@ -16,7 +16,7 @@ from fakedev.web.site import Site
 from tests.commands.dropins.test_exporter import exporter
 from tests.support.application import AppReactor
 from tests.support.paths import DATA
-from tests.support.tls_clients import CERTIFICATE, KEY, Client
+from tests.support.wire.tls_clients import CERTIFICATE, KEY, Client
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -7,8 +7,8 @@ import yaml
 
 from fakedev.commands.main import main
 from fakedev.scenario.entries import Inject
-from fakedev.scenario.rule_files import read_rules
-from fakedev.scenario.score_start import load_rules
+from fakedev.scenario.rules.rule_files import read_rules
+from fakedev.scenario.scores.score_start import load_rules
 from fakedev.scenario.settings import load_scenario
 from tests.support.documents.scenario_scores import EXPECTATIONS, NAMES, PAGE, RULES, SCENARIOS, SETS, scenario_of
 

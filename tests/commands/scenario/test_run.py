@@ -11,7 +11,7 @@ import pytest
 from fakedev.commands.main import main
 from fakedev.commands.scenario.run import end_seconds
 from fakedev.fleet.spec.named_profiles import PROFILES
-from tests.support.records import without_checksums
+from tests.support.fleet.records import without_checksums
 from tests.support.scenarios import written
 
 STORM = """

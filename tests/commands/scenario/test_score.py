@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fakedev.commands.main import main
-from fakedev.scenario.score_start import load_rules
+from fakedev.scenario.scores.score_start import load_rules
 from tests.support.scenarios import loaded, written
 
 TIMELINE = """

@@ -12,7 +12,7 @@ from fakedev.fleet.spec.workload_fields import workload_from_fields
 from fakedev.fleet.spec.workload_spec import Activity, WorkloadSpec
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 from fakedev.lines.json_lines import parse_json_line
-from tests.support.workload_orders import order, read_by_the_original
+from tests.support.fleet.workload_orders import order, read_by_the_original
 
 numbers = st.integers(0, 100).flatmap(
     lambda load: st.tuples(st.just(load), st.integers(0, min(load, 100 - load)), st.integers(1, 10**6))

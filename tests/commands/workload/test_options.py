@@ -14,8 +14,8 @@ from fakedev.fleet.spec.profiles import profile_from
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity, WorkloadSpec
 from fakedev.schema.go_flags import FlagError
 from fakedev.schema.peer_addresses import Address, parse_address
+from tests.support.fleet.workload_orders import order, read_by_the_original
 from tests.support.paths import ORIGINALS
-from tests.support.workload_orders import order, read_by_the_original
 
 
 def refusal(*arguments: str, **surroundings: Any) -> str:

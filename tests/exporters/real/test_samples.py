@@ -14,7 +14,7 @@ from twisted.internet import reactor
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-from fakedev.scenario.series import TargetSamples
+from fakedev.scenario.samples.series import TargetSamples
 from tests.exporters.real.test_prometheus import prometheus
 from tests.support.programs.asynchronous import eventually, fetch
 from tests.support.programs.processes import StartAsync

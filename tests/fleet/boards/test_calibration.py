@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from fakedev.fleet.spec.work_kinds import WORK_KINDS
-from tests.support.calibration import (
+from tests.support.fleet.calibration import (
     CLOCK_TOLERANCE,
     HEAT_TOLERANCE,
     HOW,

@@ -9,9 +9,9 @@ import pytest
 
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Range
-from tests.support.faulty_fleets import boards_of
-from tests.support.fleets import advance, ended, make_fleet, pool_of, start, stop
-from tests.support.round_board import DYNAMICS, ROUND, board
+from tests.support.fleet.faulty_fleets import boards_of
+from tests.support.fleet.fleets import advance, ended, make_fleet, pool_of, start, stop
+from tests.support.fleet.round_board import DYNAMICS, ROUND, board
 
 NOTHING = Range(0, 0)
 #: The round board with all that a board may have.

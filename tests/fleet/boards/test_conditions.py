@@ -15,8 +15,8 @@ from fakedev.fleet.entities.state import Level
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.workloads.demand import Demand
 from tests.fleet.boards.test_components import FULL
-from tests.support.board_checks import changed
-from tests.support.fleets import BOARD, pool_of
+from tests.support.fleet.board_checks import changed
+from tests.support.fleet.fleets import BOARD, pool_of
 
 
 class Devices:

@@ -11,11 +11,11 @@ import pytest
 from fakedev.fleet.boards.conditions import Conditions
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import Range
-from tests.support.calibration import catalog_type, mean_type
-from tests.support.faulty_fleets import cleared, inject
-from tests.support.fleets import advance, make_fleet, pool_of, start
-from tests.support.invariants import POOLS
-from tests.support.round_board import ROUND, board, under
+from tests.support.fleet.calibration import catalog_type, mean_type
+from tests.support.fleet.faulty_fleets import cleared, inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
+from tests.support.fleet.invariants import POOLS
+from tests.support.fleet.round_board import ROUND, board, under
 
 
 def test_a_failed_fan_warms_an_a100_by_what_was_measured() -> None:

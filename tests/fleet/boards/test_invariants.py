@@ -24,12 +24,12 @@ from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.quantities import ASKABLE, COUNTED
 from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
 from fakedev.fleet.workloads.demand import Demand
-from tests.support.board_checks import BoardRules, changed, check_level, check_step
-from tests.support.calibration import catalog_names, catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import busy
-from tests.support.fleets import BOARD, pool_of, start
-from tests.support.invariants import POOLS, TICKS, random_days
+from tests.support.fleet.board_checks import BoardRules, changed, check_level, check_step
+from tests.support.fleet.calibration import catalog_names, catalog_type
+from tests.support.fleet.faulty_fleets import busy
+from tests.support.fleet.fleets import BOARD, pool_of, start
+from tests.support.fleet.invariants import POOLS, TICKS, random_days
 
 KINDS = [*WORK_KINDS, "odd"]
 SHARES = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)

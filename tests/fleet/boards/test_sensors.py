@@ -12,8 +12,8 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fleet_spec import FleetSpec
-from tests.support.calibration import catalog_type
-from tests.support.fleets import advance, pool_of, workload
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.fleets import advance, pool_of, workload
 
 SECONDS = 200
 

@@ -13,12 +13,12 @@ from fakedev.fleet.boards.conditions import Conditions
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import Range
 from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
-from tests.support.board_checks import overshoot
-from tests.support.calibration import catalog_type
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import advance, make_fleet, pool_of, start, stop
-from tests.support.invariants import POOLS
-from tests.support.round_board import DYNAMICS, ROUND, board, under
+from tests.support.fleet.board_checks import overshoot
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start, stop
+from tests.support.fleet.invariants import POOLS
+from tests.support.fleet.round_board import DYNAMICS, ROUND, board, under
 
 
 class TestWork:

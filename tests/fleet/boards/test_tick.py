@@ -10,9 +10,9 @@ import pytest
 from fakedev.base.errors import Refused
 from fakedev.fleet.spec.device_types import Range
 from fakedev.fleet.spec.work_kinds import WORK_KINDS, WorkKind
-from tests.support.calibration import catalog_type
-from tests.support.fleets import advance, make_fleet, pool_of, start, stop
-from tests.support.round_board import DYNAMICS, ROUND, board, under
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start, stop
+from tests.support.fleet.round_board import DYNAMICS, ROUND, board, under
 
 
 class TestIdle:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fakedev.fleet.workloads.demand import Swing
-from tests.support.calibration import catalog_type
-from tests.support.fleets import advance, make_fleet, pool_of, start
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
 
 SECONDS = 120
 

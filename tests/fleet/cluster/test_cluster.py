@@ -13,8 +13,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.snapshot import fleet_from_bytes, fleet_to_bytes
 from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind
 from tests.support.configurations import loaded, problems
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import advance, make_fleet, pool_of, reload, start, stop, workload
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, reload, start, stop, workload
 
 
 def kind(name: str = "train", sizes: tuple[tuple[int, float], ...] = ((4, 1.0),), **more: Any) -> JobKind:

@@ -11,7 +11,7 @@ import pytest
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.snapshot import fleet_from_bytes, fleet_to_bytes
 from fakedev.fleet.spec.cluster_spec import ClusterSpec, ServiceKind
-from tests.support.fleets import advance, make_fleet, pool_of, workload
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, workload
 
 
 def service(**more: Any) -> ServiceKind:

@@ -9,10 +9,10 @@ from fakedev.fleet.events import ClearFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import Connections, Layout, Links, Pcie, Server
 from fakedev.fleet.spec.fleet_spec import DeviceSpec
-from tests.support.calibration import catalog_type
 from tests.support.configurations import loaded, pool, problems
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import advance, labels_of, make_fleet, pool_of, start, stop
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance, labels_of, make_fleet, pool_of, start, stop
 
 MOST = 63e9
 

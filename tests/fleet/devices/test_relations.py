@@ -12,7 +12,7 @@ from fakedev.fleet.devices.relations import RATINGS
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.schema.files import Files
-from tests.support.fleets import BOARD, MIB, advance, make_fleet, pool_of, start, stop
+from tests.support.fleet.fleets import BOARD, MIB, advance, make_fleet, pool_of, start, stop
 
 
 class TestQuantities:

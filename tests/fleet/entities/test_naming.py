@@ -8,7 +8,7 @@ import pytest
 
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, NodeSpec
-from tests.support.fleets import labels_of, make_fleet, pool_of
+from tests.support.fleet.fleets import labels_of, make_fleet, pool_of
 
 
 class TestNames:

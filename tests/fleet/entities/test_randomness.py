@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fakedev.fleet.entities.randomness import Keys, hashes, normal, uniform
 from fakedev.fleet.spec.limits import entity_key
-from tests.support.fleets import make_fleet, pool_of, start
+from tests.support.fleet.fleets import make_fleet, pool_of, start
 
 SEEDS = st.integers(0, 2**63)
 TICKS = st.integers(0, 2**40)

@@ -15,8 +15,8 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import MAX_PATTERNS, resolve, words_of
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, NodeSpec, PoolSpec
-from tests.support.divided_devices import divided_pool
-from tests.support.fleets import BOARD, pool_of
+from tests.support.fleet.divided_devices import divided_pool
+from tests.support.fleet.fleets import BOARD, pool_of
 
 #: dgx-0 and dgx-1 with 4 devices each, then xpu-0 with 2, the second of which has its own device file.
 ROSTER = Roster([

@@ -10,8 +10,8 @@ import pytest
 
 from fakedev.fleet.fleet import Fleet
 from tests.support.application import SMALL, MemoryApplication, application
-from tests.support.faulty_fleets import busy, cleared, inject, shown
-from tests.support.fleets import advance
+from tests.support.fleet.faulty_fleets import busy, cleared, inject, shown
+from tests.support.fleet.fleets import advance
 
 BUSY = SMALL.replace("workloads: {", 'workloads: {base: [{name: w, devices: all, profile: "60:10:0", pod: p}], ')
 

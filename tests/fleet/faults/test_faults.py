@@ -11,8 +11,8 @@ from fakedev.fleet.events import ClearFault
 from fakedev.fleet.explanation import explain
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.quantities import ERROR_COUNTERS
-from tests.support.faulty_fleets import boards_of, busy, cleared, inject, shown
-from tests.support.fleets import advance, ended, labels_of, make_fleet, start, stop
+from tests.support.fleet.faulty_fleets import boards_of, busy, cleared, inject, shown
+from tests.support.fleet.fleets import advance, ended, labels_of, make_fleet, start, stop
 
 
 class TestBoards:

@@ -10,8 +10,8 @@ from fakedev.fleet.door import fault_id_of
 from fakedev.fleet.events import ClearFault
 from fakedev.fleet.spec.fault_kinds import KINDS, PARAMETERS, fault_from_fields, fields_of_fault
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
-from tests.support.faulty_fleets import boards_of, busy, cleared, inject, shown
-from tests.support.fleets import advance, make_fleet
+from tests.support.fleet.faulty_fleets import boards_of, busy, cleared, inject, shown
+from tests.support.fleet.fleets import advance, make_fleet
 
 
 class TestFields:

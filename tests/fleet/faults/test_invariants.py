@@ -19,10 +19,10 @@ from fakedev.fleet.levels import HEALTH, health
 from fakedev.fleet.record import Replay
 from fakedev.fleet.spec.fault_kinds import KINDS, Scope, fault_from_fields
 from fakedev.fleet.spec.quantities import COUNTERS, INTEGRALS
-from tests.support.calibration import steady_type
-from tests.support.divided_devices import check_parts, divided_pool, parts_of
 from tests.support.examples import examples
-from tests.support.fleets import make_fleet, pool_of, start, stop_any
+from tests.support.fleet.calibration import steady_type
+from tests.support.fleet.divided_devices import check_parts, divided_pool, parts_of
+from tests.support.fleet.fleets import make_fleet, pool_of, start, stop_any
 
 _POOLS = (
     pool_of("h", nodes=2, device_type=steady_type("h100"), devices_per_node=2),

@@ -11,8 +11,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.named_profiles import PROFILES
 from tests.support.application import SMALL, application
 from tests.support.configurations import loaded, pool, problems
-from tests.support.faulty_fleets import boards_of, cleared, shown
-from tests.support.fleets import advance, ended, make_fleet, reload, start, stop
+from tests.support.fleet.faulty_fleets import boards_of, cleared, shown
+from tests.support.fleet.fleets import advance, ended, make_fleet, reload, start, stop
 
 HANGS = [{"kind": "hang"}, {"kind": "nan", "metric": "power", "start": 5}]
 WITH_FAULTS = SMALL.replace("[workloads, clock]", "[workloads, faults]")

@@ -8,11 +8,11 @@ import pytest
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import RATES
 from fakedev.fleet.spec.fleet_spec import DeviceSpec
-from tests.support.calibration import catalog_type
-from tests.support.divided_devices import parts_of
-from tests.support.faulty_fleets import boards_of, in_ring, inject
-from tests.support.fleets import advance, make_fleet, pool_of, start
-from tests.support.link_checks import of_link_steps, of_links
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.divided_devices import parts_of
+from tests.support.fleet.faulty_fleets import boards_of, in_ring, inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
+from tests.support.fleet.link_checks import of_link_steps, of_links
 from tests.support.rules import assert_none
 
 TX, RX = RATES

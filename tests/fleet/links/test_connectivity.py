@@ -13,9 +13,9 @@ from fakedev.fleet.explanation import Explanation, explain, explain_link
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_layout import NOWHERE, other_ends
 from fakedev.fleet.spec.device_types import Layout, Links
-from tests.support.calibration import catalog_type
-from tests.support.faulty_fleets import boards_of, cleared, inject
-from tests.support.fleets import advance, make_fleet, pool_of, reload, start
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import boards_of, cleared, inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, reload, start
 
 TX = "fabric_tx_bytes_per_second"
 

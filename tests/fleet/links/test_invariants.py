@@ -13,11 +13,11 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.events import ClearFault
 from fakedev.fleet.links.link_levels import RATES
 from fakedev.fleet.spec.fleet_spec import PoolSpec
-from tests.support.calibration import catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import in_ring, inject
-from tests.support.fleets import make_fleet, pool_of, reload, start, stop_any
-from tests.support.link_checks import of_link_steps, of_links
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import in_ring, inject
+from tests.support.fleet.fleets import make_fleet, pool_of, reload, start, stop_any
+from tests.support.fleet.link_checks import of_link_steps, of_links
 from tests.support.rules import assert_none
 
 

@@ -13,10 +13,17 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.parts.part_layout import Parts
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, PoolSpec
 from fakedev.schema.files import Files
-from tests.support.calibration import catalog_type
-from tests.support.divided_devices import ROUND_PARTS, check_parts, divided_fleet, divided_pool, of_parts, parts_of
-from tests.support.faulty_fleets import cleared, inject
-from tests.support.fleets import MIB, advance, ended, loads, make_fleet, pool_of, reload, start
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.divided_devices import (
+    ROUND_PARTS,
+    check_parts,
+    divided_fleet,
+    divided_pool,
+    of_parts,
+    parts_of,
+)
+from tests.support.fleet.faulty_fleets import cleared, inject
+from tests.support.fleet.fleets import MIB, advance, ended, loads, make_fleet, pool_of, reload, start
 
 
 class TestLayout:

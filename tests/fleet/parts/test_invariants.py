@@ -13,11 +13,11 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import PartSpec
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, PoolSpec
-from tests.support.calibration import catalog_type
-from tests.support.divided_devices import ROUND_PARTS, check_parts, parts_of
 from tests.support.examples import examples
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import make_fleet, pool_of, reload, start, workload
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.divided_devices import ROUND_PARTS, check_parts, parts_of
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import make_fleet, pool_of, reload, start, workload
 
 LAYOUTS = st.lists(
     st.sampled_from([(), ROUND_PARTS, ROUND_PARTS[1:], parts_of("3g.20gb", "3g.20gb"), parts_of("3g.20gb", "1g.5gb")]),

@@ -16,10 +16,10 @@ from fakedev.fleet.explanation import explain
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.parts.tiles import tiles_of
 from fakedev.fleet.spec.fleet_spec import PoolSpec
-from tests.support.calibration import catalog_type
 from tests.support.examples import examples
-from tests.support.faulty_fleets import cleared, inject
-from tests.support.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, reload, start, stop
+from tests.support.fleet.calibration import catalog_type
+from tests.support.fleet.faulty_fleets import cleared, inject
+from tests.support.fleet.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, reload, start, stop
 
 GIB = 1024 * MIB
 #: What is a board's by its tiles: the sum of theirs, or the mean.

@@ -20,7 +20,7 @@ from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.schema.files import Files
 from fakedev.schema.places import ConfigurationError
 from tests.support.configurations import loaded, pool, problems
-from tests.support.fleets import advance, start
+from tests.support.fleet.fleets import advance, start
 from tests.support.paths import DATA, ORIGINALS
 
 needs_originals = pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original's own JSON files are not at hand")

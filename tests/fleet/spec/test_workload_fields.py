@@ -14,7 +14,7 @@ from fakedev.fleet.spec.named_profiles import PROFILES
 from fakedev.fleet.spec.value_functions import Function
 from fakedev.fleet.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload, workload_from_fields
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity, Intensity, MetricUse, WorkloadSpec
-from tests.support.workload_specs import workload_specs
+from tests.support.fleet.workload_specs import workload_specs
 
 NO_SIZE = "is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"
 NO_LABEL = "is no name of a label: at most 317 letters, digits, _ . / and -"

@@ -16,8 +16,8 @@ from fakedev.fleet.spec.fleet_spec import ChurnKind, ChurnSpec
 from fakedev.fleet.workloads.churn import Arrival, Churn
 from fakedev.fleet.workloads.workload import origin_of
 from tests.support.configurations import loaded, problems
-from tests.support.faulty_fleets import cleared, inject
-from tests.support.fleets import advance, labels_of, make_fleet, pool_of, reload, start, workload
+from tests.support.fleet.faulty_fleets import cleared, inject
+from tests.support.fleet.fleets import advance, labels_of, make_fleet, pool_of, reload, start, workload
 
 
 def kind(name: str = "serve", seconds: tuple[float, float] = (10.0, 10.0), **more: Any) -> ChurnKind:

@@ -14,8 +14,8 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from fakedev.fleet.spec.fleet_spec import MetricName
 from fakedev.fleet.workloads.workload import Verdict
-from tests.support.faulty_fleets import boards_of, cleared, inject
-from tests.support.fleets import MIB, advance, ended, loads, make_fleet, pool_of, start, stop, workload
+from tests.support.fleet.faulty_fleets import boards_of, cleared, inject
+from tests.support.fleet.fleets import MIB, advance, ended, loads, make_fleet, pool_of, start, stop, workload
 
 
 class TestEnds:

@@ -13,7 +13,7 @@ from fakedev.fleet.parts.part_demand import device_demand
 from fakedev.fleet.spec.device_types import Range
 from fakedev.fleet.spec.fleet_spec import PartSpec
 from fakedev.fleet.workloads.demand import Demand
-from tests.support.fleets import BOARD, advance, make_fleet, pool_of, start
+from tests.support.fleet.fleets import BOARD, advance, make_fleet, pool_of, start
 
 
 def plain(**given: object) -> Fleet:

@@ -15,7 +15,7 @@ from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.workloads.table import LimitRows
 from fakedev.fleet.workloads.workload import Limit
 from tests.fleet.workloads.test_metric_uses import GIB, LINKED
-from tests.support.fleets import BOARD, advance, ended, make_fleet, pool_of, start
+from tests.support.fleet.fleets import BOARD, advance, ended, make_fleet, pool_of, start
 
 
 def limited(device: DeviceType = LINKED, shown_as: dict[str, str] | None = None, **limits: float) -> Fleet:

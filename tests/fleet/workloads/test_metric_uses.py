@@ -14,7 +14,7 @@ from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Dynamics, Range
 from fakedev.fleet.spec.fleet_spec import PoolSpec
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
-from tests.support.fleets import BOARD, MIB, advance, make_fleet, pool_of, start
+from tests.support.fleet.fleets import BOARD, MIB, advance, make_fleet, pool_of, start
 
 GIB = 1024 * MIB
 #: A board that holds memory, with links.

@@ -12,9 +12,9 @@ from fakedev.fleet.entities.state import Level
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.workloads.owners import DeviceLabels, value_facts
 from tests.support.configurations import loaded
-from tests.support.divided_devices import ROUND_PARTS
-from tests.support.faulty_fleets import boards_of, inject
-from tests.support.fleets import labels_of, make_fleet, pool_of, start, stop
+from tests.support.fleet.divided_devices import ROUND_PARTS
+from tests.support.fleet.faulty_fleets import boards_of, inject
+from tests.support.fleet.fleets import labels_of, make_fleet, pool_of, start, stop
 
 
 def pods(fleet: Fleet) -> list[list[str]]:

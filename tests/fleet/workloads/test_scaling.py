@@ -11,7 +11,7 @@ from fakedev.base.errors import Refused
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType, Range
 from tests.fleet.workloads.test_metric_uses import GIB, LINKED
-from tests.support.fleets import ended, loads, make_fleet, pool_of, start
+from tests.support.fleet.fleets import ended, loads, make_fleet, pool_of, start
 
 #: Its highest clock is 1300 MHz.
 FAST = replace(LINKED, capability=200.0, ranges={**LINKED.ranges, "memory_bandwidth_ratio": Range(0, 0.5)})

@@ -16,7 +16,7 @@ from fakedev.fleet.spec.value_functions import MAX_LENGTHS
 from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.fleet.workloads.lengths import pace_of
 from fakedev.fleet.workloads.profile import Profiles
-from tests.support.fleets import ended, make_fleet, pool_of, start, workload
+from tests.support.fleet.fleets import ended, make_fleet, pool_of, start, workload
 
 #: Means are rounded to a millionth of a percent.
 ROUNDING = 1e-6

@@ -16,8 +16,8 @@ from fakedev.fleet.spec.workload_spec import FOREVER, Activity
 from fakedev.fleet.workloads.draws import drawn_integrals
 from fakedev.fleet.workloads.profile import Profiles
 from tests.support.examples import examples
-from tests.support.fleets import advance, make_fleet, pool_of, start
-from tests.support.value_reference import draws_of, mean_of
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start
+from tests.support.fleet.value_reference import draws_of, mean_of
 
 SEED, KEY = 5, 0x1234_5678_9ABC_DEF0
 SECONDS = st.floats(0.5, 40)

@@ -21,9 +21,9 @@ from fakedev.runtime.http_client import ApiError
 from fakedev.runtime.tls import CannotConnect
 from fakedev.runtime.tls_settings import ApiServer
 from fakedev.schema.files import Files
-from tests.support.certificates import Authority
 from tests.support.deferreds import within
 from tests.support.kube.api_server import ClusterApi, node
+from tests.support.wire.certificates import Authority
 
 NODES = "/api/v1/nodes"
 Connect = Callable[[ApiServer], ApiClient]

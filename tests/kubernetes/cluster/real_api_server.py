@@ -12,10 +12,10 @@ from typing import Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.support.certificates import Authority
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.ports import free_port
 from tests.support.programs.processes import AsyncProgram, StartAsync, run
+from tests.support.wire.certificates import Authority
 
 #: The folder with the programs etcd and kube-apiserver.
 ASSETS: Final = "KUBEBUILDER_ASSETS"

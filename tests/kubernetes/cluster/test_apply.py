@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import pytest_twisted
 
-from tests.support.cluster import Cluster
-from tests.support.manifests import MANIFESTS, objects_of
+from tests.support.kube.cluster import Cluster
+from tests.support.kube.manifests import MANIFESTS, objects_of
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 #: The API server of the tests knows no schemas: kubernetes-validate checks them in tests/manifests.

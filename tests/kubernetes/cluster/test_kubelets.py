@@ -10,7 +10,7 @@ import re
 import pytest
 import pytest_twisted
 
-from tests.support.cluster import Cluster, node_path
+from tests.support.kube.cluster import Cluster, node_path
 from tests.support.programs.asynchronous import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

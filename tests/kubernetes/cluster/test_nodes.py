@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from tests.support.cluster import Cluster, node_path
+from tests.support.kube.cluster import Cluster, node_path
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.processes import StartAsync, console, run
 

@@ -11,8 +11,8 @@ from twisted.internet import reactor
 
 from fakedev.kubernetes.api_paths import PERMISSIONS, Need
 from tests.support.kube.api_server import ClusterApi
-from tests.support.manifests import MANIFESTS, objects_of, printed_by_script
-from tests.support.permissions import not_allowed
+from tests.support.kube.manifests import MANIFESTS, objects_of, printed_by_script
+from tests.support.kube.permissions import not_allowed
 from tests.support.programs.asynchronous import eventually, ready
 from tests.support.programs.processes import StartAsync, console
 

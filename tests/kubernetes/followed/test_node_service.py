@@ -15,7 +15,7 @@ from fakedev.nvml.records import BOARD, NODE, SLOT, head_of
 from tests.support.application import LineClient
 from tests.support.kube.api_server import node, pod
 from tests.support.kube.followed import GPU, LABEL, POOLS, FollowedCluster, followed
-from tests.support.tls_clients import CERTIFICATE, KEY, Client
+from tests.support.wire.tls_clients import CERTIFICATE, KEY, Client
 
 LISTEN = ", listen: ['127.0.0.1:9401']"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest_twisted
 
-from tests.support.node_program import NodeProgram
+from tests.support.kube.node_program import NodeProgram
 from tests.support.programs.processes import (
     StartAsync,
 )

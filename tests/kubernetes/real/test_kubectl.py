@@ -13,10 +13,10 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from fakedev.kubernetes.node_status import of_node
-from tests.support.certificates import Authority
 from tests.support.deferreds import within
 from tests.support.kube.api_server import ClusterApi, node, pod
 from tests.support.programs.processes import AsyncProgram, StartAsync, clean_environment, skip_or_fail
+from tests.support.wire.certificates import Authority
 
 pytestmark = pytest.mark.real
 Kubectl = Callable[..., Awaitable[AsyncProgram]]

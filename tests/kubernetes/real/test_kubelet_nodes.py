@@ -14,7 +14,7 @@ from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
 from tests.support.kube.api_server import ClusterApi, node, pod
-from tests.support.kubelet import Kubelet
+from tests.support.kube.kubelet import Kubelet
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.ports import free_port
 from tests.support.programs.processes import Changes, StartAsync, console

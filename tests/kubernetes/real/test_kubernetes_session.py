@@ -11,7 +11,7 @@ import pytest
 import pytest_twisted
 
 from tests.support.documents.snippets import Command, page_commands
-from tests.support.manifests import program
+from tests.support.kube.manifests import program
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.ports import free_port

@@ -20,9 +20,9 @@ from fakedev.kubernetes.node_view import Allocation, NodeView, PreparedDevice, V
 from fakedev.nvml.image import SlotImage
 from fakedev.nvml.library import SONAME, library_folder
 from tests.support.application import application
-from tests.support.node_program import NodeProgram
-from tests.support.node_service import GPU, VIEW, struck
-from tests.support.nvml import boards, compiled
+from tests.support.driver.nvml import boards, compiled
+from tests.support.kube.node_program import NodeProgram
+from tests.support.kube.node_service import GPU, VIEW, struck
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.processes import (
     clean_environment,

@@ -14,9 +14,9 @@ from fakedev.kubernetes.node_view import Allocation
 from fakedev.node.agent import KEEP_SECONDS, Agent
 from fakedev.runtime.tls import tls_context
 from fakedev.runtime.tls_settings import ClientAuth, TlsServer
-from tests.support.certificates import Authority
-from tests.support.node_program import NodeProgram
-from tests.support.node_service import GPU, VIEW, struck
+from tests.support.kube.node_program import NodeProgram
+from tests.support.kube.node_service import GPU, VIEW, struck
+from tests.support.wire.certificates import Authority
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

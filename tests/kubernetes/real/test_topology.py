@@ -10,7 +10,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from tests.support.kube.api_server import ClusterApi, node
-from tests.support.manifests import MANIFESTS, objects_of
+from tests.support.kube.manifests import MANIFESTS, objects_of
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import AsyncService, eventually, ready
 from tests.support.programs.processes import StartAsync, clean_environment, console

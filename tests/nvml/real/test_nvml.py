@@ -12,7 +12,7 @@ import pytest
 import pytest_twisted
 
 from fakedev.nvml.library import built_command
-from tests.support.nvml import compiled, skip_without
+from tests.support.driver.nvml import compiled, skip_without
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import FLEET, AsyncService, eventually, serve
 from tests.support.programs.processes import StartAsync, clean_environment, run

@@ -17,7 +17,7 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from tests.nvml.real.test_nvml import environment, started
-from tests.support.nvml import compiled, skip_without
+from tests.support.driver.nvml import compiled, skip_without
 from tests.support.programs.asynchronous import eventually
 from tests.support.programs.processes import StartAsync, run, skip_or_fail
 

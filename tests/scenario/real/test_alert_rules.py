@@ -10,7 +10,7 @@ import pytest
 import pytest_twisted
 
 from fakedev.commands.main import main
-from fakedev.scenario.alert_rules import seconds_of
+from fakedev.scenario.rules.alert_rules import seconds_of
 from tests.exporters.real.test_prometheus import asked, prometheus
 from tests.support.documents import alert_rules
 from tests.support.programs.asynchronous import eventually, serve

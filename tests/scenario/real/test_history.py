@@ -13,10 +13,10 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from fakedev.commands.main import main
-from fakedev.scenario.history import HistoryFiles
-from fakedev.scenario.openmetrics import window_of
-from fakedev.scenario.remote_write import Messages, snappy
-from fakedev.scenario.sender import RemoteWriteError, RemoteWriter
+from fakedev.scenario.samples.history import HistoryFiles
+from fakedev.scenario.samples.openmetrics import window_of
+from fakedev.scenario.samples.remote_write import Messages, snappy
+from fakedev.scenario.samples.sender import RemoteWriteError, RemoteWriter
 from tests.exporters.real.test_prometheus import prometheus
 from tests.support.identities import TITLES
 from tests.support.programs.asynchronous import eventually, fetch

@@ -17,11 +17,11 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-from fakedev.scenario.alert_rules import AlertRule
-from fakedev.scenario.evaluation import ScoreRun
-from fakedev.scenario.prometheus import Prometheus, PrometheusError, QueryError, prometheus_path
-from fakedev.scenario.promtool_tests import InputSeries
-from fakedev.scenario.rule_files import RuleFile, read_rules
+from fakedev.scenario.rules.alert_rules import AlertRule
+from fakedev.scenario.rules.prometheus import Prometheus, PrometheusError, QueryError, prometheus_path
+from fakedev.scenario.rules.promtool_tests import InputSeries
+from fakedev.scenario.rules.rule_files import RuleFile, read_rules
+from fakedev.scenario.scores.evaluation import ScoreRun
 from tests.support.documents.snippets import page_commands
 from tests.support.paths import DOCUMENTS
 from tests.support.programs.browser import Browser

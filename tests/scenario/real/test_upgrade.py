@@ -11,7 +11,7 @@ import yaml
 
 from fakedev.commands.main import main
 from fakedev.config.sample_page import sample_page
-from fakedev.scenario.rule_files import read_rules
+from fakedev.scenario.rules.rule_files import read_rules
 from tests.support.programs.processes import console
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.requires_program("promtool")]

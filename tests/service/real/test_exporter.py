@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.support.original_bytes import go_workload
 from tests.support.paths import DATA, ORIGINALS
 from tests.support.programs.asynchronous import AsyncProgram, StartAsync, at_once, connected, eventually, fetch
 from tests.support.programs.ports import free_port
 from tests.support.programs.processes import console, require_program
+from tests.support.wire.original_bytes import go_workload
 
 pytestmark = pytest.mark.real
 

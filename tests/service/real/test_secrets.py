@@ -9,9 +9,9 @@ import bcrypt
 import pytest
 import pytest_twisted
 
-from tests.support.certificates import Authority
 from tests.support.programs.asynchronous import ready
 from tests.support.programs.processes import StartAsync, clean_environment, console, run
+from tests.support.wire.certificates import Authority
 
 pytestmark = pytest.mark.real
 

@@ -9,10 +9,10 @@ import pytest
 import pytest_twisted
 import yaml
 
+from tests.support.fleet.shards import families
 from tests.support.paths import ROOT
 from tests.support.programs.asynchronous import AsyncService, at_once, serve
 from tests.support.programs.processes import StartAsync, console
-from tests.support.shards import families
 
 pytestmark = pytest.mark.real
 

@@ -16,10 +16,10 @@ from fakedev.client import Fleet, aio
 from fakedev.client.http import ServiceAddress
 from fakedev.runtime.disk import replace_file
 from fakedev.schema.peer_addresses import ClientTls
-from tests.support.certificates import Authority
 from tests.support.programs.asynchronous import ready
 from tests.support.programs.ports import free_port
 from tests.support.programs.processes import StartAsync, console, run
+from tests.support.wire.certificates import Authority
 
 pytestmark = pytest.mark.real
 

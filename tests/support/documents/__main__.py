@@ -6,7 +6,7 @@ import runpy
 import shutil
 import sys
 
-from tests.support.manifests import program
+from tests.support.kube.manifests import program
 
 _WRITERS = (
     "clone_scores", "configuration", "days", "differences", "fault_table", "field_table", "held_out",

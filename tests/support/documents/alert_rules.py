@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from fakedev.base.units import format_duration
 from fakedev.commands.alert_rules import Answer, answer
-from fakedev.scenario.rule_files import read_rules
+from fakedev.scenario.rules.rule_files import read_rules
 from tests.support.paths import DOCUMENTS, ROOT
 
 PAGE: Final = DOCUMENTS / "alert-rules.md"

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from fakedev.commands.alert_rules import text_of
 from fakedev.config.sample_page import sample_page
 from fakedev.exporters.samples import read_page
-from fakedev.scenario.alert_rules import labels_of, metrics_of
-from fakedev.scenario.dashboard_queries import Query, queries_of, trees_in
-from fakedev.scenario.promtool import measured
-from fakedev.scenario.trials import SCRAPE_SECONDS, Scraped, Trial
-from fakedev.scenario.upgrade_report import Measured
+from fakedev.scenario.rules.alert_rules import labels_of, metrics_of
+from fakedev.scenario.rules.dashboard_queries import Query, queries_of, trees_in
+from fakedev.scenario.rules.promtool import measured
+from fakedev.scenario.rules.trials import SCRAPE_SECONDS, Scraped, Trial
+from fakedev.scenario.scores.upgrade_report import Measured
 from fakedev.schema.places import Report
 from tests.support.paths import DOCUMENTS, ROOT
 

@@ -14,9 +14,9 @@ from fakedev.fleet.events import ClearFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind, Scope
 from fakedev.fleet.spec.quantities import INTEGRALS
-from tests.support.calibration import mean_type
-from tests.support.faulty_fleets import inject
-from tests.support.fleets import advance, make_fleet, pool_of, start, stop
+from tests.support.fleet.calibration import mean_type
+from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.fleets import advance, make_fleet, pool_of, start, stop
 from tests.support.paths import DOCUMENTS
 
 PAGE = DOCUMENTS / "faults.md"

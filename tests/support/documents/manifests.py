@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.support.manifests import CHART, MANIFESTS, objects_of, rendered, texts_of
+from tests.support.kube.manifests import CHART, MANIFESTS, objects_of, rendered, texts_of
 from tests.support.paths import ROOT
 
 VALUES_SCHEMA: Final = CHART / "values.schema.json"

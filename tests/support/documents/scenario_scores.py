@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from fakedev.base.units import format_duration
-from fakedev.scenario.rule_files import EXPECTS, read_rules
+from fakedev.scenario.rules.rule_files import EXPECTS, read_rules
 from tests.support.documents.sections import between
 from tests.support.paths import DOCUMENTS, ROOT
 from tests.support.programs.processes import console

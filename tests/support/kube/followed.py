@@ -14,9 +14,9 @@ from twisted.protocols.policies import WrappingFactory
 from fakedev.kubernetes.node_port import NodePortFactory
 from fakedev.web.site import Site
 from tests.support.application import BEGIN, AppReactor, LineClient, MemoryApplication
-from tests.support.http_wire import Answer, Peer, answers
 from tests.support.kube.api_server import ClusterApi, node
 from tests.support.kube.memory_reactor import LinkedReactor
+from tests.support.wire.http_wire import Answer, Peer, answers
 
 #: One pool for the nodes of the cluster, its pages, and a port for faults.
 POOLS = """

@@ -9,10 +9,10 @@ import pytest
 import pytest_twisted
 
 from tests.exporters.real.test_prometheus import asked, prometheus
-from tests.support.certificates import Authority
 from tests.support.programs.asynchronous import eventually, serve
 from tests.support.programs.ports import free_port
 from tests.support.programs.processes import StartAsync, console, run
+from tests.support.wire.certificates import Authority
 
 pytestmark = pytest.mark.real
 

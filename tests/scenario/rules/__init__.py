@@ -1,0 +1,1 @@
+"""Tests of alert rules, dashboards and the programs that judge them."""

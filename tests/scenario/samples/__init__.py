@@ -1,0 +1,1 @@
+"""Tests of the samples of a run."""

@@ -1,0 +1,1 @@
+"""NVML and nvidia-smi as tests read them."""

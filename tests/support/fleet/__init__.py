@@ -1,0 +1,1 @@
+"""Fleets, boards and workloads that tests look at, and the rules that always hold."""

@@ -1,0 +1,1 @@
+"""Queues: a plain broker to compare with, backends, conversations."""

@@ -1,0 +1,1 @@
+"""The project's own source: modules, mutants, steps of regular expressions."""
