@@ -46,7 +46,7 @@ for the fault, and from the tick in which it begins (one a second). *Nothing cha
 *Heartbeats*: as many seconds, with {_BEATS_PER_SECOND:.0f} changes of nodes a second that concern only the time, as by
 KWOK. *Started again*: a second process, which finds all this. *Held* is the longest time that a step of the reactor
 took, by the processor time of its thread (benchmarks/watched_serve.py), and how often it was over 20 ms:
-`fakedev_reactor_delay_seconds` also has the time in which other programs used the core. Other programs did so while
+`fakedev_reactor_delay_max_seconds` also has the time in which other programs used the core. Other programs did so while
 this was measured: the load average was {os.getloadavg()[1]:.1f} when it began.
 """,
         ["measured", "held"],

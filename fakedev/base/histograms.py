@@ -28,8 +28,6 @@ JOB_BUCKETS: Final = (
 REQUEST_BUCKETS: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 #: Bucket bounds in seconds for ticks.
 TICK_BUCKETS: Final = REQUEST_BUCKETS[:-2]
-#: Bucket bounds in seconds for how long the reactor is held: 20 ms is the most that our own rules allow.
-STALL_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Histogram:

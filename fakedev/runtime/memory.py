@@ -1,21 +1,16 @@
 """Memory of a large process: freed memory, the garbage collector, and how long the reactor is held (stalls).
-
-Stalls are measured by a timer that is due ten times a second; pauses of the garbage collector are measured too.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Final
 
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-
-from fakedev.base.histograms import STALL_BUCKETS, Histogram
 
 #: mallopt's M_TRIM_THRESHOLD (malloc.h of the GNU C library).
 _TRIM_THRESHOLD: Final = -1
@@ -62,24 +57,25 @@ def freeze_objects() -> None:
 
 
 _INTERVAL_SECONDS: Final = 0.1
-#: Python's garbage collector has generations 0, 1 and 2; 2 is a full collection.
-_GENERATIONS: Final = 3
+_MOST_OVER_SECONDS: Final = 60.0
 
 
 class StallWatch(Service):
-    """Measures delays of the reactor while the service runs.
+    """Measures how long other work, or a collection of garbage, held the reactor: by a timer, ten times a second.
 
     A stall shorter than the interval may fall between two looks; a longer one is always seen.
-
-    :ivar delays: how late the timer fired.
     """
 
     def __init__(self, clock: IReactorTime) -> None:
         self.setName("stalls")
         self._clock = clock
-        self._due_seconds = 0.0
+        self._due_seconds = self._began_seconds = clock.seconds()
         self._call: IDelayedCall | None = None
-        self.delays = Histogram(STALL_BUCKETS)
+        self._longest = self._longest_before = 0.0
+
+    def longest_seconds(self) -> float:
+        """The most that the timer was late in this minute or the one before: each scraper sees each stall."""
+        return max(self._longest, self._longest_before)
 
     def startService(self) -> None:
         """Begin to measure."""
@@ -97,41 +93,8 @@ class StallWatch(Service):
         self._call = self._clock.callLater(_INTERVAL_SECONDS, self._look)
 
     def _look(self) -> None:
-        self.delays.observe(max(0.0, self._clock.seconds() - self._due_seconds))
+        now_seconds = self._clock.seconds()
+        if now_seconds - self._began_seconds >= _MOST_OVER_SECONDS:
+            self._began_seconds, self._longest_before, self._longest = now_seconds, self._longest, 0.0
+        self._longest = max(self._longest, now_seconds - self._due_seconds)
         self._schedule()
-
-
-class CollectorPauses(Service):
-    """Measures how long the garbage collector holds the whole process, also when a thread caused the collection.
-
-    :param seconds: the clock to measure with.
-    :ivar by_generation: the pauses of collections of each generation, the youngest first.
-    """
-
-    def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
-        self.setName("collector-pauses")
-        self._seconds = seconds
-        self._began: float | None = None
-        self.by_generation = [Histogram(STALL_BUCKETS) for _ in range(_GENERATIONS)]
-
-    def startService(self) -> None:
-        """Begin to measure."""
-        super().startService()
-        gc.callbacks.append(self.collects)
-
-    def stopService(self) -> None:
-        """Measure no more."""
-        if self.running:
-            gc.callbacks.remove(self.collects)
-        super().stopService()
-
-    def collects(self, phase: str, info: Mapping[str, int]) -> None:
-        """A collection starts or stops; see gc.callbacks of Python's library.
-
-        One that had started before the service did is not counted.
-        """
-        if phase == "start":
-            self._began = self._seconds()
-        elif self._began is not None:
-            self.by_generation[info["generation"]].observe(self._seconds() - self._began)
-            self._began = None

@@ -26,7 +26,7 @@ from fakedev.runtime.application import Application, run_application
 from fakedev.runtime.clock import clock_shift
 from fakedev.runtime.listening import CannotStart, Listeners, raise_descriptor_limit
 from fakedev.runtime.logs import twistd_log
-from fakedev.runtime.memory import CollectorPauses, StallWatch, keep_freed_memory
+from fakedev.runtime.memory import StallWatch, keep_freed_memory
 from fakedev.runtime.part import Part, Remedies, parts_of
 from fakedev.runtime.reactor import IReactor, program_reactor
 from fakedev.runtime.running_services import Registration
@@ -37,7 +37,7 @@ from fakedev.service.fleet_part import FleetPart
 from fakedev.service.options import Options
 from fakedev.service.program_run import Run
 from fakedev.service.reload import Reloader, ScenarioPart
-from fakedev.web.metrics import Group, OwnMetrics, clock_metrics, collector_metrics, stall_metrics
+from fakedev.web.metrics import Group, OwnMetrics, clock_metrics, stall_metrics
 from fakedev.web.response import ScrapeStatistics
 from fakedev.web.web_configs import WebConfigs
 
@@ -198,7 +198,7 @@ def _status(fleet: FleetPart, scrapes: ScrapeStatistics) -> str:
 
 #: The groups in the order of the page.
 PAGE_ORDER: Final = (
-    "ticks", "stalls", "clock", "collector", "scrapes", "workloads", "faults", "limits", "ports", "queues",
+    "ticks", "stalls", "clock", "scrapes", "workloads", "faults", "limits", "ports", "queues",
     "queue logs", "tester", "reload", "files", "state", "kubernetes",
 )  # fmt: skip
 
@@ -210,16 +210,15 @@ def in_page_order(services: Iterable[object]) -> Mapping[str, Group]:
 
 
 class ProcessPart(Part):
-    """Measures how long the reactor is held, and by collections of garbage."""
+    """Measures how long the reactor is held."""
 
     def __init__(self, reactor: IReactor) -> None:
-        self._stalls, self._pauses = StallWatch(reactor), CollectorPauses()
+        self._stalls = StallWatch(reactor)
         self._reactor = reactor
-        super().__init__("process", [self._stalls, self._pauses])
+        super().__init__("process", [self._stalls])
 
     def metrics(self) -> Mapping[str, Group]:
         return {
-            "stalls": partial(stall_metrics, self._stalls.delays),
+            "stalls": partial(stall_metrics, self._stalls.longest_seconds),
             "clock": partial(clock_metrics, partial(clock_shift, self._reactor)),
-            "collector": partial(collector_metrics, self._pauses.by_generation),
         }

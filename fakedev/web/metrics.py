@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
@@ -60,10 +60,13 @@ def build_metrics() -> Iterable[Metric]:
     )
 
 
-def stall_metrics(delays: Histogram) -> Iterable[Metric]:
-    """How long the reactor was held."""
-    text = "How late a timer fires that is due ten times a second: how long other work held the reactor."
-    yield histograms("fakedev_reactor_delay_seconds", text, "", {"": delays})
+def stall_metrics(longest_seconds: Callable[[], float]) -> Iterable[Metric]:
+    """How long the reactor was held.
+
+    :param longest_seconds: returns the longest time of the last one to two minutes.
+    """
+    text = "The longest time in the last one to two minutes for which other work, or collecting garbage, held the reactor."
+    yield GaugeMetricFamily("fakedev_reactor_delay_max_seconds", text, longest_seconds())
 
 
 def clock_metrics(shift_seconds: Callable[[], float]) -> Iterable[Metric]:
@@ -73,13 +76,6 @@ def clock_metrics(shift_seconds: Callable[[], float]) -> Iterable[Metric]:
     """
     text = "How far the system's time of day is ahead of fakedev's clock: it was set, and fakedev's was not."
     yield GaugeMetricFamily("fakedev_clock_shift_seconds", text, shift_seconds())
-
-
-def collector_metrics(by_generation: Sequence[Histogram]) -> Iterable[Metric]:
-    """How long the garbage collector held the process."""
-    text = "How long collections of garbage held the whole process; generation 2: full collections."
-    pauses = {str(generation): histogram for generation, histogram in enumerate(by_generation)}
-    yield histograms("fakedev_garbage_collection_seconds", text, "generation", pauses)
 
 
 def scrape_metrics(scrapes: ScrapeStatistics) -> Iterable[Metric]:

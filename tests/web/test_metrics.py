@@ -14,10 +14,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from fakedev import __version__
-from fakedev.base.histograms import STALL_BUCKETS, TICK_BUCKETS, Histogram
+from fakedev.base.histograms import TICK_BUCKETS, Histogram
 from fakedev.fleet.metrics import file_metrics, tick_metrics, workload_metrics
 from fakedev.service.reload import ReloadStatistics, reload_metrics
-from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, collector_metrics, port_metrics, scrape_metrics
+from fakedev.web.metrics import Group, OwnMetrics, OwnMetricsResource, port_metrics, scrape_metrics
 from fakedev.web.response import ScrapeStatistics
 from tests.support.logged_errors import LoggedErrors
 from tests.support.steps import answer_of
@@ -113,17 +113,6 @@ class TestOwnMetrics:
             "fakedev_accepts_postponed_total": 4,
         }
         assert {name: found.get(name) for name in wanted} == wanted
-
-    def test_pauses_of_the_collector(self) -> None:
-        """A histogram for each generation."""
-        pauses = [Histogram(STALL_BUCKETS) for _ in range(3)]
-        pauses[2].observe(0.03)
-        found = samples(OwnMetrics(lambda: {"collector": partial(collector_metrics, pauses)}))
-        name = "fakedev_garbage_collection_seconds"
-        assert found[f"{name}_bucket{{generation=2,le=0.02}}"] == 0
-        assert found[f"{name}_bucket{{generation=2,le=0.05}}"] == 1
-        assert found[f"{name}_sum{{generation=2}}"] == 0.03
-        assert found[f"{name}_count{{generation=0}}"] == 0
 
     def test_what_the_journal_owes(self) -> None:
         """Beside what has failed: how many entries are not in its file yet."""
