@@ -65,7 +65,7 @@ def stall_metrics(longest_seconds: Callable[[], float]) -> Iterable[Metric]:
 
     :param longest_seconds: returns the longest time of the last one to two minutes.
     """
-    text = "The longest time in the last one to two minutes for which other work, or collecting garbage, held the reactor."
+    text = "The longest time in the last one to two minutes for which other work or collecting garbage held it up."
     yield GaugeMetricFamily("fakedev_reactor_delay_max_seconds", text, longest_seconds())
 
 
