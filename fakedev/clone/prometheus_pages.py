@@ -22,6 +22,11 @@ _MOST_BYTES: Final = 1 << 30
 _RANGE_SECONDS: Final = 300.0
 #: Labels that Prometheus sets, not the exporter.
 _OF_TARGETS: Final = frozenset(("__name__", "instance", "job"))
+#: Series that Prometheus makes itself of each target.
+_OWN_SERIES: Final = frozenset((
+    "up", "scrape_duration_seconds", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
+    "scrape_series_added", "scrape_timeout_seconds", "scrape_sample_limit", "scrape_body_size_bytes",
+))  # fmt: skip
 #: Of two labels of the same name the exporter's gets this before it (honor_labels: false).
 _EXPORTED: Final = "exported_"
 
@@ -39,23 +44,26 @@ def read_prometheus(url: str, match: str, first: str | None = None, last: str | 
         raise ValueError(f"--prometheus: {url!r} is no address, as http://localhost:9090")
     if not match:
         raise ValueError("--match: say which series, as '{job=\"dcgm\"}': all of a Prometheus are no fleet")
-    end = _seconds("--to", last, time())
-    begin = _seconds("--from", first, end - _RANGE_SECONDS)
+    end = moment("--to", last, time())
+    begin = moment("--from", first, end - _RANGE_SECONDS)
     if begin >= end:
         raise ValueError("--from: is not before --to")
     query = f"last_over_time({match}[{max(round((end - begin) * 1000), 1)}ms])"
-    found = _asked(url, "query", {"query": query, "time": f"{end:.3f}"})
+    found = asked(url, "query", {"query": query, "time": f"{end:.3f}"})
     series = found.get("result") if isinstance(found, dict) else None
     if not isinstance(series, list):
         raise ConnectionError(f"{url}: the answer is not that of a Prometheus")
     if not series:
         raise ValueError(f"{url}: no series of {match} from {_shown(begin)} to {_shown(end)}")
-    metadata = _asked(url, "metadata", {})
-    return pages_of_series(series, metadata if isinstance(metadata, dict) else {})
+    metadata = asked(url, "metadata", {})
+    pages = pages_of_series(series, metadata if isinstance(metadata, dict) else {})
+    if not pages:
+        raise ValueError(f"{url}: {match} has only series that Prometheus makes itself")
+    return pages
 
 
 def pages_of_series(series: Iterable[Any], metadata: Mapping[str, Any]) -> list[SourcePage]:
-    """The pages of targets, in the order of their names.
+    """The pages of targets, in the order of their names, without the series that Prometheus makes itself.
 
     :param series: as the API's instant queries return them: ``{"metric": {...}, "value": [time, text]}``.
     :param metadata: by the family's name, as the API returns it.
@@ -66,7 +74,9 @@ def pages_of_series(series: Iterable[Any], metadata: Mapping[str, Any]) -> list[
         for each in series:
             labels: Mapping[str, str] = each["metric"]
             name = labels["__name__"]
-            sample = Sample(_own_labels(labels), str(float(each["value"][1])), has_timestamp=False)
+            if name in _OWN_SERIES:
+                continue
+            sample = Sample(own_labels(labels), str(float(each["value"][1])), has_timestamp=False)
             targets.setdefault(labels.get("instance", "target"), {}).setdefault(name, []).append(sample)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError):
         raise ConnectionError("a series of the answer has no metric with a name, or no value") from None
@@ -89,14 +99,14 @@ def _page(families: Mapping[str, list[Sample]], metadata: Mapping[str, Any]) -> 
     return CapturedPage(found, is_declared_first=False)
 
 
-def _own_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def own_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The labels of the exporter, in the order of their names."""
     own = {name: value for name, value in labels.items() if name not in _OF_TARGETS and name[:9] != _EXPORTED}
     own |= {name.removeprefix(_EXPORTED): value for name, value in labels.items() if name.startswith(_EXPORTED)}
     return tuple(sorted(own.items()))
 
 
-def _asked(url: str, what: str, query: Mapping[str, str]) -> Any:
+def asked(url: str, what: str, query: Mapping[str, str]) -> Any:
     """The data of an answer.
 
     :raises ValueError: with the server's words, for a query that it refuses.
@@ -130,7 +140,11 @@ def _error_words(body: bytes) -> str:
         return ""
 
 
-def _seconds(option: str, text: str | None, usual: float) -> float:
+def moment(option: str, text: str | None, usual: float) -> float:
+    """Seconds since 1970 of the ISO 8601 time that an option has.
+
+    :raises ValueError: for another text.
+    """
     if text is None:
         return usual
     try:

@@ -157,7 +157,7 @@ _LABELS_THAT_STAY: Final = re.compile(
 _WORDS: Final = {"Hostname": "node", "hostname": "node", "node": "node", "pod": "pod", "instance": "node"}
 
 
-class _Names:
+class Names:
     """The other texts, by kind and text, numbered in the order in which they are first met."""
 
     def __init__(self) -> None:
@@ -184,16 +184,18 @@ class _Names:
         return self._uuids.setdefault(text, str(uuid5(NAMESPACE_URL, f"urn:fakedev:clone:{number}")))
 
 
-def anonymous_groups(groups: Iterable[PageGroup]) -> list[PageGroup]:
+def anonymous_groups(groups: Iterable[PageGroup], names: Names | None = None) -> list[PageGroup]:
     """The same pages with other names, UUIDs and serial numbers; equal texts of a kind stay equal.
 
     Kept are numbers, PCI addresses, models of boards, versions, and labels that exporters fill with words of their own.
+
+    :param names: those given so far; they grow.
     """
-    names = _Names()
+    names = names or Names()
     return [replace(group, pages=tuple(_page(source, names) for source in group.pages)) for group in groups]
 
 
-def _page(source: SourcePage, names: _Names) -> SourcePage:
+def _page(source: SourcePage, names: Names) -> SourcePage:
     families = {
         name: replace(family, samples=tuple(
             replace(sample, labels=tuple((label, names.other(label, value)) for label, value in sample.labels))

@@ -75,6 +75,7 @@ SUBCOMMANDS: Final = {
         "clone": (
             "fakedev.commands.clone:clone", "write the configuration of a fleet like that of scraped pages",
         ),
+        "learn": ("fakedev.commands.learn:learn", "write the configuration of a fleet that lives like a real one"),
         "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
         "upgrade": (
             "fakedev.commands.upgrade:upgrade", "what another release of an exporter does to rules and dashboards",

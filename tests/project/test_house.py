@@ -25,7 +25,7 @@ DIRECTION = (
     *("base", "schema", "runtime", "lines", "web"),
     *("fleet", "exporters", "queues", "tester", "nvml", "kubernetes"),
     "config",
-    *("client", "scenario", "replay", "clone", "calibrate", "node"),
+    *("client", "scenario", "replay", "clone", "calibrate", "learn", "node"),
     *("api", "service", "commands", "testing"),
 )
 #: Modules that users and tools import by their names; they may import every room.

@@ -50,15 +50,16 @@ class JobKind:
     @property
     def mean_seconds(self) -> float:
         """The mean length: of a lognormal distribution, cut at the longest."""
-        return self.lasts_seconds * _mean_of_cut(math.log(self.spread), self.longest_seconds / self.lasts_seconds)
+        return mean_length(self.lasts_seconds, self.spread, self.longest_seconds)
 
 
-def _mean_of_cut(sigma: float, most: float) -> float:
-    """The mean of a lognormal variable of median 1 that is cut at ``most``."""
+def mean_length(median: float, spread: float, longest: float) -> float:
+    """The mean of a lognormal length that is cut at the longest one."""
+    sigma = math.log(spread)
     if not sigma:
-        return min(1.0, most)
-    cut = math.log(most) / sigma
-    return math.exp(sigma**2 / 2.0) * _normal(cut - sigma) + most * (1.0 - _normal(cut))
+        return min(median, longest)
+    cut = math.log(longest / median) / sigma
+    return median * math.exp(sigma**2 / 2.0) * _normal(cut - sigma) + longest * (1.0 - _normal(cut))
 
 
 def _normal(value: float) -> float:

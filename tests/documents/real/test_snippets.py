@@ -70,6 +70,7 @@ ELSEWHERE: Final = {
     "nvidia-smi": "tests/nvml/real/test_nvml.py runs it",
     "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
     ".venv/bin/fakedev clone --prometheus": "it needs Prometheus, and tests/clone/real/test_clone.py runs it",
+    ".venv/bin/fakedev learn": "tests/commands/test_learn.py and tests/learn/real run both",
     "nc localhost 9997                      $ nc": "two terminals side by side",
     ".venv/bin/fakedev-backend -name media": "there is no /usr/bin/transcode here",
     ".venv/bin/fakedev scale-test --scale 'kubectl": "it needs a cluster",

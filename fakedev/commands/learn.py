@@ -1,0 +1,161 @@
+"""``fakedev learn``: writes the configuration of a fleet that lives like the one whose metrics it reads."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from time import time
+from typing import Final
+
+import numpy as np
+
+from fakedev.base.console import Progress, table, write_text
+from fakedev.base.errors import plain_reason, printable
+from fakedev.base.given_files import read_given
+from fakedev.base.units import parse_duration
+from fakedev.clone.cloning import Wanted
+from fakedev.clone.prometheus_pages import asked, moment, own_labels, pages_of_series, read_prometheus
+from fakedev.clone.scraped import SourcePage
+from fakedev.exporters.samples import Labels, Row, WrongLine, is_openmetrics, read_lines
+from fakedev.learn.cluster_fit import Window
+from fakedev.learn.learnt import Learnt
+from fakedev.learn.learnt import learn as learnt_fleet
+from fakedev.learn.likeness import QUANTILES
+from fakedev.learn.range_history import history
+from fakedev.learn.tracks import Seen, selector
+from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, write_file
+
+_LAST_SECONDS: Final = 300.0
+
+
+@command(
+    "fakedev learn",
+    __doc__,
+    Operand("files", "FILE", "OpenMetrics with times, in the order of their times", count="*"),
+    Option("prometheus", "URL", "read this Prometheus instead of files"),
+    Option("match", "SELECTOR", "which of its series, as '{job=\"dcgm\"}'", ""),
+    Option("for", "DURATION", "how much of its past, default 7d", 7 * 86_400.0, parse_duration, value="past"),
+    Option("to", "TIME", "until then (ISO 8601); default now", value="last"),
+    Option("step", "DURATION", "read a value of each series so often, default 1m", 60.0, parse_duration),
+    Option("keep", "names", "keep names of nodes, pods and namespaces, UUIDs and serial numbers; else others"),
+    Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
+    Option("device", "TYPE", "device type of all boards; else that of each node's labels"),
+    Option("output", "FILE", "the configuration, default fleet.yaml"),
+    failures={ValueError: 2, ConnectionError: 1},
+)  # fmt: skip
+def learn(options: Namespace) -> None:
+    """Write the configuration, and say how like it is.
+
+    :raises ConfigurationError: when the named identity or device cannot be used.
+    """
+    if bool(options.files) == bool(options.prometheus):
+        raise WrongUsage("give files, or --prometheus URL")
+    if options.keep not in (None, "names"):
+        raise WrongUsage(f"--keep: {options.keep!r} cannot be kept, only names")
+    path = Path(options.output or "fleet.yaml").absolute()
+    if path.exists():
+        raise Failed(f"{path}: is there: name another file with --output")
+    wanted = Wanted(
+        path, path.with_name(f"{path.stem}-identity.yaml"), options.identity or "", options.device or "",
+        is_anonymous=options.keep is None,
+    )  # fmt: skip
+    with Progress("fakedev learn", sys.stderr) as progress:
+        pages, series, window = (_of_files if options.files else _of_prometheus)(options, progress.show)
+        found = learnt_fleet(pages, series, window, wanted, progress.show)
+    for each, text in found.identities.items():
+        write_file(each, text)
+    write_file(path, found.text)
+    _tell(found)
+
+
+def _tell(found: Learnt) -> None:
+    for note in found.notes:
+        write_text(sys.stderr, f"fakedev learn: note: {note}\n")
+    rows = []
+    for row in found.rows:
+        for title, values in (("read", row.read), ("learnt", row.learnt)):
+            shown = {f"p{100 * share:g}": f"{value:.4g}" for share, value in zip(QUANTILES, values, strict=True)}
+            apart = f"{row.distance:.3f}" if title == "learnt" else ""
+            rows.append({"": row.what if title == "read" else "", " ": title, **shown, "distance": apart})
+    write_text(sys.stdout, table(rows))
+
+
+_Found = tuple[Sequence[SourcePage], Callable[[Sequence[str]], Iterable[Seen]], Window]
+
+
+def _of_prometheus(options: Namespace, show: Callable[[float], None]) -> _Found:
+    """The last page and the series of a Prometheus.
+
+    :raises ValueError: for an option that cannot be used.
+    :raises ConnectionError: when the server does not answer as a Prometheus.
+    """
+    end = moment("--to", options.last, time())
+    begin = end - options.past
+    if options.match:
+        selector(options.match, "")
+    pages = read_prometheus(
+        options.prometheus, options.match, np.datetime_as_string(np.datetime64(round(end - _LAST_SECONDS), "s")),
+        np.datetime_as_string(np.datetime64(round(end), "s")),
+    )  # fmt: skip
+    ask = partial(asked, options.prometheus)
+
+    def series(names: Sequence[str]) -> Iterable[Seen]:
+        return history(ask, options.match, names, begin, end, options.step, own_labels,
+                       lambda share: show(0.2 + 0.4 * share))
+
+    return pages, series, Window(begin, end, options.step)
+
+
+def _of_files(options: Namespace, _show: Callable[[float], None]) -> _Found:
+    """The last page and the series of OpenMetrics files.
+
+    :raises ValueError: for a file that cannot be used, naming it and the line.
+    """
+    first, last = (_span(name) for name in (options.files[0], options.files[-1]))
+    begin, end = first[0], last[1]
+    newest: dict[tuple[str, Labels], tuple[float, str]] = {}
+    for row, seconds in _rows(options.files[-1]):
+        if seconds > end - _LAST_SECONDS:
+            newest[row.name, row.labels] = seconds, row.number
+    pages = pages_of_series(
+        ({"metric": {"__name__": name, **dict(labels)}, "value": value} for (name, labels), value in newest.items()), {}
+    )
+    return pages, partial(_series, options.files), Window(begin, end, options.step)
+
+
+def _span(name: str) -> tuple[float, float]:
+    times = [seconds for _, seconds in _rows(name)]
+    if not times:
+        raise ValueError(f"{name}: there is no sample in it")
+    return min(times), max(times)
+
+
+def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
+    wanted = {*names}
+    for name in files:
+        found: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
+        for row, seconds in _rows(name):
+            if row.name in wanted:
+                found.setdefault((row.name, row.labels), []).append((seconds, float(row.number)))
+        for (family, labels), points in found.items():
+            values = np.array(points)
+            yield Seen(family, own_labels(dict(labels)), values[:, 0], values[:, 1])
+
+
+def _rows(name: str) -> Iterator[tuple[Row, float]]:
+    try:
+        page = read_given(name)
+    except OSError as error:
+        raise ValueError(f"{name}: {plain_reason(error)}") from None
+    per_second = 1.0 if is_openmetrics(page) else 1000.0
+    try:
+        for number, row in read_lines(page):
+            if isinstance(row, Row):
+                if row.time is None:
+                    raise ValueError(f"{name}:{number}: the sample has no time: fakedev clone takes single pages")
+                yield row, float(row.time) / per_second
+    except WrongLine as error:
+        raise ValueError(f"{name}:{error.number}: this is no sample: {printable(error.shown)}") from None

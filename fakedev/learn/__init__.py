@@ -1,0 +1,10 @@
+"""Learns a fleet from its own metrics: what there is, which jobs come, how they use their boards.
+
+Start with `learnt.py`, which goes from series to a configuration. `tracks.py` tells whose series are whose,
+`seen_jobs.py` finds jobs in them, `cluster_fit.py` fits the kinds of jobs of a living cluster, and `likeness.py` puts
+what was read beside what the result shows. `range_history.py` reads a Prometheus piece by piece. Touches the outside:
+`learnt.py` (it clones the last page, which reads the environment).
+"""
+
+#: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
+OUTSIDE = ("learnt",)

@@ -1,0 +1,108 @@
+"""The jobs in the tracks of devices: which pods or batch jobs are one, how large and long they were, and of what kind.
+
+Pods of one job have one beginning of their names, and begin within five minutes of each other. What Kubernetes and
+schedulers add to a name (a number, a hash, letters without vowels) says nothing of the kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.learn.tracks import Owner, Track
+
+#: Ranks of a job begin within so long a time.
+_TOGETHER_SECONDS: Final = 300.0
+#: Kubernetes draws the ends of names from letters and digits without vowels and what looks like them; numbers are ranks
+#: or dates, and hexadecimal digits hashes.
+_ADDED: Final = re.compile(r"\d+|[bcdfghjklmnpqrstvwxz2456789]{4,}|[0-9a-f]{6,}|(?=\w*\d)\w{5,}")
+_SPLIT: Final = re.compile(r"[-_.]")
+
+
+@dataclass(frozen=True)
+class SeenJob:
+    """A job, or the part of it within the time that was read.
+
+    :ivar kind: namespace and what the names of its pods have in common.
+    :ivar begin_seconds, end_seconds: since 1970.
+    :ivar is_older: it was there at the first sample: when it began is not known.
+    :ivar is_running: it was there at the last one: how long it takes is not known.
+    """
+
+    kind: tuple[str, str]
+    tracks: tuple[Track, ...]
+    begin_seconds: float
+    end_seconds: float
+    is_older: bool
+    is_running: bool
+
+    @property
+    def size(self) -> int:
+        """Its number of devices."""
+        return len({track.device for track in self.tracks})
+
+    @property
+    def seconds(self) -> float:
+        """For how long it was seen."""
+        return self.end_seconds - self.begin_seconds
+
+    def numbers(self, quantity: str) -> Floats:
+        """All samples of a quantity, device by device."""
+        found = [track.numbers[quantity] for track in self.tracks if quantity in track.numbers]
+        return np.concatenate(found) if found else np.zeros(0)
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in _SPLIT.split(name) if word]
+
+
+def job_of(owner: Owner) -> tuple[str, str]:
+    """The namespace and the name of the job of an owner: of a pod without what tells it from its job's others."""
+    if not owner.pod:
+        return owner.namespace, owner.batch_job
+    words = _words(owner.pod)
+    return owner.namespace, "-".join(words[:-1] if len(words) > 1 and _ADDED.fullmatch(words[-1]) else words)
+
+
+def kind_of(owner: Owner) -> tuple[str, str]:
+    """The namespace and the words of a name that are the same for all jobs of a kind; batch jobs have numbers only."""
+    words = _words(owner.pod) or ["batch"]
+    first, *others = words
+    return owner.namespace, "-".join([first, *(word for word in others if not _ADDED.fullmatch(word))])
+
+
+def seen_jobs(tracks: Iterable[Track], begin: float, end: float, step: float) -> list[SeenJob]:
+    """The jobs of some tracks, in the order of their beginnings.
+
+    :param begin, end: the first and the last time that was asked for.
+    :param step: seconds between samples.
+    """
+    owned = [track for track in tracks if track.owner != Owner()]
+    owned.sort(key=lambda track: (job_of(track.owner), float(track.seconds[0])))
+    found = []
+    for _, named in groupby(owned, key=lambda track: job_of(track.owner)):
+        for together in _runs(list(named)):
+            first = min(float(track.seconds[0]) for track in together)
+            last = max(float(track.seconds[-1]) for track in together)
+            found.append(SeenJob(
+                kind_of(together[0].owner), tuple(together), first, last + step,
+                is_older=first <= begin + 1.5 * step, is_running=last >= end - 1.5 * step,
+            ))  # fmt: skip
+    return sorted(found, key=lambda job: job.begin_seconds)
+
+
+def _runs(tracks: Sequence[Track]) -> Iterable[list[Track]]:
+    """Tracks that begin together, of some in the order of their beginnings."""
+    run: list[Track] = []
+    for track in tracks:
+        if run and track.seconds[0] > run[0].seconds[0] + _TOGETHER_SECONDS:
+            yield run
+            run = []
+        run.append(track)
+    yield run

@@ -1,0 +1,133 @@
+"""Whose series are whose: the values of each device over time, with the owner that the labels name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fakedev.clone.fleet_reader import TELLING, facts_of, row_of
+from fakedev.exporters.identity import UNITS, Identity
+from fakedev.exporters.samples import Labels
+from fakedev.fleet.entities.randomness import Floats
+
+USAGE: Final = "usage_ratio"
+POWER: Final = "power_watts"
+MEMORY: Final = "memory_used_bytes"
+XID: Final = "xid"
+QUANTITIES: Final = (USAGE, POWER, MEMORY, XID)
+
+
+class Seen(NamedTuple):
+    """Samples of a series, or of a part of it.
+
+    :ivar seconds: their times, increasing, since 1970: shape (N,).
+    :ivar numbers: shape (N,).
+    """
+
+    name: str
+    labels: Labels
+    seconds: Floats
+    numbers: Floats
+
+
+class Owner(NamedTuple):
+    """Who has a device: a pod, or a job of a batch system; all empty: nobody."""
+
+    namespace: str = ""
+    pod: str = ""
+    batch_job: str = ""
+
+
+@dataclass(frozen=True)
+class Track:
+    """A device while it had one owner.
+
+    :ivar device: the node and what tells the device.
+    :ivar seconds: times of its samples, increasing: shape (N,).
+    :ivar numbers: by quantity, in its unit, at these times: shape (N,).
+    """
+
+    device: tuple[str, str]
+    owner: Owner
+    seconds: Floats
+    numbers: Mapping[str, Floats] = field(repr=False)
+
+
+class Tracks:
+    """Collects the series of some exporters.
+
+    :ivar divided_count: series of instances, which are left out.
+    """
+
+    def __init__(self, identities: Iterable[Identity]) -> None:
+        self._identities = {
+            family.name: identity for identity in identities for family in identity.families
+            if any(row.quantity in QUANTITIES and row.is_plain for row in family.rows)
+        }  # fmt: skip
+        self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[tuple[Floats, Floats]]]] = {}
+        self.divided_count = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The families to read."""
+        return sorted(self._identities)
+
+    def take(self, seen: Seen) -> None:
+        """Take samples; those of families and devices that say nothing here are ignored."""
+        identity = self._identities.get(seen.name)
+        if identity is None:
+            return
+        labels = dict(seen.labels)
+        spec = next(family for family in identity.families if family.name == seen.name)
+        row = row_of(spec, labels, identity)
+        if row is None or row.quantity not in QUANTITIES or not row.is_plain:
+            return
+        facts = facts_of(labels, (*identity.labels_on(row.level), *row.labels))
+        telling = next((facts[name] for name in TELLING if facts.get(name)), "")
+        if not telling:
+            return
+        if "mig_id" in facts:
+            self.divided_count += 1
+            return
+        owner = Owner(facts.get("namespace", ""), facts.get("pod", ""), facts.get("hpc_job", ""))
+        device = facts.get("node", labels.get("instance", "")), telling
+        numbers = seen.numbers / (UNITS[row.unit] * row.times)
+        parts = self._parts.setdefault((device, owner), {})
+        parts.setdefault(row.quantity, []).append((seen.seconds, numbers))
+
+    def found(self) -> Iterator[Track]:
+        """The tracks that have a usage; other quantities have their last value before each of its samples."""
+        for (device, owner), parts in self._parts.items():
+            joined = {quantity: _joined(pieces) for quantity, pieces in parts.items()}
+            joined = {quantity: samples for quantity, samples in joined.items() if len(samples[0])}
+            if USAGE in joined:
+                seconds, _ = joined[USAGE]
+                numbers = {
+                    quantity: values[np.maximum(np.searchsorted(times, seconds, "right") - 1, 0)]
+                    for quantity, (times, values) in joined.items()
+                }
+                yield Track(device, owner, seconds, numbers)
+
+
+def _joined(pieces: Iterable[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """The samples of pieces in the order of their times; NaN, as of a stale series, is none."""
+    times, values = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    order = np.argsort(times, kind="stable")
+    order = order[np.isfinite(values[order])]
+    return times[order], values[order]
+
+
+def selector(match: str, name: str) -> str:
+    """The selector of one family.
+
+    :param match: of all series, in braces.
+    :raises ValueError: for one of another form.
+    """
+    inner = match.strip()
+    if not (inner.startswith("{") and inner.endswith("}")):
+        raise ValueError(f"--match: {match!r} is not in braces, as '{{job=\"dcgm\"}}'")
+    return f"{{__name__={json.dumps(name)},{inner[1:]}"

@@ -1,0 +1,128 @@
+"""fakedev learn: a simulated fleet is learnt from its own series, without a name of it, and mistakes are told."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from fakedev.commands.main import main
+from fakedev.config.load import load
+from fakedev.exporters.samples import Row, read_lines
+from fakedev.fleet.cluster.jobs import Arrivals
+from fakedev.fleet.spec.cluster_spec import ClusterSpec
+from fakedev.schema.files import Files
+
+TRUTH = """
+fleet:
+  seed: 7
+  epoch: "2027-01-18T00:00:00Z"
+  tick: 60s
+  cluster:
+    load: 0.6
+    day: 0
+    weekend: 1
+    jobs:
+      - {name: train, share: 3, sizes: {1: 50, 2: 30, 4: 20}, lasts: 12m, spread: 1.6, memory: [0.5, 0.7],
+         profile: "80:2:0", namespace: secret-lab, ending: 0s}
+      - {name: judge, share: 1, sizes: {1: 1}, lasts: 5m, spread: 1.3, memory: [0.1, 0.2], profile: "30:5:0",
+         namespace: open-lab, ending: 0s}
+  pools: [{name: hidden, nodes: 3, device: l40s, devices-per-node: 4, identity: dcgm@4.8.3}]
+web: [{listen: "127.0.0.1:9400"}]
+"""
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Four hours of it, in files."""
+    folder = tmp_path_factory.mktemp("learn")
+    (folder / "truth.yaml").write_text(TRUTH)
+    command = ["render", "--config", str(folder / "truth.yaml"), "--for", "4h", "--openmetrics"]
+    assert main([*command, "--output", str(folder / "history")]) == 0
+    return [str(path) for path in sorted((folder / "history").iterdir())]
+
+
+def learnt(history: list[str], output: Path, *options: str) -> ClusterSpec:
+    """The cluster of the configuration that is written."""
+    command = ["learn", *history, "--identity", "dcgm@4.8.3", "--output", str(output), *options]
+    assert main(command) == 0
+    cluster = load(str(output), Files(environ={})).fleet.cluster
+    assert cluster is not None
+    return cluster
+
+
+@pytest.mark.slow
+def test_the_closed_loop(history: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Inventory, kinds, sizes, lengths, usage and memory are those of the jobs that were drawn in these hours."""
+    cluster = learnt(history, tmp_path / "fleet.yaml", "--keep", "names")
+    fleet = load(str(tmp_path / "fleet.yaml"), Files(environ={})).fleet
+    assert [node.name for pool in fleet.pools for node in pool.nodes] == ["hidden-0", "hidden-1", "hidden-2"]
+    assert {(pool.device_type.name, pool.devices_per_node) for pool in fleet.pools} == {("l40s-48gb", 4)}
+    truth = load(str(Path(history[0]).parents[1] / "truth.yaml"), Files(environ={})).fleet
+    assert truth.cluster is not None
+    arrivals = Arrivals(truth.seed, truth.cluster, 12, 4)
+    drawn = [job for slot in range(240) for job in arrivals.in_slot(slot, truth.epoch_seconds)]
+    train, judge = cluster.jobs
+    assert (train.workload.name, judge.workload.name) == ("secret-lab-train", "open-lab-judge")
+    for kind, name in ((train, "train"), (judge, "judge")):
+        lengths = [job.left_seconds for job in drawn if job.kind == name]
+        # Values come once a minute, and work ends with a tick.
+        assert kind.lasts_seconds == pytest.approx(median(lengths), rel=0.1)
+    assert [train.spread, judge.spread] == pytest.approx([1.6, 1.3], rel=0.1)
+    assert dict(train.sizes) == Counter(job.size for job in drawn if job.kind == "train")
+    assert [*train.memory, *judge.memory] == pytest.approx([0.5, 0.7, 0.1, 0.2], abs=0.06)
+    asked = sum(job.size * job.left_seconds for job in drawn) / (12 * 4 * 3600)
+    assert cluster.load == pytest.approx(asked, rel=0.1)
+    distances = [float(number) for number in re.findall(r" learnt .* (\d\.\d{3})$", capsys.readouterr().out, re.M)]
+    assert len(distances) == 6
+    assert max(distances) < 0.12
+
+
+@pytest.mark.slow
+def test_nothing_private(history: list[str], tmp_path: Path) -> None:
+    """No text of a label of the series is in the files, but the words that exporters fill in, numbers and addresses."""
+    learnt(history, tmp_path / "fleet.yaml")
+    written = "".join(path.read_text() for path in tmp_path.iterdir())
+    stays = {"modelName", "DCGM_FI_DRIVER_VERSION", "pci_bus_id", "device", "gpu", "job", "le", "err_code", "err_msg"}
+    texts = {
+        text
+        for path in history
+        for _, row in read_lines(Path(path).read_bytes()) if isinstance(row, Row)
+        for name, text in row.labels if name not in stays
+    }  # fmt: skip
+    assert {"secret-lab", "hidden-0"} <= texts
+    assert [text for text in sorted(texts) if len(text) > 1 and text in written] == []
+    assert not re.search("train|judge|hidden", written)
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ([], "give files, or --prometheus URL"),
+    (["--prometheus", "http://127.0.0.1:1"], "--match: say which series"),
+    (["{empty}"], "there is no sample in it"),
+    (["{page}"], "page.prom:2: the sample has no time: fakedev clone takes single pages"),
+    (["{absent}"], "absent.om: no such file or folder"),
+    (["{page}", "--keep", "pods"], "--keep: 'pods' cannot be kept, only names"),
+    (["{page}", "--output", "{page}"], "is there: name another file with --output"),
+    (["{page}", "--step", "soon"], "--step"),
+])  # fmt: skip
+def test_mistakes(options: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is told in a sentence, and nothing is written."""
+    files = {"empty": "# EOF\n", "page": "# TYPE a gauge\na 1\n"}
+    paths = {"absent": str(tmp_path / "absent.om")}
+    for name, content in files.items():
+        path = tmp_path / f"{name}.{'om' if name == 'empty' else 'prom'}"
+        path.write_text(content)
+        paths[name] = str(path)
+    words = [option.format(**paths) for option in options]
+    if "--output" not in words:
+        words += ["--output", str(tmp_path / "fleet.yaml")]
+    try:
+        code = main(["learn", *words])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    assert code in (1, 2)
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "fleet.yaml").exists()

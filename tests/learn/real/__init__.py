@@ -1,0 +1,1 @@
+"""Tests of learn with a real Prometheus."""

@@ -1,0 +1,148 @@
+"""What is fitted to jobs is what they were drawn from."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from fakedev.fleet.entities.randomness import Floats
+from fakedev.fleet.spec.device_types import DeviceType, Range
+from fakedev.learn.cluster_fit import (
+    Fitted,
+    Window,
+    fitted_cluster,
+    fitted_lengths,
+    fitted_memory,
+    fitted_profile,
+)
+from fakedev.learn.seen_jobs import SeenJob
+from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Owner, Track
+
+MONDAY = 1_800_230_400.0
+DAY = 86_400.0
+BOARD = DeviceType("board", {POWER: Range(100.0, 500.0)}, memory_total_bytes=80e9)
+
+
+def board_of(node: str) -> DeviceType:
+    return BOARD
+
+
+def job(begin: float, seconds: float, size: int = 1, numbers: Mapping[str, Floats] | None = None) -> SeenJob:
+    """A job whose boards are half used, unless the numbers say more."""
+    numbers = numbers or {USAGE: np.full(3, 0.5)}
+    times = begin + 60.0 * np.arange(len(numbers[USAGE]), dtype=np.float64)
+    tracks = tuple(Track(("node", str(number)), Owner("ml", "a-0"), times, numbers) for number in range(size))
+    return SeenJob(("ml", "a"), tracks, begin, begin + seconds, is_older=False, is_running=False)
+
+
+def fitted(jobs: list[SeenJob], days: float = 14.0) -> Fitted:
+    """The cluster of some jobs on ten boards, from a Monday on."""
+    tracks = [track for each in jobs for track in each.tracks]
+    window = Window(MONDAY, MONDAY + days * DAY - 60, 60)
+    return fitted_cluster(jobs, tracks, board_of, window, 10, lambda kind: kind)
+
+
+@pytest.mark.parametrize("most", [math.inf, 3000.0, 900.0])
+def test_lengths(most: float) -> None:
+    """Also where a time ends up to half of the jobs before they end themselves."""
+    draws = random.Random(4)
+    drawn = [math.exp(draws.gauss(math.log(900), math.log(3))) for _ in range(4000)]
+    found = fitted_lengths([each for each in drawn if each < most], [most for each in drawn if each >= most])
+    assert found.median == pytest.approx(900, rel=0.06)
+    assert found.spread == pytest.approx(3, rel=0.06)
+
+
+def test_a_single_length() -> None:
+    found = fitted_lengths([120.0], [])
+    assert [found.median, found.longest] == pytest.approx([120, 120])
+    still = fitted_lengths([], [3600.0])
+    assert still.median >= 3600
+    assert still.longest > 3600
+
+
+def test_a_profile_has_the_levels_of_the_usage() -> None:
+    """Quantiles of what the profile plays are those of the usage, and a level lasts as long as it did."""
+    usage = np.repeat(np.random.default_rng(1).beta(0.6, 0.5, 2000), 5)
+    watts = 100 + 400 * usage * 0.8
+    profile = fitted_profile([job(0, 600, numbers={USAGE: usage, POWER: watts})], board_of, 60)
+    levels = [[float(part) for part in step.split(":")] for step in profile.words.split(",")]
+    played = np.concatenate([np.full(round(seconds), level) for level, _, seconds in levels])
+    shares = np.linspace(0.1, 0.9, 9)
+    assert np.abs(np.quantile(played, shares) - 100 * np.quantile(usage, shares)).mean() < 5
+    assert 300 < sum(seconds for *_, seconds in levels) / len(levels) < 900
+    assert {round(float(each)) for each in profile.intensity.split(",")[1:]} == {80}
+
+
+def test_a_steady_usage_is_one_level() -> None:
+    usage = np.array([0.9, 0.92, 0.91, 0.93])
+    assert fitted_profile([job(0, 240, numbers={USAGE: usage})], board_of, 60).words == "91.5:1.12:0"
+
+
+def test_memory() -> None:
+    """A uniform distribution between two shares comes back."""
+    jobs = [job(0, 60, numbers={USAGE: np.ones(1), MEMORY: np.array([share * 80e9])})
+            for share in np.linspace(0.2, 0.6, 41)]  # fmt: skip
+    assert fitted_memory(jobs, board_of) == pytest.approx((0.2, 0.6), abs=0.01)
+
+
+def test_arrivals_follow_the_hour_and_the_week() -> None:
+    """As many more at three o'clock as they were, and a third on weekends."""
+    draws = random.Random(2)
+    jobs = []
+    for day in range(14):
+        for _ in range(300 if day % 7 < 5 else 100):
+            while True:
+                second = draws.uniform(0, DAY)
+                if draws.uniform(0, 1.6) < 1 + 0.6 * math.cos(2 * math.pi * (second / DAY - 15 / 24)):
+                    break
+            jobs.append(job(MONDAY + DAY * day + second, 600))
+    document = fitted(jobs).document
+    assert document["day"] == pytest.approx(0.6, abs=0.08)
+    assert document["busiest"] == pytest.approx(15, abs=0.7)
+    assert document["weekend"] == pytest.approx(1 / 3, abs=0.02)
+
+
+def test_what_the_data_does_not_show_is_said() -> None:
+    """Half a day has no day; boards without XIDs no failures; jobs that were always there no lengths."""
+    old = SeenJob(("ml", "old"), job(MONDAY, 60).tracks, MONDAY, MONDAY + DAY / 2, is_older=True, is_running=True)
+    found = fitted([old, job(MONDAY + 600, 600)], 0.5)
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "old", "a day of the data would show how arrivals follow the hour",
+        "no XID came in 12 boards times hours of work",
+    ]  # fmt: skip
+    assert (found.document["day"], found.document["weekend"]) == (0.0, 1.0)
+
+
+def test_the_load_is_what_was_asked_for() -> None:
+    """Ten boards, of which jobs of two have one hour each, twelve a day, have a load of a tenth."""
+    jobs = [job(MONDAY + 7200 * number, 3600, size=2) for number in range(12 * 14)]
+    found = fitted(jobs).document
+    assert found["load"] == pytest.approx(0.1, rel=0.02)
+    assert found["jobs"][0]["sizes"] == {2: 168}
+    assert found["jobs"][0]["share"] == 1.0
+
+
+def test_failures() -> None:
+    """Two boards worked for 100 hours, and one of them had two XIDs."""
+    xid = np.array([0.0, 48.0, 48.0, 63.0])
+    sick = job(MONDAY + 60, 360_000, numbers={USAGE: np.ones(4), XID: xid})
+    well = job(MONDAY + 60, 360_000, numbers={USAGE: np.ones(4), XID: np.zeros(4)})
+    assert fitted([sick, well]).document["failure-hours"] == 100
+
+
+def test_the_smallest_of_many_kinds_are_one() -> None:
+    jobs = []
+    for number in range(20):
+        small = job(MONDAY + 60, 600 + number)
+        jobs.append(SeenJob(("ml", f"kind{number}"), small.tracks, 60, 660 + number, is_older=False, is_running=False))
+    names = [each["name"] for each in fitted(jobs).document["jobs"]]
+    assert (len(names), names[0], names[-1]) == (12, "kind19", "other")
+
+
+def test_nothing_to_learn() -> None:
+    with pytest.raises(ValueError, match="there is no work to learn; use fakedev clone"):
+        fitted([])
