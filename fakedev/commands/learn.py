@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,10 +26,13 @@ from fakedev.learn.learnt import Learnt
 from fakedev.learn.learnt import learn as learnt_fleet
 from fakedev.learn.likeness import QUANTILES
 from fakedev.learn.range_history import history
-from fakedev.learn.tracks import Seen, selector
+from fakedev.learn.tracks import QUANTITIES, Seen, selector
 from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, write_file
 
 _LAST_SECONDS: Final = 300.0
+_STEP_SECONDS: Final = 60.0
+#: More values than these, half a gigabyte, are read less often.
+_MOST_VALUES: Final = 60_000_000
 
 
 @command(
@@ -39,7 +43,7 @@ _LAST_SECONDS: Final = 300.0
     Option("match", "SELECTOR", "which of its series, as '{job=\"dcgm\"}'", ""),
     Option("for", "DURATION", "how much of its past, default 7d", 7 * 86_400.0, parse_duration, value="past"),
     Option("to", "TIME", "until then (ISO 8601); default now", value="last"),
-    Option("step", "DURATION", "read a value of each series so often, default 1m", 60.0, parse_duration),
+    Option("step", "DURATION", "of the values, default 1m; longer for much data", None, parse_duration),
     Option("keep", "names", "keep names of nodes, pods and namespaces, UUIDs and serial numbers; else others"),
     Option("identity", "NAME", "identity of the catalog or a file; else the most similar"),
     Option("device", "TYPE", "device type of all boards; else that of each node's labels"),
@@ -100,13 +104,16 @@ def _of_prometheus(options: Namespace, show: Callable[[float], None]) -> _Found:
         options.prometheus, options.match, np.datetime_as_string(np.datetime64(round(end - _LAST_SECONDS), "s")),
         np.datetime_as_string(np.datetime64(round(end), "s")),
     )  # fmt: skip
+    devices = sum(max(len(family.samples) for family in source.page.families.values()) for source in pages)
+    values = devices * len(QUANTITIES) * options.past / _STEP_SECONDS
+    step = options.step or _STEP_SECONDS * math.ceil(values / _MOST_VALUES)
     ask = partial(asked, options.prometheus)
 
     def series(names: Sequence[str]) -> Iterable[Seen]:
-        return history(ask, options.match, names, begin, end, options.step, own_labels,
+        return history(ask, options.match, names, begin, end, step, own_labels,
                        lambda share: show(0.2 + 0.4 * share))
 
-    return pages, series, Window(begin, end, options.step)
+    return pages, series, Window(begin, end, step)
 
 
 def _of_files(options: Namespace, _show: Callable[[float], None]) -> _Found:
@@ -123,7 +130,7 @@ def _of_files(options: Namespace, _show: Callable[[float], None]) -> _Found:
     pages = pages_of_series(
         ({"metric": {"__name__": name, **dict(labels)}, "value": value} for (name, labels), value in newest.items()), {}
     )
-    return pages, partial(_series, options.files), Window(begin, end, options.step)
+    return pages, partial(_series, options.files), Window(begin, end, options.step or _STEP_SECONDS)
 
 
 def _span(name: str) -> tuple[float, float]:

@@ -21,8 +21,9 @@ from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.seen_jobs import SeenJob
 from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Track
 
-#: More kinds are one, of the jobs that have the fewest boards times hours.
+#: More kinds are one, of the jobs that have the fewest boards times hours; so are kinds with a smaller share of them.
 _MOST_KINDS: Final = 12
+_LEAST_SHARE: Final = 0.01
 #: The levels of a profile: means of so many equal parts of all samples, in an order in which neighbours differ.
 _LEVELS: Final = 8
 _ORDER: Final = (0, 5, 2, 7, 4, 1, 6, 3)
@@ -138,7 +139,7 @@ def _usage_and_share(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceTyp
     """All usage of some jobs, and the share of the power over idle that full work at this usage would draw."""
     usages, shares = [np.zeros(0)], [np.zeros(0)]
     for track in (track for job in jobs for track in job.tracks):
-        usage = np.clip(track.numbers[USAGE], 0.0, 1.0)
+        usage = np.clip(track.numbers[USAGE].astype(np.float64), 0.0, 1.0)
         share, span = np.full(len(usage), np.nan), type_of(track.device[0]).ranges.get(POWER)
         if POWER in track.numbers and span is not None and span.high > span.low:
             busy = usage > 0.05
@@ -247,11 +248,12 @@ def _kinds(jobs: Sequence[SeenJob]) -> list[tuple[tuple[str, str], list[SeenJob]
     found: dict[tuple[str, str], list[SeenJob]] = defaultdict(list)
     for job in jobs:
         found[job.kind].append(job)
-    order = sorted(found.items(), key=lambda each: (-sum(job.size * job.seconds for job in each[1]), each[0]))
-    rest = [job for _, those in order[_MOST_KINDS - 1 :] for job in those]
-    if len(order) <= _MOST_KINDS:
-        return order
-    return [*order[: _MOST_KINDS - 1], (("", "other"), rest)]
+    used = {kind: sum(job.size * job.seconds for job in those) for kind, those in found.items()}
+    order = sorted(found, key=lambda kind: (-used[kind], kind))
+    least = _LEAST_SHARE * sum(used.values())
+    kept = [kind for kind in order[: _MOST_KINDS - 1] if used[kind] >= least]
+    rest = [job for kind in order if kind not in kept for job in found[kind]]
+    return [(kind, found[kind]) for kind in kept] + ([(("", "other"), rest)] if rest else [])
 
 
 def _arrivals(times: Sequence[float], window: Window, notes: list[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fakedev.fleet.cluster.jobs import SLOT_SECONDS, Arrivals
 from fakedev.fleet.entities.randomness import Floats
@@ -89,9 +90,9 @@ def _of_boards(
 
 
 def _row(
-    what: str, read: Sequence[float] | Floats, learnt: Sequence[float] | Floats, *, is_logarithmic: bool = False
+    what: str, read: ArrayLike, learnt: ArrayLike, *, is_logarithmic: bool = False
 ) -> Row:
-    one, other = (np.asarray(np.quantile(each, QUANTILES), dtype=np.float64) for each in (read, learnt))
+    one, other = (np.asarray(np.quantile(np.asarray(each), QUANTILES), dtype=np.float64) for each in (read, learnt))
     if is_logarithmic:
         apart = float(np.abs(np.log10(np.maximum(one, 1.0)) - np.log10(np.maximum(other, 1.0))).mean())
     else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.clone.fleet_reader import TELLING, facts_of, row_of
 from fakedev.exporters.identity import UNITS, Identity
@@ -47,14 +48,14 @@ class Track:
     """A device while it had one owner.
 
     :ivar device: the node and what tells the device.
-    :ivar seconds: times of its samples, increasing: shape (N,).
+    :ivar seconds: times of its samples, increasing, since 1970: shape (N,).
     :ivar numbers: by quantity, in its unit, at these times: shape (N,).
     """
 
     device: tuple[str, str]
     owner: Owner
-    seconds: Floats
-    numbers: Mapping[str, Floats] = field(repr=False)
+    seconds: NDArray[np.uint32]
+    numbers: Mapping[str, NDArray[np.float32]] = field(repr=False)
 
 
 class Tracks:
@@ -68,7 +69,7 @@ class Tracks:
             family.name: identity for identity in identities for family in identity.families
             if any(row.quantity in QUANTITIES and row.is_plain for row in family.rows)
         }  # fmt: skip
-        self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[tuple[Floats, Floats]]]] = {}
+        self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[_Piece]]] = {}
         self.divided_count = 0
 
     @property
@@ -97,11 +98,14 @@ class Tracks:
         device = facts.get("node", labels.get("instance", "")), telling
         numbers = seen.numbers / (UNITS[row.unit] * row.times)
         parts = self._parts.setdefault((device, owner), {})
-        parts.setdefault(row.quantity, []).append((seen.seconds, numbers))
+        # Whole seconds and single precision: a week of thousands of boards is here at once.
+        piece = seen.seconds.astype(np.uint32), numbers.astype(np.float32)
+        parts.setdefault(row.quantity, []).append(piece)
 
     def found(self) -> Iterator[Track]:
-        """The tracks that have a usage; other quantities have their last value before each of its samples."""
-        for (device, owner), parts in self._parts.items():
+        """The tracks that have a usage, once; other quantities have their last value before each of its samples."""
+        while self._parts:
+            (device, owner), parts = self._parts.popitem()
             joined = {quantity: _joined(pieces) for quantity, pieces in parts.items()}
             joined = {quantity: samples for quantity, samples in joined.items() if len(samples[0])}
             if USAGE in joined:
@@ -113,9 +117,13 @@ class Tracks:
                 yield Track(device, owner, seconds, numbers)
 
 
-def _joined(pieces: Iterable[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+_Piece = tuple[NDArray[np.uint32], NDArray[np.float32]]
+
+
+def _joined(pieces: Sequence[_Piece]) -> _Piece:
     """The samples of pieces in the order of their times; NaN, as of a stale series, is none."""
-    times, values = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    times = np.concatenate([each for each, _ in pieces])
+    values = np.concatenate([each for _, each in pieces])
     order = np.argsort(times, kind="stable")
     order = order[np.isfinite(values[order])]
     return times[order], values[order]

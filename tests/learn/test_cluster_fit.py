@@ -141,6 +141,8 @@ def test_the_smallest_of_many_kinds_are_one() -> None:
         jobs.append(SeenJob(("ml", f"kind{number}"), small.tracks, 60, 660 + number, is_older=False, is_running=False))
     names = [each["name"] for each in fitted(jobs).document["jobs"]]
     assert (len(names), names[0], names[-1]) == (12, "kind19", "other")
+    names = [each["name"] for each in fitted([*jobs[:3], job(MONDAY + 60, 100_000)]).document["jobs"]]
+    assert names == ["a", "other"]
 
 
 def test_nothing_to_learn() -> None:
