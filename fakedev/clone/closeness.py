@@ -88,7 +88,9 @@ def _as_stored(page: CapturedPage) -> CapturedPage:
     families = {}
     for name, family in thinned(page).families.items():
         samples = [
-            Sample(tuple(sorted(each.labels)), f"{float(each.number):.0f}", has_timestamp=False)
+            # A Prometheus has no label without a text.
+            Sample(tuple(sorted(label for label in each.labels if label[1])), f"{float(each.number):.0f}",
+                   has_timestamp=False)
             for each in family.samples
         ]
         families[name] = replace(family, samples=tuple(samples))

@@ -114,7 +114,7 @@ def facts_of(labels: Mapping[str, str], specs: Iterable[LabelSpec]) -> dict[str,
 
 
 #: Levels of rows that are of a device or of an instance.
-_OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "whole", "tiled", "single"))
+OF_DEVICES: Final = frozenset(("device", "held", "part", "unit", "repeated", "whole", "tiled", "single"))
 #: Facts that tell devices of a node apart, the surest first.
 TELLING: Final = ("uuid", "pci_address", "serial", "index", "device_file")
 #: Facts of an instance; its UUID is computed and cannot be given.
@@ -191,7 +191,7 @@ class FleetReader:
         for sample in family.samples:
             labels = dict(sample.labels)
             row = None if spec is None else row_of(spec, labels, self._identity)
-            if row is not None and row.state_level not in _OF_DEVICES:
+            if row is not None and row.state_level not in OF_DEVICES:
                 continue
             facts = self._facts_of(sample, labels, row)
             device = self._device(facts.get("node") or page, facts)

@@ -62,7 +62,7 @@ def learn(
     clone = Cloning(last, lambda share: show(0.2 * share)).run(groups)
     made = {str(path): text for path, text in clone.identities.items()}
     configuration = _loaded(clone.text, wanted.path, made)
-    tracks = Tracks(configuration.identities.values())
+    tracks = Tracks(configuration.identities.values(), {name for source in pages for name in source.page.families})
     for seen in series(tracks.names):
         tracks.take(seen)
     found = list(tracks.found())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.clone.fleet_reader import TELLING, facts_of, row_of
-from fakedev.exporters.identity import UNITS, Identity
+from fakedev.clone.fleet_reader import OF_DEVICES, TELLING, facts_of, row_of
+from fakedev.exporters.identity import UNITS, Identity, RowSpec
 from fakedev.exporters.samples import Labels
 from fakedev.fleet.entities.randomness import Floats
 
@@ -61,14 +61,12 @@ class Track:
 class Tracks:
     """Collects the series of some exporters.
 
+    :param shown: the families that there are.
     :ivar divided_count: series of instances, which are left out.
     """
 
-    def __init__(self, identities: Iterable[Identity]) -> None:
-        self._identities = {
-            family.name: identity for identity in identities for family in identity.families
-            if any(row.quantity in QUANTITIES and row.is_plain for row in family.rows)
-        }  # fmt: skip
+    def __init__(self, identities: Iterable[Identity], shown: Collection[str]) -> None:
+        self._identities = {name: identity for identity in identities for name in _told(identity, shown)}
         self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[_Piece]]] = {}
         self.divided_count = 0
 
@@ -85,7 +83,7 @@ class Tracks:
         labels = dict(seen.labels)
         spec = next(family for family in identity.families if family.name == seen.name)
         row = row_of(spec, labels, identity)
-        if row is None or row.quantity not in QUANTITIES or not row.is_plain:
+        if row is None or not _is_of_board(row):
             return
         facts = facts_of(labels, (*identity.labels_on(row.level), *row.labels))
         telling = next((facts[name] for name in TELLING if facts.get(name)), "")
@@ -115,6 +113,21 @@ class Tracks:
                     for quantity, (times, values) in joined.items()
                 }
                 yield Track(device, owner, seconds, numbers)
+
+
+def _is_of_board(row: RowSpec) -> bool:
+    return row.quantity in QUANTITIES and row.is_plain and row.state_level in OF_DEVICES
+
+
+def _told(identity: Identity, shown: Collection[str]) -> list[str]:
+    """For each quantity the family that tells it of whole boards: the first of those with the fewest labels."""
+    best: dict[str, tuple[int, str]] = {}
+    for family in (each for each in identity.families if each.name in shown):
+        for row in filter(_is_of_board, family.rows):
+            known = best.get(row.quantity)
+            if known is None or len(row.labels) < known[0]:
+                best[row.quantity] = len(row.labels), family.name
+    return [name for _, name in best.values()]
 
 
 _Piece = tuple[NDArray[np.uint32], NDArray[np.float32]]
