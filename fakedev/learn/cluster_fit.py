@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
@@ -19,7 +19,7 @@ from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.spec.cluster_spec import mean_length
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.learn.seen_jobs import SeenJob
-from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Track
+from fakedev.learn.tracks import MEMORY, POWER, USAGE, XID, Owner, Track
 
 #: More kinds are one, of the jobs that have the fewest boards times hours; so are kinds with a smaller share of them.
 _MOST_KINDS: Final = 12
@@ -180,34 +180,42 @@ class Fitted:
     """A living cluster that was fitted.
 
     :ivar document: the section ``fleet.cluster``.
-    :ivar kinds: of its jobs, by their names in the document.
+    :ivar base: the list ``workloads.base``: what was there all the time.
     :ivar notes: what could not be learnt, in words.
     """
 
     document: dict[str, Any]
-    kinds: dict[str, list[SeenJob]]
+    base: list[dict[str, Any]]
     notes: tuple[str, ...]
 
 
 def fitted_cluster(
     jobs: Sequence[SeenJob], tracks: Sequence[Track], type_of: Callable[[str], DeviceType], window: Window, boards: int,
-    name_of: Callable[[tuple[str, str]], tuple[str, str]],
+    name_of: Callable[[tuple[str, str]], tuple[str, str]], word_of: Callable[[Track], str],
 ) -> Fitted:  # fmt: skip
     """The living cluster of some jobs.
 
     :param tracks: of all devices, also of those without an owner.
     :param name_of: returns the namespace and the name that a kind gets.
+    :param word_of: returns the device word of a track.
     :raises ValueError: when there is no job.
     """
     if not jobs:
         raise ValueError("no series has a pod or a batch job: there is no work to learn; use fakedev clone")
     entries: list[dict[str, Any]] = []
-    kinds: dict[str, list[SeenJob]] = {}
+    base: list[dict[str, Any]] = []
     asked: dict[str, float] = {}
     notes: list[str] = []
     span = max(window.end - window.begin, window.step)
     for key, those in _kinds(jobs):
         namespace, name = name_of(key)
+        profile, memory = fitted_profile(those, type_of, window.step), fitted_memory(those, type_of)
+        work = {"profile": profile.words, "intensity": profile.intensity}
+        if namespace:
+            work["namespace"] = namespace
+        if all(job.is_constant for job in those):
+            base += _always(those, name, work, memory, word_of)
+            continue
         coming = [job for job in those if not job.is_older]
         lengths = fitted_lengths(
             [job.seconds for job in coming if not job.is_running],
@@ -221,26 +229,35 @@ def fitted_cluster(
         else:
             asked[name] = sum(job.size * job.seconds for job in those) / span
             notes.append(f"{name}: none of its jobs began in this time: how long they take is not known")
-        profile = fitted_profile(those, type_of, window.step)
-        memory = fitted_memory(those, type_of)
         entry: dict[str, Any] = {
             "name": name, "sizes": dict(sorted(sizes.items())),
             "lasts": f"{max(lengths.median, 1):.0f}s", "spread": round(max(lengths.spread, 1.0), 3),
             "longest": f"{lengths.longest:.0f}s", "memory": [round(share, 3) for share in memory], "ending": "0s",
-            "profile": profile.words, "intensity": profile.intensity,
         }  # fmt: skip
-        if namespace:
-            entry["namespace"] = namespace
-        entries.append(entry)
-        kinds[name] = those
-    total = sum(asked.values())
+        entries.append(entry | work)
+    total = sum(asked.values()) or 1.0
     for entry in entries:
         entry["share"] = round(asked[entry["name"]] / total, 4)
     load = total / max(boards, 1)
     document: dict[str, Any] = {"load": round(min(max(load, 0.01), 5.0), 3)}
     document |= _arrivals([job.begin_seconds for job in jobs if not job.is_older], window, notes)
     document |= _failures(tracks, sum(job.size * job.seconds for job in jobs) / _HOUR, notes)
-    return Fitted({**document, "jobs": entries}, kinds, tuple(notes))
+    return Fitted({**document, "jobs": entries} if entries else {}, base, tuple(notes))
+
+
+def _always(
+    jobs: Sequence[SeenJob], name: str, work: Mapping[str, str], memory: tuple[float, float],
+    word_of: Callable[[Track], str],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Base workloads on the boards that some jobs had all the time, one a pod."""
+    for number, job in enumerate(jobs):
+        pods: dict[Owner, list[str]] = defaultdict(list)
+        for track in job.tracks:
+            pods[track.owner].append(word_of(track))
+        for rank, words in enumerate(pods.values()):
+            pod = f"{name}-{number}-{rank}"
+            held = f"{50 * sum(memory):.1f}%"
+            yield {"name": name, "devices": sorted(set(words)), "pod": pod, **work, "metrics": {"memory": held}}
 
 
 def _kinds(jobs: Sequence[SeenJob]) -> list[tuple[tuple[str, str], list[SeenJob]]]:

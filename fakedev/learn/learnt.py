@@ -73,8 +73,11 @@ def learn(
     types = {node.name: pool.device_type for pool in configuration.fleet.pools for node in pool.nodes}
     usual = configuration.fleet.pools[0].device_type
 
+    def own_name(node: str) -> str:
+        return node_name(names.name("node", node) if wanted.is_anonymous else node)
+
     def type_of(node: str) -> DeviceType:
-        return types.get(node_name(names.name("node", node) if wanted.is_anonymous else node), usual)
+        return types.get(own_name(node), usual)
 
     def name_of(kind: tuple[str, str]) -> tuple[str, str]:
         if wanted.is_anonymous:
@@ -82,13 +85,15 @@ def learn(
         return kind[0], _NO_NAME.sub("-", "-".join(filter(None, kind)).lower()).strip("-") or "work"
 
     boards = sum(len(pool.nodes) * pool.devices_per_node for pool in configuration.fleet.pools)
-    fitted = fitted_cluster(jobs, found, type_of, window, boards, name_of)
+    fitted = fitted_cluster(jobs, found, type_of, window, boards, name_of,
+                            lambda track: f"{own_name(track.device[0])}/{track.index}")
     notes = [*clone.notes, *fitted.notes]
     if tracks.divided_count:
         notes.append(f"{tracks.divided_count} series are of instances (MIG), whose work is not learnt")
     document = yaml.safe_load(clone.text)
-    document.pop("workloads", None)
-    document["fleet"]["cluster"] = fitted.document
+    document["workloads"] = {"base": fitted.base}
+    if fitted.document:
+        document["fleet"]["cluster"] = fitted.document
     text = file_text(document)
     moment = (f"fleet.epoch={round(window.begin)}", f"fleet.tick={LOOK_SECONDS:g}s")
     spec = _loaded(text, wanted.path, made, moment).fleet

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-import numpy as np
-
-from fakedev.fleet.entities.randomness import Floats
 from fakedev.learn.tracks import Owner, Track
 
 #: Ranks of a job begin within so long a time.
@@ -52,10 +49,10 @@ class SeenJob:
         """For how long it was seen."""
         return self.end_seconds - self.begin_seconds
 
-    def numbers(self, quantity: str) -> Floats:
-        """All samples of a quantity, device by device."""
-        found = [track.numbers[quantity] for track in self.tracks if quantity in track.numbers]
-        return np.concatenate(found) if found else np.zeros(0)
+    @property
+    def is_constant(self) -> bool:
+        """Whether it was there all the time, on devices whose numbers are known."""
+        return self.is_older and self.is_running and all(track.index.isdecimal() for track in self.tracks)
 
 
 def _words(name: str) -> list[str]:

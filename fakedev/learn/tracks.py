@@ -48,6 +48,7 @@ class Track:
     """A device while it had one owner.
 
     :ivar device: the node and what tells the device.
+    :ivar index: its number on the node; empty where the labels do not tell it.
     :ivar seconds: times of its samples, increasing, since 1970: shape (N,).
     :ivar numbers: by quantity, in its unit, at these times: shape (N,).
     """
@@ -56,6 +57,7 @@ class Track:
     owner: Owner
     seconds: NDArray[np.uint32]
     numbers: Mapping[str, NDArray[np.float32]] = field(repr=False)
+    index: str = ""
 
 
 class Tracks:
@@ -68,6 +70,7 @@ class Tracks:
     def __init__(self, identities: Iterable[Identity], shown: Collection[str]) -> None:
         self._identities = {name: identity for identity in identities for name in _told(identity, shown)}
         self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[_Piece]]] = {}
+        self._indices: dict[tuple[str, str], str] = {}
         self.divided_count = 0
 
     @property
@@ -94,6 +97,7 @@ class Tracks:
             return
         owner = Owner(facts.get("namespace", ""), facts.get("pod", ""), facts.get("hpc_job", ""))
         device = facts.get("node", labels.get("instance", "")), telling
+        self._indices[device] = facts.get("index", "")
         numbers = seen.numbers / (UNITS[row.unit] * row.times)
         parts = self._parts.setdefault((device, owner), {})
         # Whole seconds and single precision: a week of thousands of boards is here at once.
@@ -112,7 +116,7 @@ class Tracks:
                     quantity: values[np.maximum(np.searchsorted(times, seconds, "right") - 1, 0)]
                     for quantity, (times, values) in joined.items()
                 }
-                yield Track(device, owner, seconds, numbers)
+                yield Track(device, owner, seconds, numbers, self._indices[device])
 
 
 def _is_of_board(row: RowSpec) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def fitted(jobs: list[SeenJob], days: float = 14.0) -> Fitted:
     """The cluster of some jobs on ten boards, from a Monday on."""
     tracks = [track for each in jobs for track in each.tracks]
     window = Window(MONDAY, MONDAY + days * DAY - 60, 60)
-    return fitted_cluster(jobs, tracks, board_of, window, 10, lambda kind: kind)
+    return fitted_cluster(jobs, tracks, board_of, window, 10, lambda kind: kind, lambda track: f"node/{track.index}")
 
 
 @pytest.mark.parametrize("most", [math.inf, 3000.0, 900.0])
@@ -124,6 +125,23 @@ def test_the_load_is_what_was_asked_for() -> None:
     assert found["load"] == pytest.approx(0.1, rel=0.02)
     assert found["jobs"][0]["sizes"] == {2: 168}
     assert found["jobs"][0]["share"] == 1.0
+
+
+def test_what_was_there_all_the_time_is_base_work() -> None:
+    """Of its boards, one workload a pod; without the numbers of its boards it is a kind of jobs."""
+    numbers = {USAGE: np.full(100, 0.5), MEMORY: np.full(100, 20e9)}
+    times = MONDAY + 60.0 * np.arange(100, dtype=np.float64)
+    tracks = tuple(Track(("node", each), Owner("ml", f"srv-{int(each) % 2}"), times, numbers, each) for each in "0123")
+    served = SeenJob(("ml", "srv"), tracks, MONDAY, MONDAY + DAY, is_older=True, is_running=True)
+    found = fitted([served], 1)
+    assert found.document == {}
+    assert found.base == [
+        {"name": "srv", "devices": [f"node/{number}", f"node/{number + 2}"], "pod": f"srv-0-{number}",
+         "profile": "50:0:0", "intensity": "100", "namespace": "ml", "metrics": {"memory": "25.0%"}}
+        for number in (0, 1)
+    ]  # fmt: skip
+    unnumbered = replace(served, tracks=tuple(replace(track, index="") for track in tracks))
+    assert fitted([unnumbered], 1).document["jobs"][0]["sizes"] == {4: 1}
 
 
 def test_failures() -> None:
