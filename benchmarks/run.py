@@ -29,6 +29,7 @@ import load_tester
 import message_cost
 import program_starts
 import queues
+import real_clusters
 import reloads
 import rendering
 import replays
@@ -76,6 +77,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "durable": durable_queues.durable,
     "kubernetes": kubernetes.followed,
     "kubernetes-shards": kubernetes.shards,
+    "kubernetes-real": real_clusters.real_shards,
     "kubernetes-node": kubelets.node_program,
     "without-cluster": without_cluster.without_cluster,
     "histories": histories.histories,

@@ -165,8 +165,9 @@ class WorkloadHub:
         return self.is_notifying or is_unsettled
 
     def _pass_on(self, verdict: Verdict) -> None:
-        # Generated workloads are many, and the journal has them.
-        level = LogLevel.debug if is_generated(verdict.workload_id) else LogLevel.info
+        # Generated workloads and those of a cluster's pods are many, and the journal has them.
+        is_routine = is_generated(verdict.workload_id) or (self.master and not verdict.code)
+        level = LogLevel.debug if is_routine else LogLevel.info
         self.log.emit(
             level, "workload {id} ({name}) ended with {code}: {text}",
             id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, Final, cast
 from urllib.parse import urlencode
@@ -249,6 +249,7 @@ class _Call:
     verb: str
     flow: str
     body: bytes | None
+    is_optional: bool = False
 
 
 class ApiClient:
@@ -306,14 +307,16 @@ class ApiClient:
         body: object | None = None,
         flow: str = "",
         attempts: int = MOST_ATTEMPTS,
+        is_optional: bool = False,
     ) -> Deferred[Any]:
         """The JSON of the answer; fails with ApiError. Cancelling gives the request up, wherever it is.
 
         :param body: a JSON value, with PATCH a merge patch; None: no body.
         :param flow: requests of one flow wait together when the server asks for it; flows take turns.
         :param attempts: how often it is sent; 1: it also fails, at once, when the server cannot be reached.
+        :param is_optional: a Role need not allow it: a 403 is no trouble.
         """
-        call = self._call(method, path, query, body, flow)
+        call = replace(self._call(method, path, query, body, flow), is_optional=is_optional)
         return self._tracked(self._request(call, attempts), is_change=method != "GET" and flow != LEASE_FLOW)
 
     def merge_patch(self, path: str, patch: Mapping[str, Any], *, flow: str = "") -> Deferred[Any]:
@@ -494,7 +497,7 @@ class ApiClient:
         self._answered()
         if error.code == 401:
             self.troubles.began("token", f"{self.server.url} refuses the token or certificate (401): {error.message}")
-        elif error.code == 403:
+        elif error.code == 403 and not call.is_optional:
             self.troubles.began(_forbidden_key(call), f"{role_rule(call.verb, call.target)} ({error.message})")
         elif error.code in _BUSY and _is_passing(call, error):
             backoff = self._flow_backoffs.setdefault(call.flow, self.make_backoff())

@@ -140,3 +140,8 @@ def pod_path(namespace: str, name: str, subresource: str = "") -> str:
 
 def events_path(namespace: str) -> str:
     return Target("", "v1", "events", namespace).path
+
+
+def slice_path(name: str = "") -> str:
+    """The path of a ResourceSlice; of all without a name."""
+    return Target("resource.k8s.io", "v1", "resourceslices", "", name).path

@@ -351,6 +351,8 @@ API_VERSION: Final = "resource.k8s.io/v1"
 DEVICES_OF_SLICE: Final = 64
 #: The label of all that fakedev makes, so that slices of real drivers are never touched.
 MADE_BY: Final[Mapping[str, str]] = {"app.kubernetes.io/managed-by": "fakedev"}
+#: The annotation of a node that has ResourceSlices of ours, so that they go when ``resources`` is another.
+HAS_SLICES: Final = "fakedev/slices"
 #: The reason of a device that pods have by the device plugin.
 HELD: Final = "held by the device plugin"
 #: The reason of a device that nobody watches, which remains of use.
@@ -447,11 +449,16 @@ def taint_of(reason: str) -> dict[str, str]:
     return {"key": f"{DRIVER}/gpu-lost", "effect": "NoSchedule"}
 
 
-def _metadata(node: str, number: int, node_uid: str) -> dict[str, Any]:
+def slice_name(node: str, number: int) -> str:
+    """The name of a slice of a node; they are counted from 0."""
     name = f"{node}-{DRIVER}-{number}"
     if len(name) > _LONGEST_NAME:  # a node's name may itself be as long as a name can be
         name = f"{node[:200].rstrip('.-')}-{hashlib.sha256(node.encode()).hexdigest()[:16]}-{DRIVER}-{number}"
-    metadata: dict[str, Any] = {"name": name, "labels": dict(MADE_BY)}
+    return name
+
+
+def _metadata(node: str, number: int, node_uid: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": slice_name(node, number), "labels": dict(MADE_BY)}
     if node_uid:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
         metadata["ownerReferences"] = [owner]

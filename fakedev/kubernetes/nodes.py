@@ -14,7 +14,7 @@ from typing import Any, Final
 from fakedev.base.errors import did_you_mean
 from fakedev.fleet.spec.fleet_spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.offers import KubernetesSettings, Resources
-from fakedev.kubernetes.dra import DRIVER, HELD, dra_devices, resource_slices
+from fakedev.kubernetes.dra import DRIVER, HAS_SLICES, HELD, dra_devices, resource_slices
 from fakedev.kubernetes.health import NodeHealth
 from fakedev.kubernetes.node_labels import node_labels
 from fakedev.kubernetes.node_ledger import ContainerIds, Grant, Mechanism, NodeLedger
@@ -84,11 +84,11 @@ class ClusterNode:
         self.dra_slots = {device.name: device.slot for device in self.dra_devices}
         # The time of the discovery is that of the node: so it stays when fakedev starts again.
         self._labels = node_labels(self.devices, _seconds_of(metadata.get("creationTimestamp", "")))
-        self._annotations: Mapping[str, str] = {}
+        self._annotations: Mapping[str, str] = {HAS_SLICES: DRIVER} if self.dra_devices else {}
         self.others = others
         if settings.is_compatible:
             self._labels |= operator_labels(self.devices)
-            self._annotations = operator_annotations(self.devices)
+            self._annotations = {**self._annotations, **operator_annotations(self.devices)}
 
     @property
     def has_kubelet(self) -> bool:

@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 from fakedev.fleet.fleet import Fleet
 from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.api_paths import Target
+from fakedev.kubernetes.api_paths import Target, slice_path
 from fakedev.kubernetes.dra import SliceChanges, changes, is_ours
 from fakedev.kubernetes.operator import config_map_name, topology_config_map
 from fakedev.kubernetes.operator_port import OperatorTopology
@@ -22,9 +22,8 @@ from fakedev.kubernetes.writer import AGAIN_SECONDS, MOST_CONFLICTS, Writer
 from fakedev.runtime.clock import no_op
 from fakedev.runtime.http_client import ApiError
 
-_GROUP: Final = "resource.k8s.io"
-SLICES_PATH: Final = f"/apis/{_GROUP}/v1/resourceslices"
-CLAIMS_PATH: Final = f"/apis/{_GROUP}/v1/resourceclaims"
+SLICES_PATH: Final = slice_path()
+CLAIMS_PATH: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 Item = Mapping[str, Any]
 
 
@@ -122,10 +121,10 @@ class SliceWriter(Writer):
         for item in needed.create:
             self._note(await self._client.request("POST", SLICES_PATH, body=item, flow="slices"))
         for item in needed.replace:
-            path = _path(item["metadata"]["name"])
+            path = slice_path(item["metadata"]["name"])
             self._note(await self._client.request("PUT", path, body=item, flow="slices"))
         for name in needed.delete:
-            await self._client.request("DELETE", _path(name), flow="slices")
+            await self._client.request("DELETE", slice_path(name), flow="slices")
             self._present.get(node, {}).pop(name, None)
 
     async def _read_again(self, node: str) -> None:
@@ -137,7 +136,7 @@ class SliceWriter(Writer):
         found = {}
         for name in sorted(names):
             try:
-                item = await self._client.request("GET", _path(name), flow="slices")
+                item = await self._client.request("GET", slice_path(name), flow="slices")
             except ApiError as error:
                 if error.code != 404:
                     raise
@@ -145,10 +144,6 @@ class SliceWriter(Writer):
             if is_ours(item):
                 found[name] = item
         self._present[node] = found
-
-
-def _path(name: str) -> str:
-    return Target(_GROUP, "v1", "resourceslices", "", name).path
 
 
 #: Nodes that are compared in one tick, and ConfigMaps that are written at a time.

@@ -37,10 +37,6 @@ class WorkChange:
 ReportOfPod = Callable[[PodRecord, str, str], None]
 
 
-def _in_the_way(grant: Grant) -> str:
-    return f"{grant.slot.device_id} has been given to {grant.holder} by {grant.by.value}"
-
-
 class PodTable:
     """The pods that want devices, with the claims that they use and the reports of their kubelets.
 
@@ -268,13 +264,18 @@ class PodTable:
         found = [each for each in results if each.driver == DRIVER and each.pool == node]
         on = self._nodes.get(node)
         if on is not None and (namespace, name) in on.denied:
-            raise Refused("busy", f"claim: {_in_the_way(on.denied[namespace, name])}", "claim")
+            raise Refused("busy", f"claim: {self._in_the_way(node, on.denied[namespace, name])}", "claim")
         if not found:
             text = f"claim: no {namespace}/{name} with uid {uid} is allocated on {node}"
             raise Refused("unknown-name", text, "claim")
         return [PreparedDevice(each.request, each.pool, each.device) for each in found]
 
     # -- devices ----------------------------------------------------------------------------------
+
+    def _in_the_way(self, node: str, grant: Grant) -> str:
+        pods = (key for key in self._bound.get(node, ()) if self._pods[key].pod.uid == grant.holder)
+        holder = next((f"pod {'/'.join(key)}" for key in pods), grant.holder)
+        return f"{grant.slot.device_id} has been given to {holder} by {grant.by.value}"
 
     def _place(self, keys: Iterable[PodKey]) -> None:
         """Give pods their devices, or find out which they were given."""
@@ -300,7 +301,7 @@ class PodTable:
                 granted = {key: self._claims[key] for key in own if key in self._claims and key not in node.denied}
                 record.claimed = claimed_devices(record.pod, node.name, node.dra_devices, granted)
                 for denied in filter(node.denied.__contains__, own):
-                    text = f"claim {'/'.join(denied)} waits: {_in_the_way(node.denied[denied])}"
+                    text = f"claim {'/'.join(denied)} waits: {self._in_the_way(node.name, node.denied[denied])}"
                     self._report(record, "DeviceTaken", text)
                 for problem in record.claimed.problems:
                     self._report(record, "UnknownDevice", problem)
@@ -363,7 +364,7 @@ class PodTable:
             self._report(record, "UnknownDevice", f"the kubelet of {node.name} gave it {each_id}, which is unknown")
         for grant in taken:
             node.lacking[record.key] = None
-            self._report(record, "DeviceTaken", _in_the_way(grant))
+            self._report(record, "DeviceTaken", self._in_the_way(node.name, grant))
         if not taken:
             node.lacking.pop(record.key, None)
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -17,8 +18,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from fakedev.kubernetes.api_client import ApiClient
-from fakedev.kubernetes.api_paths import events_path, node_path, pod_path
+from fakedev.kubernetes.api_paths import events_path, node_path, pod_path, slice_path
 from fakedev.kubernetes.cluster import Cluster
+from fakedev.kubernetes.dra import HAS_SLICES, slice_name
 from fakedev.kubernetes.node_status import NodePatches, Report
 from fakedev.kubernetes.nodes import slim_node
 from fakedev.kubernetes.pods import DEVICES, Pod
@@ -309,6 +311,7 @@ class ClusterWriter(Writer):
         self._evictions = Evictions(client, self._evict_again)
         self._records = DeviceRecords(client, self._recorded)
         self._patching: set[str] = set()
+        self._has_left_slices = False
         self._histories: dict[str, _NodeHistory] = {}
 
     def write(self) -> None:
@@ -394,6 +397,8 @@ class ClusterWriter(Writer):
     async def _patch(self, name: str, parts: Mapping[str, Patch]) -> None:
         uid = self._cluster.node_uid(name)
         try:
+            if uid and _drops_slices(parts):
+                await self._delete_slices(name)
             for part, patch in parts.items():  # the node first: its patch has a resource version
                 try:
                     item = await self._client.merge_patch(node_path(name, part), patch, flow="nodes")
@@ -408,6 +413,18 @@ class ClusterWriter(Writer):
             self._patching.discard(name)
             self._cluster.again(name)
             self._changed()
+
+    async def _delete_slices(self, name: str) -> None:
+        """Delete the ResourceSlices of an earlier configuration: claims would be given devices that nobody serves."""
+        try:
+            for number in count():
+                path = slice_path(slice_name(name, number))
+                await self._client.request("DELETE", path, flow="slices", is_optional=True)
+        except ApiError as error:
+            if error.code != 404 and not self._has_left_slices:  # 404: after the last one
+                self._has_left_slices = True
+                text = "ResourceSlices of an earlier `resources` stay: {reason}; `fakedev kube clean` deletes them"
+                self.log.warn(text, reason=str(error))
 
     def _history(self, name: str) -> _NodeHistory:
         return self._histories.setdefault(name, _NodeHistory())
@@ -477,6 +494,11 @@ class ClusterWriter(Writer):
         self._histories[name].refused.clear()
         for part in (_NODE, _STATUS):
             self._client.troubles.over(("node", name, part))
+
+
+def _drops_slices(parts: Mapping[str, Patch]) -> bool:
+    """Whether patches remove the annotation of a node with slices."""
+    return any(patch.get("metadata", {}).get("annotations", {}).get(HAS_SLICES, "") is None for patch in parts.values())
 
 
 def _bare(patch: Patch) -> Patch:

@@ -11,9 +11,10 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from tests.kubernetes.cluster.real_api_server import ASSETS, RealApiServer, assets_folder
+from tests.kubernetes.cluster.real_api_server import RealApiServer
 from tests.support.kube.api_server import ClusterApi
 from tests.support.kube.cluster import KUBECONFIG, Cluster
+from tests.support.kube.control_plane import ASSETS, assets_folder
 from tests.support.programs.processes import StartAsync
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.kubernetes.dra import HAS_SLICES
 from tests.support.kube.api_server import node
 from tests.support.kube.followed import (
     DRIVER,
@@ -154,3 +155,18 @@ def test_slices_of_others(cluster: FollowedCluster) -> None:
     cluster.tick(40)
     assert cluster.api.get(SLICES, "z")["spec"]["devices"] == []
     assert {key[1] for key in cluster.api.requests_since(before)} == {"leases"}
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_resources_without_slices(cluster: FollowedCluster, tmp_path: Path, is_allowed: bool) -> None:
+    """With another `resources` the slices are deleted; where the Role does not allow it, all else goes on."""
+    cluster.stop()
+    if not is_allowed:
+        cluster.api.forbid("delete", SLICES)
+    later = FollowedCluster(tmp_path, beside=cluster)
+    later.start()
+    later.tick(2)
+    assert len(slices_of(later)) == (0 if is_allowed else 1)
+    assert later.counts("a") == ("8", "8")
+    assert HAS_SLICES not in later.node("a")["metadata"]["annotations"]
+    assert later.get("/readyz").status == 200

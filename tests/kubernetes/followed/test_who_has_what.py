@@ -96,6 +96,7 @@ def test_two_mechanisms(tmp_path: Path) -> None:
     add_claim(cluster, "claim2", {"r": taken}, late)
     cluster.tick(2)
     assert cluster.reasons("late") == ["DeviceTaken"]
+    assert "has been given to pod default/train by device-plugin" in cluster.events("late")[0][2]
     cluster.remove("pods", "train", ticks=3)
     assert len(cluster.held("a")["late", "main"]) == 1
     assert cluster.counts("a") == ("8", "5")
