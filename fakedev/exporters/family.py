@@ -5,7 +5,7 @@ The lines of a family have entities, an order and label texts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
@@ -226,6 +226,8 @@ _TOO_LARGE: Final = 2.0**63
 #: Sums of the lengths of ticks differ from whole numbers by less than this.
 _ROUNDING: Final = 1e-6
 _NOWHERE: Final = np.zeros(0, dtype=np.int64)
+#: Levels whose entities are devices, or devices and their parts.
+_OF_UNITS: Final = ("device", "unit", "repeated", "whole")
 
 
 class _Doubt(Enum):
@@ -263,6 +265,27 @@ class Family:
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
         self._state: ref[State] | None = None
         self._doubtful: Sequence[tuple[int, _Doubt]] = ()
+
+    @classmethod
+    def showing(cls, families: Iterable[FamilySpec], quantity: str) -> Iterator[Family]:
+        """The rows that show a quantity of all devices or units alone, each as a family of its own."""
+        for spec in families:
+            for row in spec.rows:
+                is_alone = not (row.per or row.plus or row.fact or row.is_per_fact or row.bits or row.is_of_some)
+                if row.quantity == quantity and is_alone and row.without_it is None and row.level in _OF_UNITS:
+                    yield cls(replace(spec, rows=(row,)), RowKinds((0,), True))
+
+    def shown_of(self, units: NDArray[np.int64], state: State) -> tuple[NDArray[np.int64], Floats]:
+        """What it shows of some units, for a family of :meth:`showing`.
+
+        :returns: the places among these units of those with a row, and their values in the quantity's own unit.
+        """
+        level = state.levels.get(self._levels[0])
+        here = np.flatnonzero(units < (level.count if level is not None else 0))
+        lines = Lines([str(place).encode() for place in here.tolist()], units[here])
+        present = self.present(lines, state)
+        places = np.array([int(text) for text in present.texts], dtype=np.int64)
+        return places, self.values(present, state) / self._factors[0]
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their rows in a state."""

@@ -19,6 +19,7 @@ class Need(Enum):
     ALWAYS = "always"
     DRA = "dra"  # with resources: dra or both
     COMPATIBILITY = "compatibility"  # with compatibility: fake-gpu-operator
+    FAULTS = "device-faults"  # with device-faults: true
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ PERMISSIONS: Final = (
         "", "configmaps", ("create", "patch", "delete"),
         "keeps topology-NODE for each node", Need.COMPATIBILITY, is_namespaced=True,
     ),
+    Permission("faults.fakedev", "devicefaults", ("list", "watch"), "follows faults that are objects", Need.FAULTS),
+    Permission("faults.fakedev", "devicefaults/status", ("patch",), "writes where a fault is seen", Need.FAULTS),
 )  # fmt: skip
 
 

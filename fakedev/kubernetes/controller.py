@@ -24,7 +24,16 @@ from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.state_folder import CLUSTER_HEALTH, CannotGoOn, StateFolder
 from fakedev.fleet.workloads.workload import Verdict
 from fakedev.kubernetes.cluster import Cluster
-from fakedev.kubernetes.health import HealthWatch, KnownHealth, NoHealth, health_record, read_devices, read_health
+from fakedev.kubernetes.fault_objects import FaultObjects, KeptFaults
+from fakedev.kubernetes.health import (
+    HealthWatch,
+    KnownHealth,
+    NoHealth,
+    health_record,
+    read_devices,
+    read_faults,
+    read_health,
+)
 from fakedev.kubernetes.node_ledger import ContainerIds
 from fakedev.kubernetes.node_port import ClusterNodes
 from fakedev.kubernetes.owned_objects import ConfigMapWriter, SliceWriter
@@ -186,28 +195,29 @@ class HealthFile:
 
     def __init__(self, state: StateFolder) -> None:
         self._state = state
-        self._written: tuple[KnownHealth, Mapping[str, ContainerIds]] | None = None
+        self._written: tuple[KnownHealth, Mapping[str, ContainerIds], KeptFaults] | None = None
 
-    def read(self, roster: Roster) -> tuple[KnownHealth, Mapping[str, ContainerIds]] | None:
-        """The health of the units of a roster and the devices of pods that the service before has left; None: nothing.
+    def read(self, roster: Roster) -> tuple[KnownHealth, Mapping[str, ContainerIds], KeptFaults] | None:
+        """What the service before has left: health of the units of a roster, devices of pods, faults of objects.
 
         :raises CannotGoOn: when it cannot be used.
         """
         text = self._state.kept(CLUSTER_HEALTH)
         try:
-            return None if text is None else (read_health(text, roster), read_devices(text))
+            return None if text is None else (read_health(text, roster), read_devices(text), read_faults(text))
         except NoHealth as reason:
             text = f"{self._state.path_of(CLUSTER_HEALTH)}: {reason}: move its folder away to begin anew"
             raise CannotGoOn(text) from None
 
-    def write(self, known: KnownHealth, devices: Mapping[str, ContainerIds]) -> None:
+    def write(self, known: KnownHealth, devices: Mapping[str, ContainerIds], faults: KeptFaults) -> None:
         """Keep what is known after a tick or the start of a plugin. It is written only when it is something else.
 
         :param devices: of pods, by UID, that the cluster does not have yet.
+        :param faults: of objects DeviceFault.
         """
-        if self._written is None or not _is_same(self._written[0], known) or self._written[1] != devices:
-            self._written = known, devices
-            self._state.keep(CLUSTER_HEALTH, health_record(known, devices))
+        if self._written is None or not _is_same(self._written[0], known) or self._written[1:] != (devices, faults):
+            self._written = known, devices, faults
+            self._state.keep(CLUSTER_HEALTH, health_record(known, devices, faults))
 
 
 def _is_same(before: KnownHealth, now: KnownHealth) -> bool:
@@ -266,16 +276,21 @@ class Controller:
         service: ClusterNodes,
         slices: SliceWriter | None = None,
         config_maps: ConfigMapWriter | None = None,
+        faults: FaultObjects | None = None,
     ) -> None:
         """Connect it with its parts, which call it; to be done once.
 
         :param service: the nodes for their fakedev-node.
         :param slices: None: devices are not offered by ResourceSlices.
         :param config_maps: None: the ConfigMaps of fake-gpu-operator are not wanted.
+        :param faults: None: objects DeviceFault are not followed.
         """
         self.writer, self.work, self.nodes, self.service = writer, work, nodes, service
         self._slices = slices
         self._config_maps = config_maps
+        self._faults = faults
+        if faults is not None:
+            writer.events.taken = faults.event_taken
 
     # -- what comes -------------------------------------------------------------------------------
 
@@ -292,6 +307,8 @@ class Controller:
             self.cluster.use(self._fleet.spec)
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
+        if self._faults is not None and not self._is_paused:
+            self._faults.ticked()
         self._keep_health()
         self.nodes.ticked()
         self.writer.ticked()
@@ -309,7 +326,8 @@ class Controller:
 
     def _keep_health(self) -> None:
         if self._file is not None:
-            self._file.write(self._health.known(), self.cluster.pods.only_here)
+            faults = self._faults.kept() if self._faults is not None else {}
+            self._file.write(self._health.known(), self.cluster.pods.only_here, faults)
 
     def work_ended(self, key: WorkKey, code: int, text: str) -> None:
         again_seconds = self.cluster.pods.ended(key, code, text)
@@ -338,7 +356,7 @@ class Controller:
         self._is_stopped = True
         self.nodes.stop()
         self.writer.stop()
-        for writer in (self._slices, self._config_maps):
+        for writer in (self._slices, self._config_maps, self._faults):
             if writer is not None:
                 writer.stop()
         self._retries.stop()

@@ -16,7 +16,9 @@ from zope.interface import implementer
 
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.controller import Controller
+from fakedev.kubernetes.device_fault import FAULTS_PATH, read_device_fault
 from fakedev.kubernetes.dra import read_claim
+from fakedev.kubernetes.fault_objects import FaultObjects
 from fakedev.kubernetes.lease import LATE_SECONDS, Lease
 from fakedev.kubernetes.nodes import slim_node
 from fakedev.kubernetes.owned_objects import CLAIMS_PATH, SLICES_PATH, SliceWriter, our_slice
@@ -69,6 +71,7 @@ class ClusterFollower(Service):
 
     :param make_lease: makes the lease from its callbacks ``acquired``, ``lost`` and ``waiting``.
     :param slices: None: devices are not offered by ResourceSlices.
+    :param faults: None: objects DeviceFault are not followed.
     """
 
     def __init__(
@@ -77,10 +80,12 @@ class ClusterFollower(Service):
         controller: Controller,
         make_lease: Callable[..., Lease],
         slices: SliceWriter | None = None,
+        faults: FaultObjects | None = None,
     ) -> None:
         self.client = client
         self.controller = controller
         self._slices = slices
+        self._faults = faults
         self._watches: list[Watch] = []
         self._lease = make_lease(acquired=self._acquired, lost=self._lost, waiting=self._waits)
         self._reason = "the lease is not held yet"
@@ -106,7 +111,11 @@ class ClusterFollower(Service):
             return self._reason
         if self._lease.is_late:
             return f"the API server has not answered for {LATE_SECONDS:g} s"
-        if not self._watches or not all(watch.is_current for watch in self._watches):
+        missing = [watch.path for watch in self._watches if not watch.is_current]
+        if missing == [FAULTS_PATH]:
+            return f"the server does not list {FAULTS_PATH}: apply etc/kubernetes/base/devicefaults.yaml, or leave " \
+                "device-faults: out"
+        if missing or not self._watches:
             return "the nodes and pods of the cluster are not known yet"
         return self.controller.nodes.problem or None
 
@@ -139,12 +148,16 @@ class ClusterFollower(Service):
             )  # fmt: skip
             yield Watch(client, CLAIMS_PATH, claims, read=read_claim)
             yield Watch(client, SLICES_PATH, self._slices, read=our_slice)
+        if self._faults is not None:
+            yield Watch(client, FAULTS_PATH, self._faults, read=read_device_fault)
 
     def _lost(self, reason: str) -> None:
         self._reason = reason
         self.controller.pause()
         if self._slices is not None:
             self._slices.lost(reason)
+        if self._faults is not None:
+            self._faults.pause()
         self.client.cancel_changes()
         for watch in self._watches:
             watch.stop()

@@ -332,10 +332,13 @@ class NoHealth(Exception):
     """A text that is no record of health."""
 
 
-def health_record(known: KnownHealth, devices: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+def health_record(
+    known: KnownHealth, devices: Mapping[str, Mapping[str, Sequence[str]]], faults: Mapping[str, Mapping[str, Any]]
+) -> str:
     """The text for what is known, which :func:`read_health` reads. Units are named, as another roster numbers them.
 
     :param devices: of pods, by UID and container, which :func:`read_devices` reads.
+    :param faults: of objects, by UID, which :func:`read_faults` reads.
     """
     units: dict[str, list[int]] = {}
     if known.roster is not None:
@@ -343,7 +346,7 @@ def health_record(known: KnownHealth, devices: Mapping[str, Mapping[str, Sequenc
         for unit in np.flatnonzero(np.logical_or.reduce(columns)).tolist():
             units[known.roster.unit_name(unit)] = [int(column[unit]) for column in columns]
     nodes = {name: asdict(health) for name, health in known.nodes.items()}
-    record = {"form": _FORM, "tick": known.tick, "units": units, "nodes": nodes, "devices": devices}
+    record = {"form": _FORM, "tick": known.tick, "units": units, "nodes": nodes, "devices": devices, "faults": faults}
     return orjson.dumps(record).decode()
 
 
@@ -374,6 +377,12 @@ def read_health(text: str, roster: Roster) -> KnownHealth:
 def read_devices(text: str) -> dict[str, Mapping[str, Sequence[str]]]:
     """The devices of pods, by UID and container, in a text that :func:`read_health` has taken."""
     found = orjson.loads(text).get("devices", {})
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def read_faults(text: str) -> dict[str, Mapping[str, Any]]:
+    """The faults of objects, by UID, in the same text."""
+    found = orjson.loads(text).get("faults", {})
     return dict(found) if isinstance(found, dict) else {}
 
 

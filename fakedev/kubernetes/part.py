@@ -12,6 +12,7 @@ from zlib import crc32
 
 from zope.interface import implementer
 
+from fakedev.exporters.cache import Pages
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import WorkloadHub
 from fakedev.fleet.spec.limits import Shard
@@ -20,6 +21,7 @@ from fakedev.fleet.state_folder import CannotGoOn, StateFolder
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.controller import Controller, FleetNodes, HealthFile, PodWork
+from fakedev.kubernetes.fault_objects import FaultObjects, KeptFaults, NvmlValues
 from fakedev.kubernetes.follower import ClusterFollower, cluster_metrics
 from fakedev.kubernetes.health import HealthWatch
 from fakedev.kubernetes.lease import Lease
@@ -57,6 +59,8 @@ class KubernetesPart(Part):
     """What follows the cluster of a configuration, and the ports for fakedev-node.
 
     :param topology: of fake-gpu-operator; its ConfigMaps are written if the settings say so.
+    :param pages: of the fleet's exporters.
+    :param nvml: reads the file for NVML; None: there is none.
     :param state: has what the service before this one knew of the health of devices.
     :param tls_of: the TLS of an address.
     :raises CannotStart: when the API server or the state cannot be used.
@@ -64,6 +68,7 @@ class KubernetesPart(Part):
 
     def __init__(
         self, kubernetes: Kubernetes, hub: WorkloadHub, topology: OperatorTopology, state: StateFolder | None,
+        pages: Pages, nvml: NvmlValues | None,
         fair_share: FairShare, reactor: IReactor, remedies: Remedies, tls_of: TlsOf,
     ) -> None:  # fmt: skip
         fleet, settings = hub.fleet, kubernetes.settings
@@ -73,7 +78,8 @@ class KubernetesPart(Part):
         cluster = Cluster(settings, fleet.spec, shard.has, topology.others)
         topology.find_uids(cluster.pods.uid_of)
         health = HealthWatch(cluster.devices, settings.recovery)
-        file = _health_file(state, health, cluster, fleet)
+        file, kept = _health_file(state, health, cluster, fleet)
+        faults = FaultObjects(client, cluster, fleet, pages, shard.number, nvml, settings.resources, kept)
         self._controller = controller = Controller(cluster, fleet, health, reactor, file)
         nodes = ClusterNodes(cluster, controller.changed, controller.plugin_restarted, NodeSlots(fleet))
         uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
@@ -85,10 +91,12 @@ class KubernetesPart(Part):
             nodes,
             slices,
             ConfigMapWriter(client, topology, fleet, cluster.node_uid) if settings.is_compatible else None,
+            faults if settings.device_faults else None,
         )
         self._follower = ClusterFollower(
             client, controller,
             partial(Lease, client, shard=shard.number, shards=shard.count, holder=_holder(state)), slices,
+            faults if settings.device_faults else None,
         )
         super().__init__("kubernetes", [self._follower])
         self._reactor = reactor
@@ -115,13 +123,13 @@ class KubernetesPart(Part):
 
 def _health_file(
     state: StateFolder | None, health: HealthWatch, cluster: Cluster, fleet: Fleet
-) -> HealthFile | None:
-    """The file of the health, from which the watch goes on.
+) -> tuple[HealthFile | None, KeptFaults]:
+    """The file of the health, from which the watch goes on, and the faults of objects in it.
 
     :raises CannotStart: when it is damaged.
     """
     if state is None:
-        return None
+        return None, {}
     file = HealthFile(state)
     try:
         known = file.read(fleet.roster)
@@ -130,7 +138,7 @@ def _health_file(
     if known is not None:
         health.go_on(fleet, known[0])
         cluster.nodes.remembered |= known[1]
-    return file
+    return file, known[2] if known is not None else {}
 
 
 def _holder(state: StateFolder | None) -> str:

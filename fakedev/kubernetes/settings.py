@@ -357,7 +357,7 @@ KUBERNETES = Section(
     (
         Key("nodes", NODES, NODES.doc),
         Key("pods", PODS, PODS.doc),
-        *keys_from(KubernetesSettings, "resources", "recovery", "requests_per_second"),
+        *keys_from(KubernetesSettings, "resources", "recovery", "requests_per_second", "device_faults"),
         Key(
             "compatibility",
             Choice(("none", FAKE_GPU_OPERATOR)),

@@ -136,7 +136,7 @@ class Watch:
         read: Read = as_it_is,
     ) -> None:
         self._client = client
-        self._path = path
+        self.path = path
         self._handler = handler
         self._clock = client.clock
         self._query = query or {}
@@ -162,7 +162,7 @@ class Watch:
 
     def _ended(self, failure: Any) -> None:
         if not failure.check(CancelledError):
-            self.log.failure("the watch of {path} has ended", failure, path=self._path)
+            self.log.failure("the watch of {path} has ended", failure, path=self.path)
 
     async def _run(self) -> None:
         while True:
@@ -176,15 +176,15 @@ class Watch:
                 raise
             except Exception:
                 # A mistake of ours: it must not end the watch for good.
-                self.log.failure("the watch of {path} fails", path=self._path)
-                await self._recover(ApiError(NO_ANSWER, "NoJson", f"the watch of {self._path} fails"))
+                self.log.failure("the watch of {path} fails", path=self.path)
+                await self._recover(ApiError(NO_ANSWER, "NoJson", f"the watch of {self.path} fails"))
 
     async def _list(self) -> None:
         items, self._version = await list_all(
-            self._client, self._path, query=self._query, read=self._read, flow="watch", attempts=1
+            self._client, self.path, query=self._query, read=self._read, flow="watch", attempts=1
         )
         if not self._version:
-            raise ApiError(NO_ANSWER, "NoJson", f"the list of {self._path} has no resource version")
+            raise ApiError(NO_ANSWER, "NoJson", f"the list of {self.path} has no resource version")
         self._is_lost = False
         self.is_current = not self._is_stopped
         self._heard()
@@ -198,7 +198,7 @@ class Watch:
         }  # fmt: skip
         self._is_open = False
         await self._client.stream(
-            self._path, self._received, query=query, silence_seconds=STREAM_SECONDS + _SPARE_SECONDS,
+            self.path, self._received, query=query, silence_seconds=STREAM_SECONDS + _SPARE_SECONDS,
             opened=self._opened,
         )  # fmt: skip
         self._restarts("ended")
@@ -220,7 +220,7 @@ class Watch:
     async def _recover(self, error: ApiError) -> None:
         reason = "expired" if error.is_expired else _REASONS.get(error.reason, "refused")
         self._restarts(reason)
-        self.log.debug("the watch of {path}: {error}", path=self._path, error=error)
+        self.log.debug("the watch of {path}: {error}", path=self.path, error=error)
         if reason == "expired":
             self._version = ""
         elif not self._goes_on(error):
@@ -257,11 +257,11 @@ class Watch:
                 raise error_of_status(item)
             version = item["metadata"]["resourceVersion"]
         except (ValueError, KeyError, TypeError):
-            raise ApiError(NO_ANSWER, "NoJson", f"the watch of {self._path} sends what is no event") from None
+            raise ApiError(NO_ANSWER, "NoJson", f"the watch of {self.path} sends what is no event") from None
         self._heard()
         self._backoff.reset()
         if word in ("ADDED", "MODIFIED", "DELETED"):
-            found = kept_of(self._read, item, self._path)
+            found = kept_of(self._read, item, self.path)
             if found is not None:
                 self._pass_on(self._handler.deleted if word == "DELETED" else self._handler.changed, found)
         self._version = str(version)
@@ -273,7 +273,7 @@ class Watch:
             call(argument)
         except Exception:
             # A mistake of ours in one event must not end the watch.
-            self.log.failure("an event of {path} cannot be handled", path=self._path)
+            self.log.failure("an event of {path} cannot be handled", path=self.path)
 
     def _heard(self) -> None:
         self._client.statistics.last_event_seconds[self._resource] = self._clock.seconds()

@@ -25,6 +25,7 @@ from fakedev.kubernetes.node_status import NodePatches, Report
 from fakedev.kubernetes.nodes import slim_node
 from fakedev.kubernetes.pods import DEVICES, Pod
 from fakedev.kubernetes.watch import list_all
+from fakedev.runtime.clock import no_op
 from fakedev.runtime.http_client import ApiError
 
 #: What the server refused is tried again after this time: a role may have been given meanwhile.
@@ -102,6 +103,7 @@ class EventWriter(Writer):
     """Sends Events; while the server does not take them, the newest are kept.
 
     :ivar dropped: how many were not sent because too many waited, or because the server refused them.
+    :ivar taken: called with each Event that the server has taken.
     """
 
     activity = "sending an Event"
@@ -112,6 +114,7 @@ class EventWriter(Writer):
         self._sending = 0
         self._is_forbidden = self._is_paused = False
         self.dropped = 0
+        self.taken: Callable[[dict[str, Any]], None] = no_op
 
     def send(self, report: Report) -> None:
         now = datetime.fromtimestamp(self._client.clock.seconds(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -140,6 +143,7 @@ class EventWriter(Writer):
         try:
             await self._client.request("POST", events_path(event["metadata"]["namespace"]), body=event, flow="events")
             self._is_forbidden = False
+            self.taken(event)
         except CancelledError:
             self._keep(event)
             raise

@@ -509,6 +509,18 @@ class SlotImage:
         """The records of the nodes: readers know where their node is in the file."""
         return self._records["nodes"].tobytes()
 
+    def values(self, quantity: str) -> tuple[Positions, Floats]:
+        """What the boards' records show of a quantity.
+
+        :returns: positions of the boards, ascending, and values in the quantity's unit, NaN where absent, both (B,);
+            none where no field shows it.
+        """
+        field = next((each for each in layout.BOARD.fields if each.quantity == quantity), None)
+        if field is None:
+            return self._boards.devices[:0], np.zeros(0)
+        shown = self._records["boards"][field.name]
+        return self._boards.devices, np.where(shown == ABSENT, np.nan, shown / field.factor)
+
     def update(self) -> bool:
         """Write the values of the fleet's present tick.
 

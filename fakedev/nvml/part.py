@@ -25,7 +25,9 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.protocols.policies import TimeoutMixin
 
 from fakedev.base.errors import CannotWrite, Refused
+from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.roster import RosterNode
+from fakedev.fleet.entities.state import Positions
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import FaultHub, WorkloadHub
 from fakedev.lines.peers import StreamTransport, user_of
@@ -122,6 +124,9 @@ class NvmlMap(Service):
                     "board": board, "gpu_instance": ABSENT, "xid": code, "tick": self._tick,
                     "wall_time": round(fleet.state.wall_seconds * 1e6),
                 })  # fmt: skip
+
+    def values(self, quantity: str) -> tuple[Positions, Floats]:
+        return self._image.values(quantity)
 
     def _make_image(self) -> SlotImage:
         return SlotImage(self._fleet, self._chosen(), self._pid_of)
@@ -314,6 +319,10 @@ class NvmlPart(Part):
 
     def problems(self) -> Mapping[str, str]:
         return {"nvml": self._map.problem}
+
+    def values(self, quantity: str) -> tuple[Positions, Floats]:
+        """What the file has of a quantity of boards, as :meth:`SlotImage.values`."""
+        return self._map.values(quantity)
 
     def ticked(self) -> None:
         self._map.ticked()

@@ -126,7 +126,10 @@ def _with_parts(
     if configuration.kubernetes is not None:
         from fakedev.kubernetes.part import KubernetesPart  # noqa: PLC0415 - its modules are many
 
-        kubernetes = KubernetesPart(configuration.kubernetes, fleet.hub, topology, fleet.state, *line_options)
+        kubernetes = KubernetesPart(
+            configuration.kubernetes, fleet.hub, topology, fleet.state, exporters.pages,
+            nvml.values if nvml is not None else None, *line_options,
+        )  # fmt: skip
     if configuration.plans:
         from fakedev.tester.part import TesterPart  # noqa: PLC0415 - few services put load on queues
 

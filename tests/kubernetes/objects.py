@@ -33,6 +33,12 @@ def pool(device: str | DeviceType = "h100", count: int = 8, *mig: str, **more: A
     return pool_of(device_type=board, devices_per_node=count, parts=parts_of(*mig), in_cluster=shown, **more)
 
 
+def device_fault(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """An object DeviceFault."""
+    metadata = {"name": name, "generation": 1}
+    return {"apiVersion": "faults.fakedev/v1alpha1", "kind": "DeviceFault", "metadata": metadata, "spec": dict(spec)}
+
+
 def node_of(spec: PoolSpec) -> NodeDevices:
     """The devices of the pool's first node."""
     return NodeDevices.of(1, spec, spec.nodes[0])

@@ -119,6 +119,11 @@ class KubernetesSettings:
     requests_per_second: float = setting(
         "The most requests to the API server, on average.", default=50.0, low=0.1, high=10_000
     )
+    device_faults: bool = setting(
+        "Objects DeviceFault of the cluster strike devices; needs their definition, "
+        "etc/kubernetes/base/devicefaults.yaml, and its permissions.",
+        default=False,
+    )  # fmt: skip
     is_compatible: bool = False
     kubeconfig: str = setting(
         "The file that names the API server.", default="", path="path",

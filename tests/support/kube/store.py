@@ -58,6 +58,8 @@ KINDS = (
     Kind("apps", "v1", "statefulsets", "StatefulSet", True, True, ("sts",)),
     Kind("batch", "v1", "jobs", "Job", True, True),
     Kind(_LEASES, "v1", "leases", "Lease", True),
+    Kind("faults.fakedev", "v1alpha1", "devicefaults", "DeviceFault", False, True),
+    Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True, ("crd",)),
     Kind(_DRA, "v1", "resourceslices", "ResourceSlice", False),
     Kind(_DRA, "v1", "deviceclasses", "DeviceClass", False),
     Kind(_DRA, "v1", "resourceclaims", "ResourceClaim", True, True),

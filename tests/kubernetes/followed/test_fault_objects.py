@@ -1,0 +1,226 @@
+"""Objects DeviceFault in a followed cluster: they strike, their status says where it is seen, deletion clears them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakedev.fleet.spec.fault_kinds import KINDS
+from fakedev.kubernetes.api_paths import Need
+from fakedev.kubernetes.device_fault import proof_rows, table
+from tests.kubernetes.objects import device_fault
+from tests.support.kube.api_server import node
+from tests.support.kube.followed import LABEL, FollowedCluster, followed
+from tests.support.kube.permissions import not_allowed
+
+FAULTS = "devicefaults"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FollowedCluster:
+    """Nodes ``a`` and ``b`` of eight boards, whose fakedev follows the objects."""
+    return followed(tmp_path, "a", "b", more=", device-faults: true")
+
+
+def status(cluster: FollowedCluster, name: str = "f") -> dict[str, Any]:
+    found: dict[str, Any] = cluster.api.get(FAULTS, name).get("status", {})
+    return found
+
+
+def steps(cluster: FollowedCluster, name: str = "f", shard: str = "0") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = status(cluster, name)["shards"][shard]["steps"]
+    return found
+
+
+def condition(cluster: FollowedCluster, kind: str, name: str = "f") -> tuple[str, str, str]:
+    each = next(each for each in status(cluster, name)["conditions"] if each["type"] == kind)
+    return each["status"], each["reason"], each["message"]
+
+
+def faults(cluster: FollowedCluster) -> list[str]:
+    """The kinds of the fleet's faults."""
+    return [fault.spec.kind for fault in cluster.app.fleet.faults.standing()]
+
+
+def seen(step: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """How many were seen of how many, by mouth."""
+    return {name: (pair["shown"], pair["of"]) for name, pair in step.items() if isinstance(pair, dict)}
+
+
+class TestLanding:
+    def test_an_xid_on_two_boards(self, cluster: FollowedCluster) -> None:
+        """State, page, node and Event have it within two ticks; the table says so, and nothing is missing."""
+        spec = {"nodes": ["a"], "devices": ["2-3"], "kind": "xid", "parameters": {"code": 79}}
+        cluster.add(device_fault("f", spec), ticks=4)
+        assert seen(steps(cluster)[0]) == {"state": (2, 2), "page": (2, 2), "node": (2, 2), "event": (2, 2)}
+        assert cluster.counts("a") == ("8", "6")
+        assert condition(cluster, "Landed") == ("True", "AllSeen", "")
+        assert status(cluster)["phase"] == "Active"
+        ((has_landed, cells),) = proof_rows([cluster.api.get(FAULTS, "f")])
+        assert has_landed
+        assert list(cells[:8]) == ["f", "xid", "2", "2/2", "2/2", "-", "2/2", "2/2"]
+        assert list(table([cells]))[0].split()[:3] == ["FAULT", "KIND", "DEVICES"]
+
+    def test_it_ends_with_its_object(self, cluster: FollowedCluster) -> None:
+        cluster.add(device_fault("f", {"kind": "hang", "nodeLabels": {LABEL: "h100"}, "devices": ["0"]}), ticks=3)
+        assert cluster.counts("a") == cluster.counts("b") == ("8", "7")
+        cluster.remove(FAULTS, "f", ticks=3)
+        assert cluster.counts("a") == ("8", "8")
+        assert faults(cluster) == []
+
+    def test_what_a_kind_does_not_tell_is_not_asked(self, cluster: FollowedCluster) -> None:
+        """A power limit is no matter of the cluster."""
+        cluster.add(device_fault("f", {"kind": "power-cap", "parameters": {"watts": 300}}), ticks=4)
+        assert seen(steps(cluster)[0])["state"] == (16, 16)
+        assert not {"node", "event"} & seen(steps(cluster)[0]).keys()
+        assert condition(cluster, "Landed")[0] == "True"
+
+    def test_an_event_that_the_server_does_not_take(self, cluster: FollowedCluster) -> None:
+        """The status says what is missing, and where, until it is there."""
+        refused = cluster.api.fail(500, "create", "events", times=-1)
+        cluster.add(device_fault("f", {"nodes": ["a"], "devices": ["1"], "kind": "lost"}), ticks=5)
+        is_landed, reason, message = condition(cluster, "Landed")
+        assert (is_landed, reason) == ("False", "NotSeen")
+        assert message == "lost: 0 of 1 in Events at the node that the API server has taken"
+        ((has_landed, cells),) = proof_rows([cluster.api.get(FAULTS, "f")])
+        assert not has_landed
+        assert "0 of 1 in Events" in cells[-1]
+        cluster.api.works(refused)
+
+    def test_a_node_that_is_down(self, cluster: FollowedCluster) -> None:
+        cluster.add(device_fault("f", {"nodes": ["b"], "kind": "node-down"}), ticks=4)
+        assert seen(steps(cluster)[0]) == {"state": (8, 8), "page": (8, 8), "node": (8, 8), "event": (8, 8)}
+
+    @pytest.mark.parametrize("kind", ["plugin-down", "kubelet-restart", "error-page", "nan", "absent", "sentinel"])
+    def test_others(self, cluster: FollowedCluster, kind: str) -> None:
+        cluster.add(device_fault("f", {"nodes": ["a"], "kind": kind}), ticks=4)
+        assert condition(cluster, "Landed")[0] == "True", steps(cluster)
+
+    def test_only_what_the_roles_allow_is_asked(self, cluster: FollowedCluster) -> None:
+        cluster.add(device_fault("f", {"nodes": ["a"], "kind": "lost"}), ticks=4)
+        assert not_allowed(cluster.api.requests, Need.ALWAYS, Need.FAULTS) == []
+
+    def test_a_status_is_not_written_again(self, cluster: FollowedCluster) -> None:
+        """An object whose fault has landed costs no requests."""
+        cluster.add(device_fault("f", {"nodes": ["a"], "kind": "lost"}), ticks=4)
+        before = cluster.api.requests.copy()
+        cluster.tick(70)
+        assert {key[1] for key in cluster.api.requests_since(before)} <= {"leases"}
+
+
+class TestTimes:
+    def test_from_for_then(self, cluster: FollowedCluster) -> None:
+        """One after the other, as steps of one status."""
+        spec = {
+            "nodes": ["a"], "devices": ["3"], "from": "3s", "kind": "ecc-single", "parameters": {"count": 5},
+            "for": "4s", "then": [{"kind": "xid", "parameters": {"code": 79}, "for": "5s"}, {"kind": "reset"}],
+        }  # fmt: skip
+        cluster.add(device_fault("f", spec), ticks=2)
+        assert status(cluster)["phase"] == "Waiting"
+        cluster.tick(4)
+        assert [bool(each.get("began")) for each in steps(cluster)] == [True, False, False]
+        cluster.tick(4)
+        assert cluster.counts("a") == ("8", "7")
+        cluster.tick(8)
+        assert cluster.counts("a") == ("8", "8")
+        assert [each["kind"] for each in steps(cluster)] == ["ecc-single", "xid", "reset"]
+        assert status(cluster)["phase"] == "Over"
+        assert condition(cluster, "Landed")[0] == "True", steps(cluster)
+
+    def test_a_node_that_joins_later(self, cluster: FollowedCluster) -> None:
+        """It is struck too, for the time that is left."""
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"], "for": "30s"}), ticks=5)
+        cluster.api.add(node("c", {LABEL: "h100"}))
+        cluster.tick(6)
+        assert seen(steps(cluster)[0])["state"] == (3, 3)
+        assert cluster.counts("c") == ("8", "7")
+        cluster.tick(26)
+        assert cluster.counts("c") == ("8", "8")
+
+    def test_a_change_of_the_object(self, cluster: FollowedCluster) -> None:
+        """What the earlier generation asked for is cleared."""
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"]}), ticks=3)
+        spec = {"kind": "hang", "devices": ["1"]}
+        cluster.modify(FAULTS, "f", {"spec": spec, "metadata": {"generation": 2}}, ticks=4)
+        assert faults(cluster) == ["hang"]
+        assert status(cluster)["observedGeneration"] == 2
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            ({"kind": "xdi"}, "spec.kind: no kind of fault 'xdi'; did you mean xid?"),
+            ({"kind": "xid"}, "spec.parameters.code: missing: it must be a whole number from 1 to 999: the error code"),
+            ({"kind": "lost", "devices": ["gpu"]}, "spec.devices: 'gpu' is no device of a node: give its index, 3 or "),
+            ({"kind": "lost", "frm": "1s"}, "spec.frm: there is no such field; did you mean from?"),
+            ({"kind": "lost", "parameters": {"code": 79}}, "spec.parameters.code: is nothing that the fault lost takes"),
+            ({"kind": "lost", "then": [{"kind": "reset"}]}, "spec.for: is missing: what follows begins when this is"),
+            ({"kind": "lost", "for": "soon"}, "spec.for: "),
+        ],
+    )
+    def test_it_is_told_in_the_status(self, cluster: FollowedCluster, spec: dict[str, Any], message: str) -> None:
+        cluster.add(device_fault("f", spec), ticks=3)
+        is_so, reason, text = condition(cluster, "Accepted")
+        assert (is_so, reason) == ("False", "Refused")
+        assert text.startswith(message)
+        assert status(cluster)["phase"] == "Refused"
+        assert faults(cluster) == []
+        assert cluster.ready == ""
+
+    def test_what_the_fleet_refuses(self, cluster: FollowedCluster) -> None:
+        """An H100 takes no limit of 5 W; other objects are struck."""
+        cluster.add(device_fault("f", {"kind": "power-cap", "parameters": {"watts": 5}}), ticks=1)
+        cluster.add(device_fault("g", {"kind": "lost", "devices": ["0"]}), ticks=3)
+        assert "no driver of the devices accepts a power limit of 5 W" in condition(cluster, "Accepted")[2]
+        assert condition(cluster, "Landed", "g")[0] == "True"
+
+    def test_no_such_node(self, cluster: FollowedCluster) -> None:
+        cluster.add(device_fault("f", {"kind": "lost", "nodes": ["x*"]}), ticks=3)
+        assert condition(cluster, "Landed") == ("False", "NoDevices", "no node has such devices")
+
+
+class TestRestarts:
+    def test_with_a_state(self, tmp_path: Path) -> None:
+        """The fault goes on, is not struck again, and ends with its object, also while fakedev is away."""
+        text = f"state: {tmp_path}/state"
+        cluster = followed(tmp_path, "a", "b", more=f", device-faults: true}}\n{text}\nwatch: false #")
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"], "nodes": ["a"]}), ticks=3)
+        cluster.add(device_fault("g", {"kind": "lost", "devices": ["1"], "nodes": ["a"]}), ticks=3)
+        cluster.stop()
+        cluster.api.remove(FAULTS, "g")
+        cluster.start()
+        cluster.tick(4)
+        assert faults(cluster) == ["lost"]
+        assert cluster.counts("a") == ("8", "7")
+        assert condition(cluster, "Landed")[0] == "True"
+
+    def test_without_a_state(self, cluster: FollowedCluster) -> None:
+        """The fleet begins anew: what lasts is struck again, what is over is not."""
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"], "nodes": ["a"]}), ticks=3)
+        cluster.add(device_fault("g", {"kind": "ecc-double", "devices": ["1"], "nodes": ["a"]}), ticks=3)
+        cluster.start_again()
+        cluster.tick(4)
+        assert cluster.counts("a") == ("8", "7")
+        assert status(cluster, "g")["phase"] == "Over"
+        assert faults(cluster) == ["lost"]
+
+
+def test_each_kind_is_seen(cluster: FollowedCluster) -> None:
+    """On a busy board every kind lands, wherever it is told of."""
+    numbers = {"code": 79, "watts": 300, "megahertz": 900}
+    unseen = []
+    for name, kind in KINDS.items():
+        cluster.say("run train devices=a/4 profile=100 detach", ticks=2)
+        wanted = {each.name: numbers[each.name] for each in kind.parameters if each.name in numbers}
+        spec = {"kind": name, "nodes": ["a"], "devices": ["4"], "parameters": wanted}
+        cluster.add(device_fault(name, spec), ticks=4)
+        if condition(cluster, "Landed", name)[0] != "True":
+            cluster.tick(20)  # heat takes its time
+        if condition(cluster, "Landed", name)[0] != "True":
+            unseen.append((name, condition(cluster, "Landed", name)[2]))
+        cluster.remove(FAULTS, name, ticks=1)
+        cluster.say("fault reset devices=a/4", ticks=2)
+    assert unseen == []
