@@ -11,6 +11,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from fakedev.fleet.entities.state import Level, Positions
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.levels import DEVICE, UNIT
 from fakedev.fleet.levels import PART as PART_LEVEL
+from fakedev.fleet.links.link_levels import LINK as LINK_LEVEL
 from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.spec.device_types import DeviceType, attributes_of
 from fakedev.fleet.workloads.workload import Workload
@@ -83,7 +85,7 @@ class Quantities:
     """The quantities of a level in the fields of a record, for some of its entities.
 
     :param records: whose fields they are written to.
-    :param positions: of the entities in the level, ascending: shape as ``records``.
+    :param positions: of the entities in the level: shape as ``records``.
     """
 
     def __init__(self, record: Record, records: NDArray[Any], positions: NDArray[np.int64]) -> None:
@@ -98,7 +100,7 @@ class Quantities:
         table = np.ndarray((len(records), record.size // 8), "i8", records)
         self._table = table[:, first : first + len(fields)]
         count = len(positions)
-        is_run = count > 0 and int(positions[-1]) - int(positions[0]) == count - 1
+        is_run = count > 0 and bool((np.diff(positions) == 1).all())
         self._places = slice(int(positions[0]), int(positions[0]) + count) if is_run else positions
         self._absent = np.full(count, math.nan)
 
@@ -112,9 +114,9 @@ class Quantities:
         self._table[:] = whole(values, self._factors).T  # type: ignore[arg-type]  # one factor for each row
 
 
-#: NVIDIA's number of a vendor on PCI.
-_VENDOR: Final = 0x10DE
-_VENDOR_NAME: Final = "NVIDIA"
+_NVIDIA, _AMD = "NVIDIA", "AMD"
+#: Numbers of vendors on PCI.
+_VENDORS: Final = {_NVIDIA: 0x10DE, _AMD: 0x1002}
 #: The state of a board that has joined its fabric.
 _IN_FABRIC: Final = 3
 #: Serial numbers of racks have 13 digits.
@@ -137,36 +139,54 @@ _CLOCK_STEP_MHZ: Final = 15.0
 
 
 class Chosen(NamedTuple):
-    """The boards of some nodes that NVML shows, in order of the file.
+    """The boards of some nodes, in order of the file: of each node those that NVML shows, then those of AMD.
 
-    :ivar nodes: with the indices of their boards.
+    :ivar nodes: with the indices of both.
     :ivar devices: positions of the boards in the level of devices, shape (B,).
     :ivar parts: positions of their instances in the level of parts, shape (P,).
     :ivar links: positions of their links, shape (L,).
     """
 
-    nodes: Sequence[tuple[RosterNode, Sequence[int]]]
+    nodes: Sequence[tuple[RosterNode, Sequence[int], Sequence[int]]]
     devices: Positions
     parts: Positions
     links: Positions
 
 
 def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
-    """The boards of NVIDIA, and those whose vendor is not known, of some nodes."""
-    found = [(node, [index for index in range(len(node.devices)) if is_shown(node, index)]) for node in nodes]
-    devices = [node.first + index for node, indices in found for index in indices]
-    parts = [unit - roster.parts.device_count for device in devices for unit in roster.parts.of(device)]
+    """The boards of NVIDIA, those whose vendor is not known, and those of AMD, of some nodes."""
+    matches = []
+    for node in nodes:
+        makers = [_maker(node, index) for index in range(len(node.devices))]
+        matches.append((node, *([index for index, each in enumerate(makers) if each == maker] for maker in _VENDORS)))
+    devices = [node.first + index for node, *indices in matches for index in chain(*indices)]
+    parts = [
+        unit - roster.parts.device_count
+        for node, *indices in matches for index in chain(*indices)
+        for unit in _units(roster, node, index)
+    ]  # fmt: skip
     links = [link for device in devices for link in roster.links.of(device)]
-    return Chosen(found, *(np.array(each, dtype=np.int64) for each in (devices, parts, links)))
+    return Chosen(matches, *(np.array(each, dtype=np.int64) for each in (devices, parts, links)))
+
+
+def _units(roster: Roster, node: RosterNode, index: int) -> range:
+    """The instances of a board; tiles are none."""
+    units = roster.parts.of(node.first + index)
+    return units if node.pool.device_type.mig_slices else units[:0]
 
 
 def is_shown(node: RosterNode, index: int) -> bool:
     """Whether NVIDIA's driver has a board: one of NVIDIA, or one whose vendor is not known."""
+    return _maker(node, index) == _NVIDIA
+
+
+def _maker(node: RosterNode, index: int) -> str | None:
+    """A key of ``_VENDORS``; None: the driver of neither has the board."""
     device = node.pool.devices.get(index)
     for facts in (device.facts if device else {}, node.spec.facts, node.pool.facts, node.pool.device_type.facts):
         if "vendor" in facts:
-            return _VENDOR_NAME in facts["vendor"].upper()
-    return True
+            return next((maker for maker in _VENDORS if maker in facts["vendor"].upper()), None)
+    return _NVIDIA
 
 
 def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArray[Any]]:
@@ -179,18 +199,20 @@ def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArr
     #: Boards of a type share its profiles.
     first_profiles: dict[tuple[str, str], int] = {}
     place_of = {device: place for place, device in enumerate(boards.devices.tolist())}
-    for node, indices in boards.nodes:
+    for node, *indices in boards.nodes:
+        shown, of_amd = indices
         facts = roster.facts(seed, node)
         of_parts = roster.part_facts(seed, node, facts)
         first_part = roster.parts.of(node.first).start
-        first = facts[indices[0]] if indices else {}
+        first = facts[next(chain(*indices))] if any(indices) else {}
         node_rows.append({
             **_facts(NODE, first), "name": text_of(node.name, 256), "cuda_version": _cuda_version(first),
-            "first_board": len(board_rows), "board_count": len(indices),
+            "first_board": len(board_rows), "board_count": len(shown),
+            "first_amd": len(board_rows) + len(shown), "amd_count": len(of_amd),
         })  # fmt: skip
-        for index in indices:
+        for index in chain(*indices):
             device = node.first + index
-            units, links = roster.parts.of(device), roster.links.of(device)
+            units, links = _units(roster, node, index), roster.links.of(device)
             own = of_parts[units.start - first_part : units.stop - first_part]
             kind = node.pool.device_type
             key = kind.name, facts[index].get("pci_device_id", "")
@@ -236,6 +258,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     pdi = int(facts["uuid"].replace("-", "")[-15:], 16) if _UUID.fullmatch(facts.get("uuid", "")) else ABSENT
     core = device_type.ranges.get("core_frequency_mhz")
     is_in_fabric = values["fabric_state"] == _IN_FABRIC
+    is_amd = _AMD in facts.get("vendor", "").upper()
     is_in_rack = values["c2c_mode"] == 1 and values["platform_host_id"] != ABSENT
     derived = {
         "addressing_mode": _ATS if values["c2c_mode"] == 1 else 0,
@@ -254,9 +277,9 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
         "has_average_power": int(capability >= _FIRST_WITH_AVERAGE_POWER),
         # Without a fact as large as the memory, for which the size is a power of two.
         "bar1_total": int(whole(bar1)) if not math.isnan(bar1) else 1 << max(0, total - 1).bit_length(),
-        "uuid": text_of(prefixed("GPU-", facts.get("uuid", "")), 48),
+        "uuid": text_of(prefixed("" if is_amd else "GPU-", facts.get("uuid", "")), 48),
         "pci_bus_id": text_of(f"0000{address.upper()}" if address else "", 32),
-        "pci_device_id": int(pci["id"], 16) << 16 | _VENDOR if _is_hexadecimal(pci["id"]) else ABSENT,
+        "pci_device_id": int(pci["id"], 16) << 16 | _VENDORS[_AMD if is_amd else _NVIDIA] if _is_hexadecimal(pci["id"]) else ABSENT,
         "max_part_count": device_type.mig_slices,
         "minor_number": int(facts["index"]),
         "compute_major": capability[0],
@@ -275,7 +298,8 @@ def _is_nothing(value: int | bytes) -> bool:
 
 
 def _part(facts: Mapping[str, str], board: int, of_board: Mapping[str, Any]) -> dict[str, Any]:
-    own = {"uuid": text_of(prefixed("MIG-", facts["part_uuid"]), 48), "board": board}
+    prefix = "" if _AMD in facts.get("vendor", "").upper() else "MIG-"
+    own = {"uuid": text_of(prefixed(prefix, facts["part_uuid"]), 48), "board": board}
     profile, values = facts.get("mig_profile", ""), _facts(PART, facts)
     slices, memory_slices = slices_of(profile), mig.memory_slices_of(of_board["max_part_count"])
     place = mig.placement_of(max(0, values["gpu_instance"]), memory_slices)
@@ -370,7 +394,7 @@ class Processes:
         self._board_of[units] = self._board_of[parts.owners[boards.parts]]
         self._part_of[units] = np.arange(len(boards.parts))
         #: The number of each board in its node.
-        self._indices = [index for _, indices in boards.nodes for index in indices]
+        self._indices = [index for _, *indices in boards.nodes for index in chain(*indices)]
         self._followed = -1
         #: The pairs of workload and unit; the first pair of each unit, and the number of the unit of each pair.
         self._pairs: Positions = np.zeros(0, dtype=np.int64)
@@ -502,6 +526,8 @@ class SlotImage:
             keys = np.stack((self._records["boards"]["node"], pairs), axis=1)
             self._modules = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         self._up: object = None
+        is_amd = fixed["boards"]["pci_device_id"] & 0xFFFF == _VENDORS[_AMD]
+        self._amd_links = np.flatnonzero(is_amd[fixed["links"]["board"]])
         self.update()
 
     @property
@@ -550,6 +576,11 @@ class SlotImage:
         if self.counts.links and up is not self._up:
             self._records["links"]["up"] = 1 if up is None else up[self._boards.links]
             self._up = up
+        if len(self._amd_links):
+            of_links, links = state.levels[LINK_LEVEL].arrays, self._boards.links[self._amd_links]
+            for field, quantity in (("sent", "fabric_tx_bytes"), ("received", "fabric_rx_bytes")):
+                if quantity in of_links:
+                    self._records["links"][field][self._amd_links] = whole(of_links[quantity][links])
         return True
 
     def xids(self) -> list[Xid]:

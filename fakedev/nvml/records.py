@@ -20,7 +20,7 @@ from fakedev.base.binary_records import Field, Record, quantity_fields
 
 #: The first bytes of the file, and the version of the layout: a library reads only files of its own version.
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 3
+VERSION: Final = 4
 #: The number of a quantity or fact that a board does not have.
 ABSENT: Final = -(2**63)
 #: The name of the file in the default folder of sockets.
@@ -118,6 +118,8 @@ NODE: Final = Record("node", "A node.", (
     Field("cuda_version", "major x 1000 + minor x 10, of its first board"),
     Field("first_board", "position of its first board among all in the file"),
     Field("board_count", "its boards"),
+    Field("first_amd", "position of its first board of AMD, which NVML does not show"),
+    Field("amd_count", "its boards of AMD"),
 ))  # fmt: skip
 
 BOARD: Final = Record("board", "A board.", (
@@ -135,6 +137,10 @@ BOARD: Final = Record("board", "A board.", (
     Field("architecture", "name of the architecture", fact="architecture", text_bytes=24),
     Field("cpu_affinity", "CPUs of its NUMA node, as 0-55,112-167", fact="cpu_affinity", text_bytes=128),
     Field("pci_bus_id", "as 00000000:1B:00.0", text_bytes=32),
+    Field("card_model", "number of its model, of AMD", fact="card_model", text_bytes=32),
+    Field("gfx_version", "target of compilers, as gfx942, of AMD", fact="gfx_version", text_bytes=16),
+    Field("memory_type", "as HBM3", fact="memory_type", text_bytes=16),
+    Field("memory_partition", "as nps4, of AMD; empty: nps1", fact="memory_partition", text_bytes=8),
     Field("node", "position of its node"),
     Field("index", "its number in its node"),
     Field("first_part", "position of its first MIG instance"),
@@ -200,6 +206,8 @@ BOARD: Final = Record("board", "A board.", (
     Field("clock_step", "throttled clocks are whole numbers of it", "kHz"),
     Field("link_generation", "generation of NVLink"),
     Field("link_bandwidth", "of one link, each way", "bytes/s"),
+    Field("compute_units", "of AMD", fact="compute_units"),
+    Field("memory_bus", "width of the connection to its memory", "bits", fact="memory_bus_bits"),
     *quantity_fields((
         ("usage", "usage_ratio", 100.0, "%"),
         ("memory_usage", "memory_usage_ratio", 100.0, "%"),
@@ -216,6 +224,7 @@ BOARD: Final = Record("board", "A board.", (
         ("memory_clock_min", "memory_frequency_min_mhz", 1.0, "MHz"),
         ("video_clock", "video_frequency_mhz", 1.0, "MHz"),
         ("power", "power_watts", 1000.0, "mW"),
+        ("power_watts", "power_watts", 1.0, "W"),
         ("power_shown", "power_watts", 100.0, "cW"),  # as nvidia-smi prints it: thousandths would be rounded twice
         ("memory_power", "memory_power_watts", 1000.0, "mW"),
         ("power_limit", "power_limit_watts", 1000.0, "mW"),
@@ -264,6 +273,14 @@ BOARD: Final = Record("board", "A board.", (
         ("remap_failure", "row_remap_failure", 1.0, ""),
         *_ENGINES,
         ("created", "created_seconds", 1e6, "us"),
+        ("throttled_hardware_now", "throttled_hardware", 100.0, "%"),
+        ("throttled_power_now", "throttled_power", 100.0, "%"),
+        ("throttled_thermal_now", "throttled_thermal", 100.0, "%"),
+        ("pcie_speed", "pcie_link_gigatransfers_per_second", 10.0, "0.1 GT/s"),
+        ("pcie_speed_max", "pcie_link_gigatransfers_per_second_max", 10.0, "0.1 GT/s"),
+        ("pcie_sent_total", "pcie_tx_bytes", 1.0, "bytes"),
+        ("pcie_received_total", "pcie_rx_bytes", 1.0, "bytes"),
+        ("memory_bandwidth_max", "memory_max_bytes_per_second", 1.0, "bytes/s"),
     )),
     Field("process_count", "its processes, also those that are not listed"),
 ))  # fmt: skip
@@ -282,6 +299,9 @@ PART: Final = Record("part", "A MIG instance, with its one compute instance.", (
     *quantity_fields((
         *_MEMORY,
         *_ENGINES,
+        ("usage", "usage_ratio", 100.0, "%"),
+        ("decoder_usage", "decoder_active_ratio", 100.0, "%"),
+        ("jpeg_usage", "jpeg_active_ratio", 100.0, "%"),
         ("lost", "lost", 1.0, ""),
     )),
 ))  # fmt: skip
@@ -293,6 +313,8 @@ LINK: Final = Record("link", "A link of a board to another one, or to a switch."
     Field("remote_number", "which link of that board it is"),
     Field("switch_number", "the switch at its other end, by its number in the node; absent: none"),
     Field("up", "1 while it is up"),
+    Field("sent", "of a board of AMD, as all below", "bytes"),
+    Field("received", "the other way", "bytes"),
 ))  # fmt: skip
 
 PROFILE: Final = Record("profile", "A kind of MIG instances of a type of boards.", (

@@ -168,8 +168,13 @@ class Snapshot(NamedTuple):
     boards: list[Board]
 
 
-def read_snapshot(environ: Mapping[str, str]) -> Snapshot:
-    """The present tick of the node that the environment names.
+#: The fields of a node with its first board and the number of its boards, of each maker.
+NVIDIA: Final = ("first_board", "board_count")
+AMD: Final = ("first_amd", "amd_count")
+
+
+def read_snapshot(environ: Mapping[str, str], maker: tuple[str, str] = NVIDIA) -> Snapshot:
+    """The present tick of the node that the environment names, with its boards of a maker.
 
     :raises Failure: without a service, or when the node is not clear.
     """
@@ -189,7 +194,7 @@ def read_snapshot(environ: Mapping[str, str]) -> Snapshot:
         finally:
             os.close(descriptor)
         if found is not None:
-            return _snapshot(*found, environ)
+            return _snapshot(*found, environ, maker)
     raise no_driver(f"{path} cannot be read: it changes all the time")
 
 
@@ -226,7 +231,9 @@ def _checked(content: bytes, file_bytes: int, path: str) -> dict[str, int]:
     return head
 
 
-def _snapshot(head: Mapping[str, int], content: bytes, control: str, environ: Mapping[str, str]) -> Snapshot:
+def _snapshot(
+    head: Mapping[str, int], content: bytes, control: str, environ: Mapping[str, str], maker: tuple[str, str]
+) -> Snapshot:  # fmt: skip
     def views(record: Record, first: int, count: int) -> list[View]:
         room, begin = (head[name] for name in _ROOMS[record.name])
         if not (0 <= first <= room and 0 <= count <= room - first):
@@ -235,7 +242,7 @@ def _snapshot(head: Mapping[str, int], content: bytes, control: str, environ: Ma
 
     slot = View(SLOT, content)
     node = _chosen(views(layout.NODE, 0, head["node_count"]), environ.get(environment.NODE, ""))
-    first = node.count("first_board")
+    first, board_count = (node.count(each) for each in maker)
     # Records of processes are in the order of their boards, and there may be many of other nodes.
     count = max(0, min(slot.count("process_count"), head["process_capacity"]))
 
@@ -243,11 +250,11 @@ def _snapshot(head: Mapping[str, int], content: bytes, control: str, environ: Ma
         return views(layout.PROCESS, number, 1)[0].count("board")
 
     begin, end = (
-        bisect_left(range(count), each, key=board_of) for each in (first, first + node.count("board_count"))
+        bisect_left(range(count), each, key=board_of) for each in (first, first + board_count)
     )
     processes = views(layout.PROCESS, begin, end - begin)
     boards = []
-    for place, view in enumerate(views(layout.BOARD, first, node.count("board_count")), first):
+    for place, view in enumerate(views(layout.BOARD, first, board_count), first):
         parts = views(layout.PART, view.count("first_part"), view.count("part_count"))
         links = views(layout.LINK, view.count("first_link"), view.count("link_count"))
         profiles = views(layout.PROFILE, view.count("first_profile"), view.count("profile_count"))

@@ -1,0 +1,682 @@
+"""What functions of ``amdsmi`` return of a GPU: a board, or one of its compute partitions.
+
+Each function here is ``amdsmi_`` and its name; its :class:`Gpu` arguments are handles there. Numbers are those of AMD's
+device-metrics-exporter in the same tick. "N/A" is what the board does not have, and a function without any value
+raises that it is not supported. What belongs to a board is on its first partition alone, as with the real driver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from fakedev.nvml.amd.amdsmi_names import NAMES, NOT_SUPPORTED, AmdSmiLibraryException
+from fakedev.nvml.smi.boards import Board, View
+
+NA: Final = "N/A"
+MIB: Final = 1 << 20
+#: Numbers of engines and places of MI300X boards in the tables of the driver (amdgpu: MAX_GFX_CLKS, NUM_VCN, NUM_JPEG_ENG_V1).
+_XCC, _XCP, _VCN, _JPEG, _LINKS, _HBM = 8, 8, 4, 32, 8, 4
+#: Microjoules of one step of the counter of energy (amdgpu: 15.259 uJ).
+_ENERGY_STEP: Final = 15.259
+_DRIVER_DATE: Final = "2015/01/01 00:00"
+_VENDOR: Final = "Advanced Micro Devices Inc. [AMD/ATI]"
+#: What the driver prints for the mode of an undivided board.
+_WHOLE: Final = "SPX"
+_MODES: Final = {8: "CPX", 4: "QPX", 3: "TPX", 2: "DPX"}
+#: Blocks of the chip that count errors; the simulation has errors of the first two.
+_COUNTING: Final = ("UMC", "GFX", "SDMA", "MMHUB")
+#: Weights of ways (KFD's topology), and boards between.
+_XGMI_WEIGHT, _SAME_NODE_WEIGHT, _OTHER_NODE_WEIGHT = 15, 40, 72
+
+#: Processors of a server: the KFD counts them before its GPUs.
+_PROCESSORS: Final = 2
+
+_LINK: Final = NAMES.enumerations["AmdSmiLinkType"]
+
+
+def unsupported() -> AmdSmiLibraryException:
+    return AmdSmiLibraryException(NOT_SUPPORTED)
+
+
+class Gpu(NamedTuple):
+    """What a handle names, in one tick.
+
+    :ivar number: among the GPUs of the node.
+    :ivar partition: of its board; 0 for an undivided board.
+    :ivar addresses: on PCI, of the node's boards by their place.
+    """
+
+    board: Board
+    number: int
+    partition: int
+    addresses: Mapping[int, str]
+
+    @property
+    def view(self) -> View:
+        """The record of its memory and engines: of the partition, or of the board."""
+        return self.board.part or self.board.view
+
+    def has(self, name: str) -> int | str:
+        """A number of its board; "N/A" if there is none, or if another partition shows it."""
+        found = None if self.partition else self.board.view.number(name)
+        return NA if found is None else found
+
+    def must(self, name: str) -> int:
+        """A number of its board.
+
+        :raises AmdSmiLibraryException: without one.
+        """
+        found = self.has(name)
+        if isinstance(found, str):
+            raise unsupported()
+        return found
+
+    @property
+    def bdf(self) -> str:
+        """The PCI address; its function is the partition."""
+        return f"{self.board.view.text('pci_bus_id')[4:-1].lower()}{self.partition}"
+
+    @property
+    def serial(self) -> int:
+        """The number of its chip, of 64 bits: in its UUID as the driver puts it there."""
+        digits = self.board.view.text("uuid").replace("-", "")
+        try:
+            return int(digits[:2] + digits[18:32], 16)
+        except ValueError:
+            return 0
+
+    @property
+    def dies(self) -> int:
+        """Compute dies that it has."""
+        return _XCC // max(1, len(self.board.parts))
+
+    def text(self, name: str, otherwise: str = NA) -> str:
+        return self.board.view.text(name) or otherwise
+
+
+def get_gpu_device_bdf(gpu: Gpu) -> str:
+    return gpu.bdf
+
+
+def get_gpu_device_uuid(gpu: Gpu) -> str:
+    return (gpu.board.part or gpu.board.view).text("uuid").removeprefix("MIG-")
+
+
+def get_gpu_bdf_id(gpu: Gpu) -> int:
+    domain, bus, device, function = (int(each, 16) for each in gpu.bdf.replace(".", ":").split(":"))
+    return domain << 32 | bus << 8 | device << 3 | function
+
+
+def get_gpu_id(gpu: Gpu) -> int:
+    return gpu.board.view.count("pci_device_id") >> 16
+
+
+def get_gpu_vendor_name(gpu: Gpu) -> str:
+    return _VENDOR
+
+
+def get_gpu_vram_vendor(gpu: Gpu) -> str:
+    return NA
+
+
+def get_gpu_subsystem_id(gpu: Gpu) -> str:
+    return _hexadecimal(gpu.board.view.count("pci_device_id") >> 16, 4)
+
+
+def get_gpu_subsystem_name(gpu: Gpu) -> str:
+    return gpu.text("name")
+
+
+def get_gpu_revision(gpu: Gpu) -> str:
+    return "0x00"
+
+
+def get_processor_type(gpu: Gpu) -> dict[str, str]:
+    return {"processor_type": "AMDSMI_PROCESSOR_TYPE_AMD_GPU"}
+
+
+def get_processor_info(gpu: Gpu) -> str:
+    return str(gpu.number)
+
+
+def get_gpu_asic_info(gpu: Gpu) -> dict[str, Any]:
+    device = get_gpu_subsystem_id(gpu)
+    return {
+        "market_name": gpu.text("name").removesuffix(" OAM"), "vendor_id": "0x1002", "vendor_name": _VENDOR,
+        "subvendor_id": "0x1002", "device_id": device, "rev_id": get_gpu_revision(gpu),
+        "asic_serial": f"0x{gpu.serial:016X}", "oam_id": gpu.board.number,
+        "num_compute_units": _share(gpu.board.view.number("compute_units"), gpu),
+        "target_graphics_version": gpu.text("gfx_version"), "subsystem_id": device,
+    }  # fmt: skip
+
+
+def get_gpu_board_info(gpu: Gpu) -> dict[str, str]:
+    return {
+        "model_number": gpu.text("card_model"), "product_serial": gpu.text("serial"), "fru_id": NA,
+        "product_name": gpu.text("name"), "manufacturer_name": "AMD",
+    }  # fmt: skip
+
+
+def get_gpu_vbios_info(gpu: Gpu) -> dict[str, str]:
+    # The last key is that of 7.1.
+    return {**dict.fromkeys(("name", "build_date", "part_number", "boot_firmware"), NA), "version": gpu.text("vbios_version")}
+
+
+def get_gpu_driver_info(gpu: Gpu) -> dict[str, str]:
+    version = gpu.board.node.text("driver_version") or NA
+    return {"driver_name": "amdgpu", "driver_version": version, "driver_date": _DRIVER_DATE}
+
+
+def get_fw_info(gpu: Gpu) -> dict[str, list[Any]]:
+    return {"fw_list": []}
+
+
+def get_gpu_kfd_info(gpu: Gpu) -> dict[str, int]:
+    return {
+        "kfd_id": (gpu.serial + gpu.partition) & 0xFFFF, "node_id": gpu.number + _PROCESSORS,
+        "current_partition_id": gpu.partition,
+    }  # fmt: skip
+
+
+def get_gpu_enumeration_info(gpu: Gpu) -> dict[str, int | str]:
+    number = gpu.number
+    return {
+        "drm_render": 128 + number, "drm_card": number, "hsa_id": number + _PROCESSORS, "hip_id": number,
+        "hip_uuid": f"GPU-{gpu.serial:016x}",
+    }  # fmt: skip
+
+
+def get_gpu_virtualization_mode(gpu: Gpu) -> dict[str, Any]:
+    return {"mode": NAMES.enumerations["AmdSmiVirtualizationMode"].BAREMETAL}
+
+
+def get_gpu_vram_info(gpu: Gpu) -> dict[str, Any]:
+    bandwidth = gpu.has("memory_bandwidth_max")
+    kind = NAMES.enumerations["AmdSmiVramType"].__members__.get(gpu.text("memory_type"), 0)
+    return {
+        "vram_type": int(kind), "vram_vendor": NA, "vram_size": _mib(gpu.view.number("memory_total")),
+        "vram_bit_width": gpu.has("memory_bus"),
+        "vram_max_bandwidth": NA if isinstance(bandwidth, str) else round(bandwidth / 1e9),
+    }  # fmt: skip
+
+
+def get_gpu_vram_usage(gpu: Gpu) -> dict[str, int]:
+    return {"vram_total": _mib(gpu.view.number("memory_total")), "vram_used": _mib(gpu.view.number("memory_used"))}
+
+
+def get_gpu_memory_total(gpu: Gpu, mem_type: int) -> int:
+    return _memory(gpu, mem_type, "memory_total")
+
+
+def get_gpu_memory_usage(gpu: Gpu, mem_type: int) -> int:
+    return _memory(gpu, mem_type, "memory_used")
+
+
+def get_gpu_activity(gpu: Gpu) -> dict[str, int | str]:
+    video = gpu.has("decoder_usage") if gpu.board.view.text("architecture").startswith("rdna") else NA
+    return {"gfx_activity": gpu.has("usage"), "umc_activity": gpu.has("memory_usage"), "mm_activity": video}
+
+
+def get_power_info(gpu: Gpu) -> dict[str, Any]:
+    watts, is_average = gpu.must("power_watts"), gpu.text("architecture") == "cdna2"
+    return {
+        "socket_power": watts, "current_socket_power": NA if is_average else watts,
+        "average_socket_power": watts if is_average else NA, "gfx_voltage": NA, "soc_voltage": NA, "mem_voltage": NA,
+        "power_limit": gpu.must("power_limit") * 1000,
+    }  # fmt: skip
+
+
+def get_power_cap_info(gpu: Gpu, sensor: int = 0) -> dict[str, int]:
+    cap, usual, lowest, highest = (
+        gpu.must(f"power_limit{each}") * 1000 for each in ("", "_default", "_min", "_max")
+    )
+    return {
+        "power_cap": cap, "default_power_cap": usual, "dpm_cap": 0, "min_power_cap": lowest, "max_power_cap": highest,
+    }  # fmt: skip
+
+
+def get_energy_count(gpu: Gpu) -> dict[str, float]:
+    steps = round(gpu.must("energy") * 1000 / _ENERGY_STEP)
+    return {
+        "power": steps, "energy_accumulator": steps, "counter_resolution": _ENERGY_STEP,
+        "timestamp": gpu.board.slot.count("wall_time") * 1000,
+    }  # fmt: skip
+
+
+def get_clock_info(gpu: Gpu, clock_type: int) -> dict[str, Any]:
+    name = _clock(clock_type)
+    now, low, high = gpu.must(name), gpu.has(f"{name}_min"), gpu.has(f"{name}_max")
+    is_idle = name == "core_clock" and now == low
+    return {"clk": now, "min_clk": low, "max_clk": high, "clk_locked": False, "clk_deep_sleep": int(is_idle)}
+
+
+def get_clk_freq(gpu: Gpu, clk_type: int) -> dict[str, Any]:
+    found = get_clock_info(gpu, clk_type)
+    steps = sorted({int(each) * 1_000_000 for each in found.values() if isinstance(each, int) and each > 1})
+    return {"num_supported": len(steps), "current": steps.index(found["clk"] * 1_000_000), "frequency": steps}
+
+
+def get_temp_metric(gpu: Gpu, sensor_type: int, metric: int) -> int:
+    kinds, metrics = NAMES.enumerations["AmdSmiTemperatureType"], NAMES.enumerations["AmdSmiTemperatureMetric"]
+    of_memory = sensor_type == kinds.VRAM or kinds.HBM_0 <= sensor_type <= kinds.HBM_3
+    # Only boards with the chip before MI300 show the temperature of its edge.
+    wanted = kinds.EDGE if gpu.text("architecture") == "cdna2" else kinds.HOTSPOT
+    if not of_memory and sensor_type != wanted:
+        raise unsupported()
+    if metric == metrics.CURRENT:
+        return gpu.must("memory_temperature" if of_memory else "temperature")
+    names = {int(metrics.CRITICAL): "slowdown_temperature", int(metrics.EMERGENCY): "shutdown_temperature"}
+    if of_memory or metric not in names:
+        raise unsupported()
+    return gpu.must(names[metric])
+
+
+def get_gpu_fan_speed(gpu: Gpu, sensor_idx: int) -> int:
+    return round(gpu.must("fan_speed") * 2.55)
+
+
+def get_gpu_fan_speed_max(gpu: Gpu, sensor_idx: int) -> int:
+    gpu.must("fan_speed")
+    return 255
+
+
+def get_gpu_perf_level(gpu: Gpu) -> str:
+    return "AMDSMI_DEV_PERF_LEVEL_AUTO"
+
+
+def is_gpu_power_management_enabled(gpu: Gpu) -> bool:
+    return True
+
+
+def get_pcie_info(gpu: Gpu) -> dict[str, Any]:
+    sent, received = gpu.must("pcie_sent"), gpu.has("pcie_received")
+    both = NA if isinstance(received, str) else round((sent + received) * 8 / 1e6)
+    replays = gpu.has("pcie_replays")
+    speed, highest = (_times(gpu.has(each), 100) for each in ("pcie_speed", "pcie_speed_max"))
+    return {
+        "pcie_static": {
+            "max_pcie_width": gpu.has("pcie_width_max"), "max_pcie_speed": highest,
+            "pcie_interface_version": gpu.has("pcie_generation_max"),
+            "slot_type": "OAM" if gpu.text("memory_type").startswith("HBM") else "PCIE",
+        },
+        "pcie_metric": {
+            "pcie_width": gpu.has("pcie_width"), "pcie_speed": speed, "pcie_bandwidth": both,
+            "pcie_replay_count": replays, "pcie_l0_to_recovery_count": _unless(replays),
+            "pcie_replay_roll_over_count": _unless(replays), "pcie_nak_sent_count": _unless(replays),
+            "pcie_nak_received_count": replays, "pcie_lc_perf_other_end_recovery_count": NA,
+        },
+    }  # fmt: skip
+
+
+def get_gpu_pci_throughput(gpu: Gpu) -> dict[str, int]:
+    return {"sent": gpu.must("pcie_sent") // 256, "received": gpu.must("pcie_received") // 256, "max_pkt_sz": 256}
+
+
+def get_gpu_pci_replay_counter(gpu: Gpu) -> int:
+    return gpu.must("pcie_replays")
+
+
+def get_gpu_total_ecc_count(gpu: Gpu) -> dict[str, int]:
+    blocks = [_errors(gpu, each) for each in _COUNTING]
+    return {key: sum(each[key] for each in blocks) for key in blocks[0]}
+
+
+def get_gpu_ecc_count(gpu: Gpu, block: int) -> dict[str, int]:
+    return _errors(gpu, _block(block))
+
+
+def get_gpu_ecc_enabled(gpu: Gpu) -> int:
+    gpu.must("memory_corrected")
+    return sum(int(NAMES.enumerations["AmdSmiGpuBlock"][each]) for each in _COUNTING)
+
+
+def get_gpu_ecc_status(gpu: Gpu, block: int) -> Any:
+    states = NAMES.enumerations["AmdSmiRasErrState"]
+    return states.ENABLED if get_gpu_ecc_enabled(gpu) & block else states.DISABLED
+
+
+def get_gpu_ras_block_features_enabled(gpu: Gpu) -> list[dict[str, str]]:
+    blocks = NAMES.enumerations["AmdSmiGpuBlock"]
+    return [
+        {"block": each.name, "status": get_gpu_ecc_status(gpu, each).name}
+        for each in blocks if each.name not in ("INVALID", "RESERVED")
+    ]  # fmt: skip
+
+
+def get_gpu_ras_feature_info(gpu: Gpu) -> dict[str, Any]:
+    gpu.must("memory_corrected")
+    schemas = ("parity_schema", "single_bit_schema", "double_bit_schema")
+    return {"eeprom_version": "0x0", **dict.fromkeys(schemas, False), "poison_schema": True}
+
+
+def get_gpu_bad_page_info(gpu: Gpu) -> list[dict[str, int]]:
+    """The pages' addresses are not simulated: they are counted from a number of the chip."""
+    counts = (gpu.has("retired_single_bit"), gpu.has("retired_double_bit"))
+    pages = sum(each for each in counts if isinstance(each, int))
+    pending = gpu.has("retired_pending")
+    waiting = pending if isinstance(pending, int) else 0
+    status = NAMES.enumerations["AmdSmiMemoryPageStatus"]
+    first = gpu.serial % (1 << 24)
+    return [
+        {
+            "value": number, "page_address": first + number, "page_size": 4096,
+            "status": int(status.PENDING if number >= pages - waiting else status.RESERVED),
+        }
+        for number in range(pages)
+    ]  # fmt: skip
+
+
+def get_gpu_memory_reserved_pages(gpu: Gpu) -> list[dict[str, int]]:
+    return get_gpu_bad_page_info(gpu)
+
+
+def get_violation_status(gpu: Gpu) -> dict[str, Any]:
+    reasons = {"prochot_thrm": "hardware", "ppt_pwr": "power", "socket_thrm": "thermal"}
+    if gpu.text("architecture") == "cdna2":
+        raise unsupported()
+    now = gpu.board.slot.count("wall_time")
+    totals: dict[str, Any] = {"acc_counter": _counted(gpu)}
+    percents: dict[str, Any] = {}
+    active: dict[str, Any] = {}
+    for name in (*reasons, "vr_thrm", "hbm_thrm"):
+        reason = reasons.get(name)
+        # Voltage regulators and the memory never get too hot here.
+        totals[f"acc_{name}"] = gpu.must(f"throttled_{reason}") // 1_000_000 if reason else 0
+        percents[f"per_{name}"] = gpu.must(f"throttled_{reason}_now") if reason else 0
+        active[f"active_{name}"] = percents[f"per_{name}"] > 0
+    for name, reason in {"": "", "_pwr": "power", "_thm": "thermal", "_total": ""}.items():
+        for prefix, found, unit in (("acc", totals, ""), ("per", percents, "_now"), ("active", active, "_now")):
+            value: Any = NA
+            if reason:
+                value = gpu.must(f"throttled_{reason}{unit}")
+                value = value // 1_000_000 if prefix == "acc" else value > 0 if prefix == "active" else value
+            found[f"{prefix}_gfx_clk_below_host_limit{name}"] = _table(gpu, lambda _, value=value: value) if name else NA
+    for prefix, found in (("acc", totals), ("per", percents), ("active", active)):
+        found[f"{prefix}_low_utilization"] = _table(gpu, lambda _: NA)
+    return {"reference_timestamp": now, "violation_timestamp": now * 1000, **totals, **percents, **active}
+
+
+def get_gpu_process_list(gpu: Gpu) -> list[dict[str, Any]]:
+    units = gpu.board.view.number("compute_units")
+    return [
+        {
+            "name": each.text("name") or NA, "pid": each.count("pid"), "mem": each.count("memory_used"),
+            "engine_usage": {"gfx": 0, "enc": 0},
+            "memory_usage": {"gtt_mem": 0, "cpu_mem": 0, "vram_mem": each.count("memory_used")},
+            "cu_occupancy": NA if units is None else round(each.count("usage") * units / 100),
+        }
+        for each in processes_of(gpu)
+    ]  # fmt: skip
+
+
+def processes_of(gpu: Gpu) -> list[View]:
+    """The processes of a board, or of a partition."""
+    place = gpu.board.view.count("first_part") + gpu.partition if gpu.board.part else None
+    return [each for each in gpu.board.processes if each.number("part") == place]
+
+
+def get_gpu_compute_partition(gpu: Gpu) -> str:
+    if gpu.board.view.number("max_part_count") in (None, 0):
+        raise unsupported()
+    return _MODES.get(len(gpu.board.parts), _WHOLE)
+
+
+def get_gpu_memory_partition(gpu: Gpu) -> str:
+    get_gpu_compute_partition(gpu)
+    return gpu.text("memory_partition", "nps1").upper()
+
+
+def get_gpu_memory_partition_config(gpu: Gpu) -> dict[str, Any]:
+    mode = get_gpu_memory_partition(gpu)
+    return {"partition_caps": ["NPS1", "NPS4"], "mp_mode": mode, "num_numa_ranges": NA, "numa_range": NA}
+
+
+def get_gpu_accelerator_partition_profile(gpu: Gpu) -> dict[str, Any]:
+    keys = ("profile_type", "num_partitions", "profile_index", "memory_caps", "num_resources", "resources")
+    found: dict[str, Any] = dict.fromkeys(keys, NA)
+    if gpu.board.view.number("max_part_count"):
+        mode = get_gpu_compute_partition(gpu)
+        index = (_WHOLE, *reversed(_MODES.values())).index(mode)
+        found |= {
+            "profile_type": mode, "num_partitions": max(1, len(gpu.board.parts)), "profile_index": index,
+            "memory_caps": ["NPS1", "NPS4"] if mode == "CPX" else ["NPS1"], "num_resources": 0,
+        }  # fmt: skip
+    return {"partition_id": [gpu.partition], "partition_profile": found}
+
+
+def get_gpu_xcd_counter(gpu: Gpu) -> int:
+    return gpu.dies
+
+
+def get_gpu_topo_numa_affinity(gpu: Gpu) -> int:
+    return gpu.board.view.number("numa_node") or 0
+
+
+def topo_get_numa_node_number(gpu: Gpu) -> int:
+    return gpu.board.view.number("numa_node") or 0
+
+
+def get_xgmi_info(gpu: Gpu) -> dict[str, int]:
+    return {
+        "xgmi_lanes": 16 if gpu.board.links else 0, "xgmi_hive_id": crc32(gpu.board.node.text("name").encode()) if gpu.board.links else 0,
+        "xgmi_node_id": gpu.board.number, "index": gpu.board.number,
+    }  # fmt: skip
+
+
+def get_gpu_xgmi_link_status(gpu: Gpu) -> dict[str, Any]:
+    status = ["X"] * _LINKS
+    for place, link in zip(_link_places(gpu), gpu.board.links, strict=False):
+        status[place] = "U" if link.number("up") else "D"
+    return {"status": status, "total_links": _LINKS}
+
+
+def gpu_xgmi_error_status(gpu: Gpu) -> Any:
+    errors = gpu.must("link_errors")
+    return NAMES.enumerations["AmdSmiXgmiStatus"](min(errors, 2))
+
+
+def get_gpu_metrics_info(gpu: Gpu) -> dict[str, Any]:
+    """The table of metrics: temperatures in C, power in W, clocks in MHz, energy in its steps."""
+    old = gpu.text("architecture") == "cdna2"
+    clock, memory_clock, speed = gpu.has("core_clock"), gpu.has("memory_clock"), gpu.has("pcie_speed")
+    watts, temperature, of_memory = gpu.has("power_watts"), gpu.has("temperature"), gpu.has("memory_temperature")
+    energy, replays = gpu.has("energy"), gpu.has("pcie_replays")
+    counted = [_times(gpu.has(f"throttled_{each}"), 1e-6) for each in ("hardware", "power", "thermal")]
+    links = {key: [NA] * _LINKS for key in ("received", "sent", "up")}
+    for place, link in zip(_link_places(gpu), gpu.board.links, strict=False):
+        for key, values in links.items():
+            number = link.number(key)
+            values[place] = NA if number is None else number if key == "up" else round(number / 1000)  # type: ignore[call-overload]  # lists of both
+    first = [clock] + [NA] * (_XCC - 1) if gpu.text("architecture").startswith("rdna") else [clock] * gpu.dies
+    return {
+        "common_header.structure_size": 0, "common_header.format_revision": 1, "common_header.content_revision": 7,
+        "temperature_edge": temperature if old else NA, "temperature_hotspot": NA if old else temperature,
+        "temperature_mem": of_memory, "temperature_vrgfx": NA, "temperature_vrsoc": NA, "temperature_vrmem": NA,
+        "average_gfx_activity": gpu.has("usage"), "average_umc_activity": gpu.has("memory_usage"),
+        "average_mm_activity": NA, "average_socket_power": watts if old else NA,
+        "energy_accumulator": _times(energy, 1000 / _ENERGY_STEP),
+        "system_clock_counter": gpu.board.slot.count("wall_time") * 1000,
+        **dict.fromkeys((f"average_{each}_frequency" for each in (
+            "gfxclk", "socclk", "uclk", "vclk0", "dclk0", "vclk1", "dclk1")), NA),
+        "current_gfxclk": clock, "current_socclk": NA, "current_uclk": memory_clock, "current_vclk0": NA,
+        "current_dclk0": NA, "current_vclk1": NA, "current_dclk1": NA, "throttle_status": NA,
+        "current_fan_speed": gpu.has("fan_speed"), "pcie_link_width": gpu.has("pcie_width"),
+        "pcie_link_speed": speed, "gfx_activity_acc": NA, "mem_activity_acc": NA,
+        "temperature_hbm": [of_memory] * _HBM, "firmware_timestamp": _times(_counted(gpu), 1e5),
+        "voltage_soc": NA, "voltage_gfx": NA, "voltage_mem": NA, "indep_throttle_status": NA,
+        "current_socket_power": NA if old else watts, "vcn_activity": [NA] * _VCN, "gfxclk_lock_status": 0,
+        "xgmi_link_width": 16 if gpu.board.links else NA, "xgmi_link_speed": link_gigabits(gpu),
+        "pcie_bandwidth_acc": NA, "pcie_bandwidth_inst": NA, "pcie_l0_to_recov_count_acc": _unless(replays),
+        "pcie_replay_count_acc": replays, "pcie_replay_rover_count_acc": _unless(replays),
+        "xgmi_read_data_acc": links["received"], "xgmi_write_data_acc": links["sent"],
+        "current_gfxclks": first + [NA] * (_XCC - len(first)), "current_socclks": [NA] * 4,
+        "current_vclk0s": [NA] * 4, "current_dclk0s": [NA] * 4, "jpeg_activity": [NA] * _JPEG,
+        "pcie_nak_sent_count_acc": _unless(replays), "pcie_nak_rcvd_count_acc": replays,
+        "accumulation_counter": _counted(gpu), "prochot_residency_acc": counted[0],
+        "ppt_residency_acc": counted[1], "socket_thm_residency_acc": counted[2],
+        "vr_thm_residency_acc": _unless(counted[2], 0), "hbm_thm_residency_acc": _unless(counted[2], 0),
+        "num_partition": max(1, len(gpu.board.parts)),
+        "xcp_stats.gfx_busy_inst": _table(gpu, lambda view: view.number("usage")),
+        "xcp_stats.jpeg_busy": _table(gpu, lambda view: view.number("jpeg_usage"), _JPEG),
+        "xcp_stats.vcn_busy": _table(gpu, lambda view: view.number("decoder_usage"), _VCN),
+        **{f"xcp_stats.{each}": _table(gpu, lambda _: NA) for each in (
+            "gfx_busy_acc", "gfx_below_host_limit_acc", "gfx_low_utilization_acc", "gfx_below_host_limit_total_acc")},
+        "xcp_stats.gfx_below_host_limit_ppt_acc": _table(gpu, lambda _: counted[1]),
+        "xcp_stats.gfx_below_host_limit_thm_acc": _table(gpu, lambda _: counted[2]),
+        "pcie_lc_perf_other_end_recovery": NA,
+        "vram_max_bandwidth": get_gpu_vram_info(gpu)["vram_max_bandwidth"], "xgmi_link_status": links["up"],
+    }  # fmt: skip
+
+
+def get_link_metrics(gpu: Gpu) -> dict[str, Any]:
+    """Rates in Gb/s, amounts in KB."""
+    found = []
+    rate = link_gigabits(gpu)
+    for link in gpu.board.links:
+        sent, received = link.number("sent"), link.number("received")
+        found.append({
+            "bdf": _far_bdf(gpu, link), "bit_rate": rate, "max_bandwidth": _times(rate, 16), "link_type": int(
+                _LINK.AMDSMI_LINK_TYPE_XGMI),
+            "read": NA if received is None else round(received / 1000), "write": NA if sent is None else round(
+                sent / 1000),
+        })  # fmt: skip
+    if not found:
+        raise unsupported()
+    return {"num_links": len(found), "links": found}
+
+
+def link_gigabits(gpu: Gpu) -> int | str:
+    """The rate of a lane of a link in Gb/s: a link has 16."""
+    bandwidth = gpu.board.view.number("link_bandwidth")
+    return NA if bandwidth is None else round(bandwidth * 8 / 16 / 1e9)
+
+
+def topo_get_link_type(gpu: Gpu, other: Gpu) -> dict[str, int]:
+    if gpu.bdf == other.bdf:
+        raise AmdSmiLibraryException(1)
+    is_near = _is_linked(gpu, other)
+    kind = _LINK.AMDSMI_LINK_TYPE_XGMI if is_near else _LINK.AMDSMI_LINK_TYPE_PCIE
+    hops = 1 if is_near else 2 if topo_get_numa_node_number(gpu) == topo_get_numa_node_number(other) else 3
+    return {"hops": hops, "type": int(kind)}
+
+
+def topo_get_link_weight(gpu: Gpu, other: Gpu) -> int:
+    if gpu.bdf == other.bdf:
+        return 0
+    return {1: _XGMI_WEIGHT, 2: _SAME_NODE_WEIGHT, 3: _OTHER_NODE_WEIGHT}[topo_get_link_type(gpu, other)["hops"]]
+
+
+def get_minmax_bandwidth_between_processors(gpu: Gpu, other: Gpu) -> dict[str, int]:
+    bandwidth = gpu.board.view.number("link_bandwidth")
+    if bandwidth is None or not _is_linked(gpu, other):
+        raise unsupported()
+    return dict.fromkeys(("min_bandwidth", "max_bandwidth"), round(bandwidth / 1e6))
+
+
+def is_P2P_accessible(gpu: Gpu, other: Gpu) -> bool:  # noqa: N802  # AMD's name
+    return gpu.bdf == other.bdf or _is_linked(gpu, other)
+
+
+def topo_get_p2p_status(gpu: Gpu, other: Gpu) -> dict[str, Any]:
+    """``type`` is a plain number here, and one of ctypes in the real module."""
+    names = ("coherent", "atomics_32bit", "atomics_64bit", "dma", "bi_directional")
+    can = int(_is_linked(gpu, other))
+    return {"type": topo_get_link_type(gpu, other)["type"], "cap": {f"is_iolink_{each}": can for each in names}}
+
+
+def _counted(gpu: Gpu) -> int | str:
+    """How long its counters have counted, in ms."""
+    since = gpu.has("created")
+    return NA if isinstance(since, str) else round((gpu.board.slot.count("wall_time") - since) / 1000)
+
+
+def _hexadecimal(number: int, digits: int) -> str:
+    return f"0x{number:0{digits}x}"
+
+
+def _share(count: int | None, gpu: Gpu) -> int | str:
+    return NA if count is None else count * gpu.dies // _XCC
+
+
+def _mib(number: int | None) -> int:
+    if number is None:
+        raise unsupported()
+    return round(number / MIB)
+
+
+def _memory(gpu: Gpu, kind: int, name: str) -> int:
+    found = gpu.view.number(name) if kind != NAMES.enumerations["AmdSmiMemoryType"].GTT else None
+    if found is None:
+        raise unsupported()
+    return found
+
+
+def _clock(kind: int) -> str:
+    kinds = NAMES.enumerations["AmdSmiClkType"]
+    names = {int(kinds.GFX): "core_clock", int(kinds.MEM): "memory_clock"}
+    if kind not in names:
+        raise unsupported()
+    return names[kind]
+
+
+def _times(number: int | str, factor: float) -> int | str:
+    return number if isinstance(number, str) else round(number * factor)
+
+
+def _unless(number: int | str, otherwise: int | None = None) -> int | str:
+    """0 while something was never counted; what it would be then is not simulated."""
+    return otherwise if otherwise is not None and number != NA else 0 if number == 0 else NA
+
+
+def _block(number: int) -> str:
+    try:
+        return str(NAMES.enumerations["AmdSmiGpuBlock"](number).name)
+    except ValueError:
+        raise AmdSmiLibraryException(1) from None
+
+
+def _errors(gpu: Gpu, block: str) -> dict[str, int]:
+    kind = {"UMC": "memory", "GFX": "cache"}.get(block)
+    gpu.must("memory_corrected")
+    if block not in _COUNTING:
+        raise unsupported()
+    corrected, uncorrected = ((gpu.has(f"{kind}_{each}") if kind else 0) for each in ("corrected", "uncorrected"))
+    return {
+        "correctable_count": corrected if isinstance(corrected, int) else 0,
+        "uncorrectable_count": uncorrected if isinstance(uncorrected, int) else 0, "deferred_count": 0,
+    }  # fmt: skip
+
+
+def _table(gpu: Gpu, value: Callable[[View], int | str | None], columns: int = _XCC) -> list[list[int | str]]:
+    """A row for each partition, which has its share of the columns; the first partition has the rows of all."""
+    rows: list[list[int | str]] = [[NA] * columns for _ in range(_XCP)]
+    views = [gpu.board.view] if not gpu.board.parts else gpu.board.parts
+    for row, view in zip(rows, views, strict=False):
+        found = value(view)
+        count = max(1, columns // len(views))
+        row[:count] = [NA if found is None else found] * count
+    return rows
+
+
+def _link_places(gpu: Gpu) -> list[int]:
+    """The places of a board's links: a board has a place for itself in the mesh, which is empty."""
+    return [each for each in range(_LINKS) if each != gpu.board.number % _LINKS]
+
+
+def _is_linked(gpu: Gpu, other: Gpu) -> bool:
+    """Whether a link between them is up; partitions of a board are one chip."""
+    return gpu.board.place == other.board.place or any(
+        each.number("remote_board") == other.board.place and each.number("up") for each in gpu.board.links
+    )
+
+
+def _far_bdf(gpu: Gpu, link: View) -> str:
+    return gpu.addresses.get(link.count("remote_board"), NA)
+
+
+def local_time(gpu: Gpu) -> str:
+    """When the tick was due, in local time."""
+    return time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(gpu.board.slot.count("wall_time") // 1_000_000))
