@@ -82,6 +82,8 @@ _ROWS: Final = (_USAGE, *ENGINES, *PROFILED)
 _ENGINE_ROWS: Final = slice(0, 1 + len(ENGINES))
 _PROFILED_ROWS: Final = slice(1 + len(ENGINES), len(_ROWS))
 _SM_ROW: Final = _ROWS.index("sm_active_ratio")
+#: A kernel holds its multiprocessors and warps also while it waits, for the memory or for other boards.
+_HELD_ROWS: Final = slice(_SM_ROW, _ROWS.index("sm_occupancy_ratio") + 1)
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,9 @@ class Engines:
         taken = np.zeros(self._idle_rows.shape)
         for kind, activity in work.activity.items():
             taken += self._rows[kind] * activity
+            if work.activity is not work.loads:
+                waiting = np.sqrt(work.loads[kind] * activity) - activity
+                taken[_HELD_ROWS] += self._rows[kind][_HELD_ROWS] * waiting
         usage = taken[0]
         if work.activity is not work.loads:
             usage = self._sum(work.loads, _USAGE)
