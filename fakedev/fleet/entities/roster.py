@@ -174,6 +174,12 @@ class Roster:
                     found[node.first + index] = device.inlet_celsius
         return found
 
+    def inlet_rises(self) -> Floats:
+        """How much warmer its place in a rack makes the inlet of each device: shape (devices,)."""
+        rises = [node.spec.place % node.pool.racks.trays * node.pool.racks.inlet_step_celsius if node.pool.racks else 0.0
+                 for node in self.nodes]  # fmt: skip
+        return np.repeat(np.array(rises), [node.pool.devices_per_node for node in self.nodes])
+
     def places(self, seed: int) -> Floats:
         """How far the slot and the place in the room take each device's usual inlet temperature: shape (devices,).
 
