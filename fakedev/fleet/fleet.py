@@ -267,7 +267,8 @@ class Fleet:
             has_failed = racks.strike(past[DEVICE], faults)
             shared = racks.shared_watts(past[DEVICE], of_devices, end - start)
         links = yield from advanced(link_history(past), past[DEVICE], faults,
-                                    has_moved=self.faults.has_moved or has_failed, falling=self._relations.falling(past[DEVICE]))  # fmt: skip
+                                    has_moved=self.faults.has_moved or has_failed,
+                                    falling=self._relations.falling(past[DEVICE]))  # fmt: skip
         if faults is not None:
             demand = faults.on(demand)
             yield

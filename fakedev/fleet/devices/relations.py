@@ -235,8 +235,7 @@ class Relations:
 
     def __init__(self, roster: Roster, epoch_seconds: float, seed: int, exact: bool = True) -> None:
         types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()
-        self._count = roster.device_count
-        self._epoch_seconds = epoch_seconds
+        self._count, self._epoch_seconds = roster.device_count, epoch_seconds
 
         def spread(values: list[float]) -> Floats:
             return np.array(values, dtype=np.float64)[pools]
@@ -279,8 +278,8 @@ class Relations:
             name: mask([each.counts_errors and name not in each.lacks for each in types])
             for name in (*ERROR_COUNTERS, "xid")
         }
-        self._present[RECOVERY_ACTION] = self._present["xid"]
-        self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
+        repairs = {name: self._present[repaired] for name, repaired in _PENDING.items()}
+        self._present |= {RECOVERY_ACTION: self._present["xid"], **repairs}
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
@@ -302,13 +301,9 @@ class Relations:
         self._capability = spread([each.capability for each in types])
         #: None: no device is in a rack.
         self.racks = Racks.of(roster, seed)
-        if self.racks is not None:
-            self._present |= {
-                name: has & self._present.get(f"pcie{name[3:]}", has) for name, has in self.racks.present.items()
-            }
+        self._present |= {} if self.racks is None else self.racks.present(self._present)
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
-        self._lost = LostDevices(self._present, self._has_dynamics)
-        self.maxima: Mapping[str, Floats] = self._maxima()
+        self._lost, self.maxima = LostDevices(self._present, self._has_dynamics), self._maxima()
         self.conditions = Conditions()
         self.use_links(LinkHistory(roster.links))
 

@@ -176,8 +176,10 @@ class Roster:
 
     def inlet_rises(self) -> Floats:
         """How much warmer its place in a rack makes the inlet of each device: shape (devices,)."""
-        rises = [node.spec.place % node.pool.racks.trays * node.pool.racks.inlet_step_celsius if node.pool.racks else 0.0
-                 for node in self.nodes]  # fmt: skip
+        rises = [
+            each.spec.place % each.pool.racks.trays * each.pool.racks.inlet_step_celsius if each.pool.racks else 0.0
+            for each in self.nodes
+        ]
         return np.repeat(np.array(rises), [node.pool.devices_per_node for node in self.nodes])
 
     def places(self, seed: int) -> Floats:

@@ -16,7 +16,7 @@ from fakedev.fleet.entities.selectors import resolve_here
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.effects import Effect, effect_of, is_lasting
 from fakedev.fleet.racks.rack_layout import RackLayout
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, OF_WHOLE_NODES, FaultKind, Scope, fault_from_fields
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, OF_WHOLE_NODES, FaultKind, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec, MetricName
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -181,9 +181,9 @@ class FaultRules:
             # One random number for the whole node.
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
         elif kind.scope in OF_RACKS and len(devices) and self.racks is not None:
-            racks = self.racks.rack_of[devices]
-            groups = racks if kind.scope is Scope.RACK else self.racks.row_of[racks]
-            first = devices[np.unique(groups, return_index=True)[1]][np.unique(groups, return_inverse=True)[1]]
+            groups = self.racks.groups(kind.scope)[devices]
+            _, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
+            first = devices[firsts[numbers]]
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, key or fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
@@ -199,7 +199,7 @@ class FaultRules:
         elif kind.scope in OF_RACKS and len(devices):
             if self.racks is not None:
                 owners = self.roster.parts.owners_of(devices)
-                devices = self.racks.neighbours(owners, of_row=kind.scope is Scope.ROW)
+                devices = self.racks.neighbours(owners, kind.scope)
             if (self.racks is None or not len(devices)) and not may_lack:
                 text = f"{kind.name} concerns racks, and the devices are in none: give their pool racks"
                 raise Refused("unknown-name", text, "devices")

@@ -29,7 +29,7 @@ _HIGHEST_BER: Final = 0.01
 _TERMS: Final = 24
 #: The effective rate at which a link goes down: chosen, above the 1e-12 at which DCGM's health check fails.
 FAILING_BER: Final = 1e-9
-#: Of codewords that cannot be corrected, how many have the link trained anew, and how often that happens at most: chosen.
+#: Of codewords that cannot be corrected, how many have the link trained anew; how often at most: chosen.
 _RECOVERIES_PER_CODEWORD: Final = 0.1
 _MOST_RECOVERIES_PER_SECOND: Final = 0.1
 #: Of the bit errors after the correction, those that repeating a packet does not mend: chosen.

@@ -12,6 +12,7 @@ from fakedev.fleet.entities.naming import rack_name
 from fakedev.fleet.entities.randomness import Floats, Keys
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Mask, Positions
+from fakedev.fleet.spec.fault_kinds import Scope
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.rack_spec import RackSpec
 
@@ -86,16 +87,17 @@ class RackLayout:
         """The value of each device's CPU, 0 without one: shape (D,)."""
         return np.where(self.on_module, of_cpus[self.cpu_of], 0.0)
 
-    def neighbours(self, devices: Positions, *, of_row: bool) -> Positions:
-        """All devices of the racks of some devices, or of the rows of these racks."""
-        concerned = np.zeros(self.count, dtype=np.bool_)
-        concerned[self.rack_of[devices[self.rack_of[devices] >= 0]]] = True
-        if of_row:
-            rows = np.zeros(len(self.row_of), dtype=np.bool_)
-            rows[self.row_of[concerned]] = True
-            concerned = rows[self.row_of]
-        found: Positions = np.flatnonzero(self.is_racked & concerned[self.rack_of]) if self.count else devices[:0]
-        return found
+    def groups(self, scope: Scope) -> Positions:
+        """The tray, rack or row of each device, -1 for none: shape (D,)."""
+        if scope is Scope.TRAY:
+            return self.host_of
+        return self.rack_of if scope is Scope.RACK else np.where(self.is_racked, self.row_of[self.rack_of], NOWHERE)
+
+    def neighbours(self, devices: Positions, scope: Scope) -> Positions:
+        """All devices of the trays, racks or rows of some devices."""
+        groups = self.groups(scope)
+        concerned = np.isin(groups, groups[devices]) & (groups >= 0)
+        return np.flatnonzero(concerned)
 
     def place_of(self, node: RosterNode) -> int:
         """The place of a node among those in racks."""

@@ -1,6 +1,6 @@
 """Racks in a tick: CPUs, power of modules and racks, coolant, and the health of the NVLink fabric.
 
-All state is in quantities of the devices; those of a CPU, a node or a rack are repeated on each of its devices. In order:
+All state is in quantities of the devices; those of a CPU or a node are repeated on each of its devices. In order:
 
 1. Before the boards' tick: what CPUs want to draw follows from the work of their GPUs in the tick before; what a module
    and a rack leave is shared among their boards (:meth:`Racks.shared_watts`). Worn links that fail go down.
@@ -30,14 +30,14 @@ CPU: Final = "cpu"
 CORE: Final = "cpucore"
 HOST: Final = "host"
 RACK: Final = "rack"
-#: A Grace CPU: idle and highest power of the CPU and of its memory and I/O. Together idle 143 W, by which an idle module
-#: of captures draws more than its two boards; the highest is the 300 W of NVIDIA's description of Grace in a superchip.
+#: A Grace CPU: its idle and highest power, and that of its memory and I/O. Together idle 143 W, by which an idle
+#: module of captures draws more than its two boards; the highest is chosen.
 _IDLE_WATTS: Final = 95.0
 _MOST_WATTS: Final = 300.0
 _SYSIO_WATTS: Final = 48.0
 #: What a CPU keeps when boards take all of their module: chosen.
 _LEAST_WATTS: Final = 25.0
-#: Its highest clock as a page in netdata's documentation has it, the lowest, and how power falls with the clock: chosen.
+#: Its highest clock (netdata's list of metrics has 3200000 kHz); the lowest, and how power falls with it: chosen.
 _CLOCK_MHZ: Final = 3200.0
 _LEAST_CLOCK_SHARE: Final = 0.1
 _CLOCK_EXPONENT: Final = 2.0
@@ -52,7 +52,7 @@ _WARNING_CELSIUS: Final = 95.0
 _CRITICAL_CELSIUS: Final = 105.0
 _COOLANT_CELSIUS: Final = 25.0
 #: NVLink-C2C carries 450 GB/s each way (NVIDIA's description of GB200). Host memory is reached over it: what a board
-#: moves over PCIe elsewhere, and more; the factor and the idle traffic are chosen.
+#: moves over PCIe elsewhere, and more; the factor is chosen.
 _C2C_MOST: Final = 450e9
 _C2C_PER_PCIE: Final = 8.0
 #: What a switch tray draws, in watts; and what the coolant of a rack takes up at its full flow, in watts per kelvin: 80
@@ -60,7 +60,7 @@ _C2C_PER_PCIE: Final = 8.0
 _SWITCH_TRAY_WATTS: Final = 800.0
 _FLOW_LITRES: Final = 80.0
 _WATTS_PER_KELVIN_LITRE: Final = 4180.0 / 60.0
-#: How long after its start a fabric manager has registered a board, and an IMEX daemon is in each of its states: chosen.
+#: How long after its start a fabric manager has registered a board, and an IMEX daemon is in each state: chosen.
 _REGISTERED_SECONDS: Final = 20.0
 _IMEX_STATES: Final = ((2.0, 0), (4.0, 1), (10.0, 2), (12.0, 4))
 _IMEX_READY: Final = 5.0
@@ -77,10 +77,7 @@ _HEALTHY, _UNHEALTHY, _LIMITED = 1.0, 2.0, 3.0
 
 
 class Racks:
-    """The racks of a fleet: pure functions of the devices' quantities in the tick before.
-
-    :ivar present: the quantities of racks, with the devices that have them: shape (D,).
-    """
+    """The racks of a fleet: pure functions of the devices' quantities in the tick before."""
 
     def __init__(self, roster: Roster, seed: int) -> None:
         self.layout = layout = RackLayout(roster)
@@ -94,17 +91,24 @@ class Racks:
         self._least_watts = np.repeat([each.power_limit_ends()[0] for each in types], counts)
         self._rack_watts = np.array([each.power_limit_watts for each in layout.racks])
         self._trays_watts = np.array([each.switch_trays * _SWITCH_TRAY_WATTS for each in layout.racks])
-        self.present: Mapping[str, Mask] = {
-            **dict.fromkeys(OF_TRAYS, layout.is_racked),
-            **dict.fromkeys(OF_MODULES, layout.on_module),
-            **dict.fromkeys((*OF_FABRIC, *FEC_CODEWORDS), layout.has_fabric),
-        }  # fmt: skip
         self._cores = CoreUse(layout, seed)
 
     @classmethod
     def of(cls, roster: Roster, seed: int) -> Racks | None:
         """The racks of a fleet; None without any."""
         return cls(roster, seed) if any(pool.racks is not None for pool in roster.pools) else None
+
+    def present(self, has: Mapping[str, Mask]) -> Mapping[str, Mask]:
+        """The quantities of racks, with the devices that have them: shape (D,).
+
+        :param has: the same of all other quantities.
+        """
+        layout = self.layout
+        found = dict.fromkeys(OF_TRAYS, layout.is_racked) | dict.fromkeys(OF_MODULES, layout.on_module)
+        for way in ("tx", "rx"):
+            moves = has.get(f"pcie_{way}_bytes_per_second", np.zeros(len(self._links), np.bool_))
+            found[f"c2c_{way}_bytes_per_second"] = layout.on_module & moves
+        return found | dict.fromkeys((*OF_FABRIC, *FEC_CODEWORDS), layout.has_fabric)
 
     # -- before the boards' tick -----------------------------------------------------------------
 
@@ -137,7 +141,7 @@ class Racks:
 
     @staticmethod
     def _shares(drawn: Floats, room: Floats, groups: np.ndarray[tuple[int], np.dtype[np.int64]], which: Mask) -> Floats:
-        """What each of some boards may draw: what it drew, and an equal part of what its group has left. Together: the room."""
+        """What each of some boards may draw: what it drew, and an equal part of what its group has left."""
         own = groups[which]
         counts = np.bincount(own, minlength=len(room))
         left = (room - np.bincount(own, drawn[which], minlength=len(room))) / np.maximum(counts, 1)
@@ -258,7 +262,8 @@ class Racks:
         good = link_quality.wandering(self._seed, self._keys, tick * seconds)
         links = link_quality.quality(good, arrays["links_up"], wear)
         was_failed = past.get("link_failed", nothing) > 0
-        has_failed = (worn >= 0) & (was_failed | (past.get("link_effective_ber_ratio", nothing) > link_quality.FAILING_BER))
+        had_errors = past.get("link_effective_ber_ratio", nothing) > link_quality.FAILING_BER
+        has_failed = (worn >= 0) & (was_failed | had_errors)
         rates = {
             "link_recoveries_successful": np.where(has_failed, 0.0, links.recoveries),
             "link_effective_errors": links.uncorrected, "link_symbol_errors": links.uncorrected,

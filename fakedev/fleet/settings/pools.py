@@ -275,7 +275,7 @@ POOL = Section(
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
-        Key("racks", RACKS, "The racks that the nodes are in.", default=None, default_words="no racks"),
+        Key("racks", RACKS, "The racks that the nodes are in.", optional=True, default_words="no racks"),
         Key(
             "mig",
             INSTANCES,

@@ -61,7 +61,8 @@ def with_fabric(device_type: DeviceType, racks: RackSpec | None, values: Values,
         return device_type
     place, links = values["racks"].place, device_type.connections.links
     if links is None or device_type.dynamics is None:
-        report.problem(place, f"racks: the device type {device_type.name!r} has no links to switches: give switch-trays: 0")
+        text = f"racks: the device type {device_type.name!r} has no links to switches: give switch-trays: 0"
+        report.problem(place, text)
         return device_type
     if values.given("topology"):
         report.problem(values.place_of("topology"), "topology: the links lead to the switches of the racks")
