@@ -22,7 +22,7 @@ from fakedev.exporters.sources import DeviceSource, by_identity
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
-from fakedev.fleet.spec.fault_kinds import KINDS, Scope
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_MACHINES, Scope
 from fakedev.fleet.spec.quantities import KNOWN_QUANTITIES
 from fakedev.scenario.rules.alert_rules import Matcher, masked, metrics_of, selectors_of, thresholds_of
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
@@ -464,7 +464,7 @@ class _Query:
         thresholds = [Threshold(frozenset([self._metric]), *each) for each in self._compared]
         words = [f"{kind} {name}={value:g}" for kind, name, value in beyond_thresholds(thresholds, names)]
         for kind in KINDS.values():
-            if kind.scope is Scope.BOARD and quantity in kind.moves and not kind.by_limit:
+            if kind.scope in OF_MACHINES and quantity in kind.moves and not kind.by_limit:
                 needs = any(each.default is None for each in kind.parameters)
                 words += [] if needs or any(word.startswith(f"{kind.name} ") for word in words) else [kind.name]
         if quantity == "xid":

@@ -30,7 +30,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.fleet.levels import UNIT, worst_of
 from fakedev.fleet.past import EndedWorkload
-from fakedev.fleet.spec.fault_kinds import Scope
+from fakedev.fleet.spec.fault_kinds import OF_MACHINES, Scope
 from fakedev.fleet.ticker import Ticker
 from fakedev.queues.diagnosis import queue_line
 from fakedev.queues.figures import QueueFigures
@@ -439,7 +439,7 @@ class Why(ApiResource):
             fault for fault in islice(self._fleet.faults.by_id.values(), _MAX_FAULTS * is_shown)
             if fault.kind.name in kinds or (not kinds and (
                 fault.kind.scope in _OF_PAGES
-                or (fault.kind.scope is Scope.BOARD and self._may_change(fault, moved))
+                or (fault.kind.scope in OF_MACHINES and self._may_change(fault, moved))
             ))
         ]
         everywhere = np.ones(len(self._fleet.roster.nodes), np.bool_)

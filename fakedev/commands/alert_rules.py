@@ -41,7 +41,9 @@ _LONGEST_SECONDS: Final = 7200.0
 _SLACK_SECONDS: Final = 900.0
 #: How many faults, or values of a label, a row of the table names.
 _SHOWN: Final = 3
-_ORDER: Final = {Scope.BOARD: 0, Scope.NODE: 1, Scope.PAGE: 2, Scope.SERIES: 3}
+_ORDER: Final = {
+    Scope.BOARD: 0, Scope.TRAY: 1, Scope.RACK: 1, Scope.ROW: 1, Scope.NODE: 1, Scope.PAGE: 2, Scope.SERIES: 3,
+}  # fmt: skip
 
 
 class Answer(NamedTuple):

@@ -16,15 +16,18 @@ from fakedev.fleet.settings.dynamics import read_dynamics
 from fakedev.fleet.settings.loaded import LoadedDevice, LoadedDeviceList, LoadedPool
 from fakedev.fleet.settings.node_lists import CLUSTER, ListedNode, Names, PoolNodes
 from fakedev.fleet.settings.pools import read_churn
+from fakedev.fleet.settings.racks import read_racks, with_fabric
 from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.fleet_spec import DeviceSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.offers import InCluster
+from fakedev.fleet.spec.rack_spec import RackKind
 from fakedev.schema.places import Place, Report, Table
 from fakedev.schema.sections import Values
 
 #: Facts of single devices, by which identities distinguish them.
 _SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
 _DEVICES_PER_NODE: Final = 8
+_DEVICES_PER_TRAY: Final = 4
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Pools:
         churn = None
         if values["churn"] is not None and not is_of_cluster:
             churn = read_churn(values["churn"], self._catalog, self._report)
+        racks = None if is_of_cluster else read_racks(values, len(nodes), [count for _, count in kinds], self._report)
         pools = []
         for (word, count), alike in kinds.items():
             device = types[word]
@@ -107,13 +111,14 @@ class Pools:
             if identity.strict and listed is not None:
                 own = _without_made_labels(own, listed, identity, {*device.type.facts, *values["labels"]})
             device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
-            device_type = with_memory(device_type, values, self._report)
+            device_type = with_fabric(with_memory(device_type, values, self._report), racks, values, self._report)
             parts = divided(values["mig"], _places(values, "mig"), device, self._report)
+            specs = [node.spec if racks is None else replace(node.spec, place=at) for at, node in enumerate(alike)]
             spec = PoolSpec(
-                name, tuple(node.spec for node in alike), device_type, count,
+                name, tuple(specs), device_type, count,
                 self._with_instances(values, own, device),
                 driver | values["labels"], shown_as, values["inlet"], parts,
-                churn, in_cluster, is_of_cluster,
+                churn, in_cluster, is_of_cluster, racks,
             )  # fmt: skip
             self._check_inlets(spec, values)
             self._check_files(spec, values.place_of("devices"))
@@ -126,6 +131,9 @@ class Pools:
             if values.given(key):
                 text = f"{key}: the nodes come from the cluster, and their work is that of its pods"
                 self._report.problem(values.place_of(key), text)
+        if values.given("racks"):
+            text = "racks: the nodes come from the cluster and go, and have no places in racks: list the nodes"
+            self._report.problem(values.place_of("racks"), text)
 
     def _type(
         self, word: str, kinds: Mapping[tuple[str, int], Sequence[ListedNode]], values: Values
@@ -182,7 +190,10 @@ class Pools:
         count: int | None = values["devices-per-node"]
         if count is not None:
             return count
-        return max(len(listed.devices), 1) if listed else _DEVICES_PER_NODE
+        if listed:
+            return max(len(listed.devices), 1)
+        is_nvl72 = values["racks"] is not None and values["racks"]["kind"] is RackKind.NVL72
+        return _DEVICES_PER_TRAY if is_nvl72 else _DEVICES_PER_NODE
 
     def _listed_devices(self, values: Values, listed: LoadedDeviceList, count: int) -> dict[int, DeviceSpec]:
         if len(listed.devices) < count:

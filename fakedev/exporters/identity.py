@@ -14,6 +14,7 @@ from typing import Final
 from fakedev.base.names import is_version_between
 from fakedev.exporters.row_levels import COUNT, FOLLOW_FROM, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
+from fakedev.fleet.racks.racks import RACK_QUANTITIES
 from fakedev.fleet.spec.fleet_spec import MetricName
 from fakedev.schema.declare import LONGEST_SECONDS, described, setting
 
@@ -34,6 +35,7 @@ UNITS: Final[dict[str, float]] = {
     "mW": 1000.0,
     "ns": 1e9,
     "Hz": 1e6,
+    "kHz": 1e3,
     "ms": 1000.0,
     "32B": 1.0 / 32,
 }
@@ -42,7 +44,7 @@ _DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
 #: Levels of devices whose containers can have rows of their own.
 _WITH_PODS: Final = ("unit", "whole")
 #: Levels with quantities of their own.
-_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *PAGE_QUANTITIES, PROCESS, POD))
+_NOT_OF_DEVICES: Final = frozenset((*LINK_QUANTITIES, *RACK_QUANTITIES, *PAGE_QUANTITIES, PROCESS, POD))
 #: Levels that may have no entity at a time, though devices have the quantities.
 AT_TIMES: Final = frozenset(("part", "xid", PROCESS, POD))
 #: Levels that are empty then.
@@ -357,6 +359,8 @@ def _possible_rows(
             return False
         if row.state_level in LINK_QUANTITIES:
             return "links_up" in quantities
+        if row.state_level in RACK_QUANTITIES:
+            return "imex_daemon_status" in quantities
         if row.state_level == "xid":
             return "xid" in quantities
         needed = {FOLLOW_FROM.get(name, name) for name in row.needed}

@@ -20,6 +20,8 @@ from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import State
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import link_facts, port_facts, switch_facts
+from fakedev.fleet.racks.facts import tray_facts
+from fakedev.fleet.racks.racks import RACK_QUANTITIES
 
 Group = TypeVar("Group")
 #: An index into the arrays of a level, and the facts of the entity there.
@@ -80,7 +82,8 @@ class DeviceSource:
     ``link``; ``link/5``, the links with that number and the facts of their devices; ``port``, links as switches see
     them; ``switch``; ``process``, workloads on devices; ``pod``, containers on undivided devices and instances;
     ``pod/whole``, those on undivided devices; ``unit/bare`` and ``whole/bare``, devices and instances without their
-    containers, where each container has rows; ``node``, with the facts that all its devices have; ``page``, the same,
+    containers, where each container has rows; ``cpu``, ``cpucore`` and ``host``, CPUs, their cores and nodes in racks;
+    ``node``, with the facts that all its devices have; ``page``, the same,
     of which a page shows only the first.
 
     :param shared: the rows of devices that several pods share.
@@ -163,6 +166,8 @@ class DeviceSource:
             case "switch":
                 return switch_facts(roster, node)
         level, _, number = level.partition("/")
+        if level in RACK_QUANTITIES:
+            return tray_facts(self._fleet.compiled.relations.racks, level, node, self._fleet.spec.seed)
         if level != "link" or not number:
             return []
         links = roster.links

@@ -27,7 +27,7 @@ from fakedev.fleet.entities.state import Level, Mask
 from fakedev.fleet.faults.rules import FaultRules
 from fakedev.fleet.parts.part_demand import unit_capacity
 from fakedev.fleet.parts.part_relations import PartRelations
-from fakedev.fleet.spec.fault_kinds import KINDS, Scope
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_MACHINES
 from fakedev.fleet.spec.fleet_spec import FleetSpec
 from fakedev.fleet.spec.limits import Shard
 from fakedev.fleet.spec.value_functions import highest
@@ -96,7 +96,7 @@ def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpe
     """The nodes on which workloads may end early: by faults, limits of devices, heat and full memory."""
     places: set[int] = set()
     for fault in spec.faults:
-        if KINDS[fault.kind].scope in (Scope.BOARD, Scope.NODE):
+        if KINDS[fault.kind].scope in OF_MACHINES:
             places |= _nodes(fault.devices, whole, fault.node)
     crowds = Counter(place for _, nodes in found for place in nodes)
     for workload, nodes in found:
@@ -167,7 +167,8 @@ class CompiledFleet:
         )
         self.admission.prepare(spec.base)
         self.fault_rules = FaultRules(
-            self.roster, self.keys, self.unit_quantities, self.admission.known_metric, known, spec.tick_seconds
+            self.roster, self.keys, self.unit_quantities, self.admission.known_metric, known, spec.tick_seconds,
+            None if self.relations.racks is None else self.relations.racks.layout,
         )
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)

@@ -37,7 +37,7 @@ from fakedev.fleet.door import (
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.reindex import FleetReindex
 from fakedev.fleet.entities.roster import RosterNode
-from fakedev.fleet.entities.state import Level, State
+from fakedev.fleet.entities.state import Level, State, same_arrays
 from fakedev.fleet.events import Event, Stamped
 from fakedev.fleet.faults.faults import Faults
 from fakedev.fleet.faults.page_faults import ExporterFaults, NodePageFaults
@@ -261,7 +261,13 @@ class Fleet:
         faults = self.faults.advance(start, end)
         if faults is not None:
             yield
-        links = yield from advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved,
+        racks, shared, has_failed = self._relations.racks, None, False
+        if racks is not None:
+            of_devices = None if faults is None else faults.of_devices()
+            has_failed = racks.strike(past[DEVICE], faults)
+            shared = racks.shared_watts(past[DEVICE], of_devices, end - start)
+        links = yield from advanced(link_history(past), past[DEVICE], faults,
+                                    has_moved=self.faults.has_moved or has_failed,
                                     falling=self._relations.falling(past[DEVICE]))  # fmt: skip
         if faults is not None:
             demand = faults.on(demand)
@@ -269,8 +275,9 @@ class Fleet:
             if self.faults.has_moved:
                 self.page_faults.update()
                 self._labels.attribution.release(self.faults.stale())
-        if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
-            self._relations.update_conditions(faults, links)
+        are_changed = (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up
+        if are_changed or not same_arrays(shared, self._relations.conditions.shared_watts):
+            self._relations.update_conditions(faults, links, shared)
             yield
         return faults, next_levels(
             self.compiled, past, demand, self.spec.tick_seconds, faults, links, self.state.tick + 1

@@ -20,6 +20,7 @@ from fakedev.fleet.links.link_levels import LinkHistory, link_history, link_leve
 from fakedev.fleet.parts.part_demand import device_demand
 from fakedev.fleet.parts.part_layout import Parts
 from fakedev.fleet.parts.part_relations import Before
+from fakedev.fleet.racks.racks import RACK_QUANTITIES, Racks
 from fakedev.fleet.workloads.demand import Demand
 
 Levels = Mapping[str, Level]
@@ -62,14 +63,15 @@ def next_levels(
     before = None if past is None else past[DEVICE]
     demand = compiled.capacity.with_usage(demand)
     if of_parts is None:
-        return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices, tick), _NO_PARTS, links)
+        devices = relations.device_level(demand, before, tick_seconds, of_devices, tick)
+        return _all(parts, devices, _NO_PARTS, links, relations.racks)
     demand = of_parts.demand_within(demand)
     used_bytes = of_parts.used_bytes(demand)
     folded = device_demand(demand, parts, used_bytes, of_parts.idle_memory_bytes)
     devices = relations.device_level(folded, before, tick_seconds, of_devices, tick)
     past_parts = None if past is None else Before(past[PART], past[DEVICE])
     shown = of_parts.level(demand, used_bytes, devices, past_parts, tick_seconds, faults, tick)
-    return _all(parts, devices, shown, links)
+    return _all(parts, devices, shown, links, relations.racks)
 
 
 def first_levels(compiled: CompiledFleet, demand: Demand, tick: int, created_seconds: float | None = None) -> Levels:
@@ -104,9 +106,9 @@ def reindexed_levels(
     devices = moves.level(past[DEVICE], before.quantities, fresh)
     links = moved(link_history(past), past[DEVICE], compiled.roster.links, moves)
     if compiled.part_relations is None:
-        return _all(compiled.roster.parts, devices, _NO_PARTS, links)
+        return _all(compiled.roster.parts, devices, _NO_PARTS, links, compiled.relations.racks)
     parts = compiled.part_relations.moved_level(past[PART], moves.parts, devices)
-    return _all(compiled.roster.parts, devices, parts, links)
+    return _all(compiled.roster.parts, devices, parts, links, compiled.relations.racks)
 
 
 def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
@@ -115,14 +117,17 @@ def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
     :param levels: the true levels.
     """
     devices, of_parts = parts.split_level(units) if parts.count else (units, _NO_PARTS)
-    return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices)
+    # Faults of boards and their exporters leave CPUs and racks unimpaired.
+    of_racks = {name: levels[name] for name in RACK_QUANTITIES if name in levels}
+    return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices) | of_racks
 
 
-def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
+def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory, racks: Racks | None) -> Levels:
     units = parts.unit_level(devices, of_parts) if parts.count else devices
     if links.happened and "lost" in devices.arrays:
         links = links.settled(devices.arrays["lost"] > 0)
-    return _named(devices, of_parts, units) | link_levels(links, devices)
+    of_racks = {} if racks is None else racks.levels(devices)
+    return _named(devices, of_parts, units) | link_levels(links, devices) | of_racks
 
 
 def _named(devices: Level, of_parts: Level, units: Level) -> dict[str, Level]:

@@ -129,6 +129,11 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The boards of a module with a CPU, and what the CPU draws in watts (captures of idle GB200 and GB300).
 _BOARDS_OF_MODULE: Final = 2
 _CPU_OF_MODULE_WATTS: Final = 135.0
+#: Quantities of boards in racks, factors, and the fields that they have in place of what other boards have there.
+_OF_RACKS: Final = (
+    ("module_power_watts", 1000.0, "module_power"), ("fabric_health_mask", 1.0, "fabric_health"),
+    ("fabric_manager_status", 1.0, "fabric_state"),
+)
 #: What the CPU sees of the memory of a board with so many processes.
 _BAR1_OF_BOARD, _BAR1_OF_PROCESS = 1 << 20, 2 << 20
 #: The generation of NVLink by architecture.
@@ -568,6 +573,11 @@ class SlotImage:
             power = np.where(boards["power"] == ABSENT, 0, boards["power"])
             of_module = np.bincount(self._modules, power) + _CPU_OF_MODULE_WATTS * 1000.0
             boards["module_power"] = np.where(boards["module_power_limit"] == ABSENT, ABSENT, of_module[self._modules])
+        for name, factor, field in _OF_RACKS:
+            if name in state.levels[DEVICE].arrays:
+                values = np.rint(state.levels[DEVICE].arrays[name][self._boards.devices] * factor)
+                boards[field] = np.where(values > 0, values, boards[field])
+        boards["fabric_state"] = np.minimum(boards["fabric_state"], _IN_FABRIC)
         if self.counts.parts:
             self._of_parts.write(state.levels[PART_LEVEL])
         size = layout.PROCESS.size

@@ -22,6 +22,7 @@ from fakedev.exporters.row_levels import PAGE, PAGE_QUANTITIES, POD, PROCESS
 from fakedev.exporters.settings.counters import Counter, FieldTable, read_counters
 from fakedev.exporters.settings.loaded import LoadedIdentity, Making
 from fakedev.fleet.links.link_levels import LINK_QUANTITIES
+from fakedev.fleet.racks.racks import RACK_QUANTITIES
 from fakedev.fleet.spec.quantities import (
     CLOCK_SAMPLES,
     MAX_SAMPLES,
@@ -41,7 +42,7 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
     "device", "held", "xid", "xid/device", "peer", "part", "unit", "unit/bare", "repeated", "whole", "whole/bare",
-    "tile", "tiled", "single", "link", "port", "switch", PROCESS, POD, *PAGE_QUANTITIES,
+    "tile", "tiled", "single", "link", "port", "switch", "cpu", "cpucore", "host", PROCESS, POD, *PAGE_QUANTITIES,
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
@@ -209,7 +210,7 @@ def _check_versions(versions: Sequence[str], fact: str) -> None:
 
 def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
     """Reports quantities that links and switches, or pages and nodes, have not."""
-    known = {**LINK_QUANTITIES, **PAGE_QUANTITIES}.get(row.state_level, ())
+    known = {**LINK_QUANTITIES, **PAGE_QUANTITIES, **RACK_QUANTITIES}.get(row.state_level, ())
     for name in row.named if known else ():
         if name not in known:
             hint = did_you_mean(name, known) or f"there is {', '.join(known)}"

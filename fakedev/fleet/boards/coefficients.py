@@ -212,7 +212,7 @@ class Coefficients:
         given, is_usual = of_types.number("inlet_celsius"), np.isnan(air.celsius)
         self.type_inlet = np.where(np.isnan(given), line, given)
         usual = self.type_inlet + air.places * of_types.number("inlet_spread_celsius")
-        self.inlet = np.where(is_usual, usual, air.celsius)
+        self.inlet = np.where(is_usual, usual, air.celsius) + air.rises
         drift = np.where(is_usual, of_types.number("inlet_drift_celsius"), 0.0)
         self.drift_celsius = as_few(drift) if drift.any() else None
         self.heat: dict[str, tuple[Floats, Floats]] = {

@@ -34,6 +34,7 @@ class Conditions:
 
     :ivar inlet_celsius: temperature of the air that cools the device.
     :ivar power_limit_watts: the power cap.
+    :ivar shared_watts: what its module and its rack leave to the device: a cap that no driver shows.
     :ivar highest_mhz: the core clock is locked to this at most.
     :ivar boost_share: the share of the highest clock that the slowest board of a group leaves to all of the group.
     :ivar resistance: factor on the type's thermal resistance; over 1 where the cooling is worse.
@@ -50,6 +51,7 @@ class Conditions:
 
     inlet_celsius: Floats | None = None
     power_limit_watts: Floats | None = None
+    shared_watts: Floats | None = None
     highest_mhz: Floats | None = None
     boost_share: Floats | None = None
     resistance: Floats | None = None
@@ -117,7 +119,8 @@ class Setting:
         """The setting of boards under some conditions."""
         low, high = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"]
         limit = unless_changed(conditions.power_limit_watts, boards.limit_watts)
-        room = np.where(boards.keeps_limit, limit - boards.idle_watts, np.inf)
+        least = limit if conditions.shared_watts is None else np.fmin(limit, conditions.shared_watts)
+        room = np.where(boards.keeps_limit, least - boards.idle_watts, np.inf)
         full = high if conditions.highest_mhz is None else unless_changed(conditions.highest_mhz, high)
         full = boards.supported_mhz(np.clip(full, low, high))
         locked = full < high

@@ -43,6 +43,7 @@ from fakedev.fleet.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.links.exchange import Exchange, limited
 from fakedev.fleet.links.link_levels import FETCHED, LinkHistory
+from fakedev.fleet.racks.racks import Racks
 from fakedev.fleet.spec.device_types import GIGATRANSFERS_PER_SECOND, PCIE_PAYLOAD, DeviceType
 from fakedev.fleet.spec.quantities import ASKABLE, ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.fleet.spec.xids import Xid
@@ -234,8 +235,7 @@ class Relations:
 
     def __init__(self, roster: Roster, epoch_seconds: float, seed: int, exact: bool = True) -> None:
         types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()
-        self._count = roster.device_count
-        self._epoch_seconds = epoch_seconds
+        self._count, self._epoch_seconds = roster.device_count, epoch_seconds
 
         def spread(values: list[float]) -> Floats:
             return np.array(values, dtype=np.float64)[pools]
@@ -278,8 +278,8 @@ class Relations:
             name: mask([each.counts_errors and name not in each.lacks for each in types])
             for name in (*ERROR_COUNTERS, "xid")
         }
-        self._present[RECOVERY_ACTION] = self._present["xid"]
-        self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
+        repairs = {name: self._present[repaired] for name, repaired in _PENDING.items()}
+        self._present |= {RECOVERY_ACTION: self._present["xid"], **repairs}
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
@@ -299,9 +299,11 @@ class Relations:
             if rate in self._present:
                 self._present[counter] = self._present[rate] & mask([counter not in each.lacks for each in types])
         self._capability = spread([each.capability for each in types])
+        #: None: no device is in a rack.
+        self.racks = Racks.of(roster, seed)
+        self._present |= {} if self.racks is None else self.racks.present(self._present)
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
-        self._lost = LostDevices(self._present, self._has_dynamics)
-        self.maxima: Mapping[str, Floats] = self._maxima()
+        self._lost, self.maxima = LostDevices(self._present, self._has_dynamics), self._maxima()
         self.conditions = Conditions()
         self.use_links(LinkHistory(roster.links))
 
@@ -319,19 +321,23 @@ class Relations:
         for name in MEMORY_TRAFFIC:
             given = self._present.get(name, nowhere) & ~has
             self._present[name] = given | ((self._memory_carries > 0) & self._present.get(_BANDWIDTH, ~nowhere))
-        air = Air(roster.inlets()[has], roster.places(seed)[has])
+        air = Air(roster.inlets()[has], roster.places(seed)[has], roster.inlet_rises()[has])
         boards = Boards(of_boards, which, air, seed, roster.keys[has], exact)
         if not exact:
             loaded = _LOADED_SECONDS * 2.0 ** (_LOADED_DOUBLINGS * uniform(seed, roster.keys[has], "driver loaded", 0))
             self._first["energy_joules"] = self._subset.put(boards.coefficients.idle_watts * loaded, None)
         return boards
 
-    def update_conditions(self, faults: FaultTick | None, links: LinkHistory) -> None:
-        """Change the conditions to those that faults and links make, from the next tick on.
+    def update_conditions(
+        self, faults: FaultTick | None, links: LinkHistory, shared_watts: Floats | None = None
+    ) -> None:
+        """Change the conditions to those that faults, links and racks make, from the next tick on.
 
         :param faults: effects on all units; None without faults.
+        :param shared_watts: as of :class:`Conditions`.
         """
-        self.conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
+        conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
+        self.conditions = replace(conditions, shared_watts=shared_watts)
         self.use_links(links)
 
     def use_links(self, links: LinkHistory) -> None:
@@ -422,6 +428,9 @@ class Relations:
             gone = (removed > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
             is_any_lost = bool(arrays["lost"].any())
+        if self.racks is not None:
+            of_devices = None if faults is None else faults.of_devices()
+            arrays.update(self.racks.quantities(arrays, before, of_devices, seconds, tick))
         level = self._lost.level(arrays, before, removed) if is_any_lost else Level(self._count, arrays, self._masks)
         if self._boards is None or self._boards.sensors is None:
             return level

@@ -14,7 +14,7 @@ from fakedev.fleet.boards.conditions import WITH_NODE
 from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.entities.state import Level, Mask
 from fakedev.fleet.faults.per_tick import FaultTick, Report
-from fakedev.fleet.spec.quantities import ERROR_COUNTERS, INTEGRALS
+from fakedev.fleet.spec.quantities import ERROR_COUNTERS, FEC_CODEWORDS, INTEGRALS, OF_FABRIC, OF_MODULES, OF_TRAYS
 from fakedev.fleet.spec.xids import Xid
 
 #: Flags that stay set until a reset: of boards that remap rows, and of boards that retire pages instead.
@@ -103,7 +103,10 @@ def reports_of_boards(
 
 
 #: Quantities with their true values on lost devices. Nothing shows the temperatures, but the device cools down.
-_KEPT: Final = ("lost", "created_seconds", "xid", "temperature_celsius", "memory_temperature_celsius")
+_KEPT: Final = frozenset((
+    "lost", "created_seconds", "xid", "temperature_celsius", "memory_temperature_celsius", *OF_TRAYS, *OF_MODULES,
+    *OF_FABRIC, *FEC_CODEWORDS,
+))  # fmt: skip
 
 
 class LostDevices:

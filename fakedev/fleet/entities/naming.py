@@ -22,6 +22,8 @@ LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 #: Facts that are the numbers of a PCI address, and the signs between them.
 _PCI_PARTS: Final = ("pci_domain", "pci_bus", "pci_device")
 _PCI_SIGNS: Final = re.compile("[:.]")
+#: Serial numbers of racks begin so.
+_CHASSIS: Final = 1_820_000_000_000
 _BUSES_PER_DOMAIN: Final = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
 
 
@@ -50,7 +52,7 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     identity works on any device. A version of NVIDIA's driver decides the version of CUDA.
     """
     device = pool.devices.get(index)
-    configured = _with_aliases(pool.device_type.facts)
+    configured = _with_aliases(pool.device_type.facts) | _rack_facts(seed, pool, node, index)
     for source in (pool.facts, node.facts, device.facts if device else {}):
         if "driver_version" in source:
             configured |= driver_facts(source["driver_version"], configured)
@@ -73,6 +75,40 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     facts["device_memory_bytes"] = f"{pool.device_type.memory_total_bytes:.0f}"
     facts = _with_aliases(facts)
     facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))
+    return facts
+
+
+def cpu_serial(seed: int, node: str, cpu: int) -> str:
+    """The serial number of a CPU of a node."""
+    return _digest(seed, node, cpu, "cpu").hex()[:18].upper()
+
+
+def rack_name(pool: PoolSpec, node: NodeSpec) -> str:
+    """The name of a node's rack: the pool's and the number of the rack, from 0."""
+    return f"{pool.name}-rack-{node.place // pool.racks.trays}" if pool.racks is not None else ""
+
+
+def _rack_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[str, str]:
+    """What a node's place in its rack gives its devices: serials, slots, ids and the clique."""
+    racks = pool.racks
+    if racks is None:
+        return {}
+    name, tray = rack_name(pool, node), node.place % racks.trays
+    facts = {
+        "rack": name,
+        # 13 digits, as on racks of captures.
+        "platform_chassis_serial": str(_CHASSIS + int.from_bytes(_digest(seed, name, 0, "chassis")[:5], "big") % 10**9),
+        # Slots count the switch trays, too; captures have tray 4 in slot 14, and tray 15 in slot 25.
+        "platform_slot_number": str(1 + racks.switch_trays + tray),
+        "platform_tray_index": str(tray),
+        "platform_host_id": "1",
+        # Captures of both types have the modules 2, 1, 4, 3.
+        "platform_module_id": str((index ^ 1) + 1),
+    }
+    if racks.switch_trays:
+        number = (tray * pool.devices_per_node + index) // (racks.partition or racks.trays * pool.devices_per_node)
+        cluster = str(uuid.UUID(bytes=_digest(seed, name, 0, "cluster"), version=4))
+        facts |= {"fabric_cluster_uuid": cluster, "fabric_clique_id": str(number), "fabric_state": "3"}
     return facts
 
 

@@ -174,6 +174,14 @@ class Roster:
                     found[node.first + index] = device.inlet_celsius
         return found
 
+    def inlet_rises(self) -> Floats:
+        """How much warmer its place in a rack makes the inlet of each device: shape (devices,)."""
+        rises = [
+            each.spec.place % each.pool.racks.trays * each.pool.racks.inlet_step_celsius if each.pool.racks else 0.0
+            for each in self.nodes
+        ]
+        return np.repeat(np.array(rises), [node.pool.devices_per_node for node in self.nodes])
+
     def places(self, seed: int) -> Floats:
         """How far the slot and the place in the room take each device's usual inlet temperature: shape (devices,).
 

@@ -61,6 +61,11 @@ class State:
     labels_version: int
 
 
+def same_arrays(one: Floats | None, other: Floats | None) -> bool:
+    """Whether two arrays have the same values, NaN among them; None is only like None."""
+    return one is other or (one is not None and other is not None and np.array_equal(one, other, equal_nan=True))
+
+
 class LazyArrays(Mapping[str, Values]):
     """Arrays by name; each is computed at its first use."""
 

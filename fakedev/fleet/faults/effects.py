@@ -12,7 +12,8 @@ from fakedev.fleet.boards.conditions import WITH_NODE
 from fakedev.fleet.entities.state import Positions
 from fakedev.fleet.faults.per_tick import Cut, FaultTick
 from fakedev.fleet.spec.fault_kinds import ALL_LINKS, FaultKind
-from fakedev.fleet.spec.xids import Xid
+from fakedev.fleet.spec.rack_spec import SWITCHES_OF_TRAY
+from fakedev.fleet.spec.xids import XIDS_OF_FABRIC, Xid
 
 
 class Target(NamedTuple):
@@ -122,6 +123,24 @@ def _cut_links(tick: FaultTick, target: Target) -> None:
         tick.cuts.append(Cut(target.devices, link))
 
 
+def _strike_tray(tick: FaultTick, target: Target) -> None:
+    """The links of all boards to the switches of a tray go down: the first of them counts the error."""
+    tick.put("link_errors", target.devices, 1.0, np.add)
+    tick.struck.append(Cut(target.devices, int(target.values["tray"]) * SWITCHES_OF_TRAY))
+
+
+def _cut_tray(tick: FaultTick, target: Target) -> None:
+    first = int(target.values["tray"]) * SWITCHES_OF_TRAY
+    tick.cuts.extend(Cut(target.devices, first + each) for each in range(SWITCHES_OF_TRAY))
+
+
+def _slow_pump(tick: FaultTick, target: Target) -> None:
+    """Less flow: the thermal resistance of cold plates grows with its power of -0.6, chosen."""
+    share = target.values["share"]
+    tick.put("flow_share", target.devices, share, np.fmin)
+    tick.put("resistance", target.devices, share**-0.6, np.multiply)
+
+
 _RESET: Final = _put("reset")
 #: A memory row is remapped or a page retired, depending on the board.
 _RETIRE: Final = _all(
@@ -168,6 +187,16 @@ _EFFECTS: Final[Mapping[str, Effect]] = {
     "link-down": replace(_LINK_DOWN, strike=_all(_LINK_DOWN.strike, _code(Xid.LINK))),
     "pcie-slow": Effect(hold=_slow_pcie),
     "pcie-replays": Effect(hold=_count_replays),
+    "cable": Effect(hold=_all(_put("worn_link", "link", np.fmax), _put("wear_per_hour", "rate", np.fmax))),
+    "switch-tray": Effect(strike=_all(_strike_tray, _code(Xid.NETIR)), hold=_all(_cut_tray, _put("tray_lost"))),
+    "partition-mismatch": Effect(hold=_put("fabric_closed")),
+    "imex-down": Effect(hold=_put("imex_down")),
+    "coolant-leak": Effect(hold=_all(_put("leak"), _put("resistance", "resistance", np.multiply)), adds_up=True),
+    "pump": Effect(hold=_slow_pump, adds_up=True),
+    "busbar": Effect(hold=_put("rack_kilowatts", "kilowatts", np.fmin)),
+    "fan-wall": Effect(hold=_put("inlet_rise_celsius", "celsius", np.add), adds_up=True),
+    "grace-thermal": Effect(hold=_put("cpu_rise_celsius", "celsius", np.fmax)),
+    "c2c-errors": Effect(strike=_count("c2c_errors", "count")),
     "lost": replace(_LOST, strike=_code(Xid.FALLEN_OFF)),
     "reset": Effect(strike=_all(_RESET, _end_work("Device {} reset"))),
     "node-down": Effect(hold=_all(_lose(WITH_NODE), _end_work("Node down, {} lost")), recover=_RESET, loses=True),
@@ -205,6 +234,8 @@ def _xid_effect(code: int) -> Effect:
             base = _LINK_DOWN
         case Xid.FALLEN_OFF:
             base = _LOST
+        case _ if code in XIDS_OF_FABRIC:  # of NVLink 5: traffic is lost, and with it the work that waits for it
+            base = Effect(_all(_count("link_errors"), ends))
         case Xid.MANY_SINGLE_BIT:
             base = Effect(_count("memory_errors_correctable", "count"))
         case _:

@@ -15,7 +15,7 @@ from fakedev.fleet.faults.effects import Act, Target, no_effect
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules, Signs
 from fakedev.fleet.parts.part_layout import Parts
-from fakedev.fleet.spec.fault_kinds import Scope
+from fakedev.fleet.spec.fault_kinds import OF_MACHINES, Scope
 from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.limits import Limits, check_limit, entity_key
 
@@ -315,7 +315,7 @@ class Faults:
         where = [(fault, fault.concerned) for fault in self.by_id.values()]
         where += [(fault, concerned) for fault, _, concerned in self.changes]
         for fault, concerned in where:
-            if fault.kind.scope in (Scope.BOARD, Scope.NODE) and fault.moves(quantity):
+            if fault.kind.scope in OF_MACHINES and fault.moves(quantity):
                 acts = fault.acts(quantity, signs)
                 for unit in concerned[is_asked[concerned]].tolist():
                     for place in places[unit]:
@@ -346,7 +346,7 @@ class Faults:
         return [
             fault
             for fault in kinds.values()
-            if fault.kind.scope in (Scope.BOARD, Scope.NODE)
+            if fault.kind.scope in OF_MACHINES
             and fault.acts(quantity, signs)[0]
             and (is_limited or not fault.is_limit_of(quantity))
         ]

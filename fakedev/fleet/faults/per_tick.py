@@ -45,7 +45,20 @@ _MOMENTARY: Final[Mapping[str, float]] = {
     _PENDING: 0.0,
     **dict.fromkeys(ERROR_COUNTERS, 0.0),  # new errors
 }
-_NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
+#: Effects that racks show, likewise.
+_OF_RACKS: Final[Mapping[str, float]] = {
+    "worn_link": -1.0,
+    "wear_per_hour": 0.0,
+    "fabric_closed": 0.0,  # its links carry nothing
+    "tray_lost": 0.0,
+    "imex_down": 0.0,
+    "leak": 0.0,
+    "flow_share": 1.0,
+    "rack_kilowatts": np.nan,
+    "cpu_rise_celsius": 0.0,
+    "c2c_errors": 0.0,
+}
+_NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY, **_OF_RACKS}
 #: Hundreds of faults that multiply the same number would leave the range of floats.
 _MOST_TIMES: Final = 1e6
 
@@ -169,6 +182,8 @@ class FaultTick:
         rise = given.pop("inlet_rise_celsius", None)
         if rise is not None:
             given["inlet_celsius"] = np.where(rise == 0.0, np.nan, inlet_celsius + rise)
+        if (closed := self.where("fabric_closed")) is not None:
+            given["fabric_share"] = np.where(closed, 0.0, given.get("fabric_share", np.ones(self._count)))
         return Conditions(**given)
 
     def on(self, demand: Demand) -> Demand:

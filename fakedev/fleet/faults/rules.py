@@ -15,7 +15,8 @@ from fakedev.fleet.entities.roster import Roster
 from fakedev.fleet.entities.selectors import resolve_here
 from fakedev.fleet.entities.state import Level, Mask, Positions
 from fakedev.fleet.faults.effects import Effect, effect_of, is_lasting
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_WHOLE_NODES, FaultKind, fault_from_fields
+from fakedev.fleet.racks.rack_layout import RackLayout
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, OF_WHOLE_NODES, FaultKind, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import Cost, FaultSpec, MetricName
 from fakedev.fleet.spec.limits import entity_key
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -150,6 +151,7 @@ class FaultRules:
     :param present: units with each quantity, shape (units,).
     :param metric_of: the quantity and unit of a metric; raises Refused for one that the fleet does not know.
     :param known: quantities of metrics; in a shard those of the whole fleet.
+    :param racks: of the devices; None: there are none.
     """
 
     roster: Roster
@@ -158,6 +160,7 @@ class FaultRules:
     metric_of: Callable[[str], MetricName]
     known: Collection[str]
     tick_seconds: float
+    racks: RackLayout | None = None
 
     def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
         """The fault of a specification.
@@ -177,6 +180,10 @@ class FaultRules:
         if kind.scope in OF_WHOLE_NODES and len(devices):
             # One random number for the whole node.
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
+        elif kind.scope in OF_RACKS and len(devices) and self.racks is not None:
+            groups = self.racks.groups(kind.scope)[devices]
+            _, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
+            first = devices[firsts[numbers]]
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, key or fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
@@ -189,6 +196,13 @@ class FaultRules:
             concerned = np.zeros(len(self.roster.nodes), np.bool_)
             concerned[self.roster.node_positions(devices)] = True
             devices = np.flatnonzero(concerned[self.roster.node_positions(np.arange(self.roster.device_count))])
+        elif kind.scope in OF_RACKS and len(devices):
+            if self.racks is not None:
+                owners = self.roster.parts.owners_of(devices)
+                devices = self.racks.neighbours(owners, kind.scope)
+            if (self.racks is None or not len(devices)) and not may_lack:
+                text = f"{kind.name} concerns racks, and the devices are in none: give their pool racks"
+                raise Refused("unknown-name", text, "devices")
         for needed, by in kind.needed(spec.values).items():
             has = self.present.get(needed, np.zeros(self.roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.fleet.entities.naming import rack_name
 from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import Level
 from fakedev.fleet.faults.faults import Faults
@@ -48,13 +49,20 @@ def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
 
 
 def port_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> list[tuple[int, dict[str, str]]]:
-    """Each connected port of a node's switches, by switch and port, with the facts of its link."""
+    """Each connected port of a node's switches, by switch and port, with the facts of its link.
+
+    None in a rack, whose switches no node sees.
+    """
+    if node.pool.racks is not None:
+        return []
     to_switches = [each for each in link_facts(roster, node, devices) if "switch" in each[1]]
     return sorted(to_switches, key=lambda each: (int(each[1]["switch"]), int(each[1]["port"])))
 
 
 def switch_facts(roster: Roster, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
-    """Each switch of a node with its facts."""
+    """Each switch of a node with its facts; none in a rack, whose switches no node sees."""
+    if node.pool.racks is not None:
+        return []
     facts = {**node.pool.facts, **node.spec.facts, "node": node.name, "pool": node.pool.name}
     places = roster.links.switches_of(node.first)
     return [(place, {**facts, "switch": str(number)}) for number, place in enumerate(places)]
@@ -84,7 +92,10 @@ def other_end(roster: Roster, link: int) -> str:
         return f"{roster.unit_name(peer)}/link/{remote - int(layout.firsts[peer])}"
     if switch >= 0:
         node = roster.nodes[roster.node_position(int(layout.owners[link]))]
-        return f"{node.name}/switch/{switch - layout.switches_of(node.first).start}"
+        number = switch - layout.switches_of(int(layout.owners[link])).start
+        if node.pool.racks is not None:
+            return f"{rack_name(node.pool, node.spec)}/switch/{number}"
+        return f"{node.name}/switch/{number}"
     return ""
 
 

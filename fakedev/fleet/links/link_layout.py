@@ -88,11 +88,12 @@ def _dealt(links: Links, devices: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The links of the devices of some nodes of a pool.
+    """The links of the devices of some nodes of a pool; in racks, a partition of the fabric is in the place of a node.
 
     :ivar links: None where boards have no single links.
     :ivar bytes_per_second: capacity of all links of a board in each direction; 0 if not known.
     :ivar has_dynamics: whether the traffic of the two ends of a link follows from each other.
+    :ivar sharing: how many consecutive nodes have the same switches.
     """
 
     nodes: int
@@ -100,6 +101,7 @@ class _Pool:
     links: Links | None
     bytes_per_second: float
     has_dynamics: bool
+    sharing: int = 1
 
     @property
     def per_device(self) -> int:
@@ -120,6 +122,11 @@ class _Pool:
         """Switches of one node."""
         return self.links.switches if self.links and self.links.layout is Layout.SWITCHES else 0
 
+    @property
+    def sets(self) -> int:
+        """How many times it has these switches."""
+        return self.nodes // self.sharing
+
 
 class LinkLayout:
     """L links of D devices, and S switches. Large arrays are computed on demand.
@@ -133,7 +140,7 @@ class LinkLayout:
     """
 
     def __init__(self, runs: Sequence[tuple[PoolSpec, int]], isolated: Sequence[int] | Positions = ()) -> None:
-        self._pools = [_of_pool(pool, nodes) for pool, nodes in runs]
+        self._pools = [each for pool, nodes in runs for each in _of_pool(pool, nodes)]
         self.counts: Positions = np.repeat(
             np.array([pool.per_device for pool in self._pools], dtype=np.int64),
             np.array([pool.nodes * pool.devices for pool in self._pools], dtype=np.int64),
@@ -141,7 +148,7 @@ class LinkLayout:
         ends = np.cumsum(self.counts)
         self.firsts: Positions = ends - self.counts
         self.count = int(ends[-1]) if len(ends) else 0
-        self.switch_count = sum(pool.nodes * pool.switches for pool in self._pools)
+        self.switch_count = sum(pool.sets * pool.switches for pool in self._pools)
         self.is_meshed = any(pool.is_meshed for pool in self._pools)
         closed = np.zeros(len(self.counts), dtype=np.bool_)
         closed[np.asarray(isolated, dtype=np.int64)] = True
@@ -233,8 +240,9 @@ class LinkLayout:
                 found.append(np.full(pool.nodes * size, NOWHERE))
                 continue
             local = np.tile(np.arange(pool.per_device) % pool.switches, pool.devices)
-            found.append((local + first + np.arange(pool.nodes)[:, np.newaxis] * pool.switches).ravel())
-            first += pool.nodes * pool.switches
+            sets = np.arange(pool.nodes)[:, np.newaxis] // pool.sharing
+            found.append((local + first + sets * pool.switches).ravel())
+            first += pool.sets * pool.switches
         return np.concatenate(found)
 
     @cached_property
@@ -256,24 +264,33 @@ class LinkLayout:
         return ports
 
     @cached_property
-    def switch_firsts(self) -> Positions:
-        """The first device of each switch's node, shape (S,)."""
-        found, device = [np.zeros(0, dtype=np.int64)], 0
-        for pool in self._pools:
-            found.append(np.repeat(device + np.arange(pool.nodes) * pool.devices, pool.switches))
-            device += pool.nodes * pool.devices
-        return np.concatenate(found)
+    def switch_sets(self) -> Positions:
+        """The number of the node or rack of each switch, ascending: shape (S,)."""
+        sets = [np.full(pool.sets, pool.switches) for pool in self._pools if pool.switches]
+        sizes = np.concatenate([np.zeros(0, dtype=np.int64), *sets])
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     def switches_of(self, device: int) -> range:
-        """The switches of a node.
+        """The switches of a device's node, or of its rack."""
+        links = self.of(device)
+        first = int(self.switches[links.start]) if links else NOWHERE
+        if first < 0:
+            return range(0)
+        # The first link of each device leads to the first switch.
+        return range(first, int(np.searchsorted(self.switch_sets, self.switch_sets[first], side="right")))
 
-        :param device: its first one.
-        """
-        first, last = np.searchsorted(self.switch_firsts, (device, device + 1)).tolist()
-        return range(first, last)
 
-
-def _of_pool(pool: PoolSpec, nodes: int) -> _Pool:
-    board = pool.device_type
+def _of_pool(pool: PoolSpec, nodes: int) -> Iterator[_Pool]:
+    board, racks = pool.device_type, pool.racks
     carried = board.dynamics.fabric_bytes_per_second if board.dynamics else 0.0
-    return _Pool(nodes, pool.devices_per_node, board.connections.links, carried, board.dynamics is not None)
+    links, has_dynamics = board.connections.links, board.dynamics is not None
+    if racks is None or not racks.switch_trays:
+        yield _Pool(nodes, pool.devices_per_node, links, carried, has_dynamics)
+        return
+    whole, rest = divmod(nodes, racks.trays)
+    gpus = racks.trays * pool.devices_per_node
+    size = racks.partition or gpus
+    if whole:
+        yield _Pool(whole * (gpus // size), size, links, carried, has_dynamics, gpus // size)
+    if rest:
+        yield _Pool(1, rest * pool.devices_per_node, links, carried, has_dynamics)

@@ -30,6 +30,7 @@ from fakedev.fleet.settings.cluster import CLUSTER_KEY
 from fakedev.fleet.settings.devices import INSTANCES, MEMORY_KEYS
 from fakedev.fleet.settings.dynamics import DYNAMICS
 from fakedev.fleet.settings.loaded import LoadedPool
+from fakedev.fleet.settings.racks import RACKS
 from fakedev.fleet.settings.workloads import BASE, SCHEDULE, Series, read_workload
 from fakedev.fleet.spec.device_types import Layout
 from fakedev.fleet.spec.fleet_spec import MAX_SPEED, ChurnKind, ChurnSpec, FleetSpec, PoolSpec
@@ -274,6 +275,7 @@ POOL = Section(
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
+        Key("racks", RACKS, "The racks that the nodes are in.", optional=True, default_words="no racks"),
         Key(
             "mig",
             INSTANCES,
@@ -292,7 +294,7 @@ POOL = Section(
             "devices-per-node",
             Integer(1, MAX_DEVICES_PER_NODE),
             "Devices of each node.",
-            default_words="8; with a list of the original's JSON all of its devices",
+            default_words="8; 4 in racks of the kind nvl72; with a list of the original's JSON all of its devices",
         ),
         Key(
             "devices",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fakedev.base.errors import FieldError, did_you_mean
 from fakedev.base.units import number_of
 from fakedev.fleet.spec.fleet_spec import FaultSpec
-from fakedev.fleet.spec.quantities import CLOCK_BITS
+from fakedev.fleet.spec.quantities import CLOCK_BITS, FEC_CODEWORDS, OF_FABRIC, OF_MODULES
 from fakedev.fleet.spec.xids import XIDS_OF_APPLICATIONS
 from fakedev.schema.declare import LONGEST_SECONDS, Field, FieldKind
 
@@ -29,11 +29,18 @@ class Scope(Enum):
     SERIES = "series of the device; the board works"
     PAGE = "the page of the whole node; its boards work"
     NODE = "the whole node"
+    TRAY = "the whole tray of a node in a rack; its page works"
+    RACK = "the whole rack"
+    ROW = "the whole row of racks"
     CLUSTER = "what a Kubernetes cluster sees of the node; its boards and its page work"
 
 
 #: Faults of these scopes concern all devices of a node together.
 OF_WHOLE_NODES: Final = (Scope.PAGE, Scope.NODE, Scope.CLUSTER)
+#: Faults of these scopes concern all devices of a tray, a rack or a row together.
+OF_RACKS: Final = (Scope.TRAY, Scope.RACK, Scope.ROW)
+#: Faults of these scopes change what devices do.
+OF_MACHINES: Final = (Scope.BOARD, Scope.NODE, *OF_RACKS)
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,7 @@ _LINK: Final = Parameter(
     needs="links_up", instead_of="share",
 )  # fmt: skip
 _PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
+_TRAY: Final = Parameter("tray", 0, 31, 0, "the switch tray, from 0", whole=True)
 _AT_ONCE: Final = "its effect ends at once"
 _COUNTED: Final = "counters keep their values"
 _BY_RESET: Final = "it returns as after reset"
@@ -150,6 +158,10 @@ _CLOCK: Final = ("core_frequency_mhz", "work_clock_ratio", "power_watts", *_TEMP
 _BY_HEAT: Final = ("core_frequency_mhz", "work_clock_ratio", "power_watts", "throttled_thermal", "throttled_hardware")
 _SHUT_DOWN: Final = ("lost", "xid")
 _WARM: Final = ("fan_speed_ratio", *_TEMPERATURES, *_BY_HEAT, *_SHUT_DOWN)
+#: Of the health of an NVLink fabric.
+_FABRIC_HEALTH: Final = ("fabric_health_mask", "fabric_health_summary")
+_LINK_STATES: Final = ("links_up", "link_errors", "link_recoveries", "xid", *_FABRIC_HEALTH)
+_COOLANT: Final = ("coolant_flow_ratio", "cpu_temperature_celsius")
 _HEAT: Final = CLOCK_BITS["sw_thermal"] | CLOCK_BITS["hw_thermal"]
 _PCIE: Final = ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second")
 _FABRIC: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
@@ -232,6 +244,42 @@ KINDS: Final[Mapping[str, FaultKind]] = {
                   _BY_RESET, on_parts=True),
         FaultKind("reset", _BOARD, "the board is reset and its driver reloaded: work ends, its XID is cleared, "
                   "energy and traffic count from 0", _AT_ONCE, lasts=False, on_parts=True),
+        FaultKind("cable", _BOARD, "a cable of the NVLink fabric wears out: bit errors of a link grow until it goes "
+                  "down, with XID 149",
+                  "the cable is replaced: the link is as good as the others; counters keep their values",
+                  (Parameter("link", 0, 63, 0, "the link", whole=True),
+                   Parameter("rate", 0, 1e4, 1, "powers of ten by which bit errors grow in an hour")),
+                  "link_raw_ber_ratio", moves=(*_FABRIC, *_LINK_STATES, *OF_FABRIC, *FEC_CODEWORDS), by_limit=_FABRIC),
+        FaultKind("switch-tray", Scope.RACK, "a switch tray of the rack is lost: two links of each board are down, "
+                  "with XID 149; the others carry the traffic", "the links return; errors stay counted", (_TRAY,),
+                  "fabric_health_mask", moves=(*_FABRIC, *_LINK_STATES), by_limit=_FABRIC),
+        FaultKind("partition-mismatch", _BOARD, "the board is in no partition of its NVLink fabric: links are up and "
+                  "carry nothing", "it is registered again, and traffic returns", needs="fabric_health_mask",
+                  moves=(*_FABRIC, "fabric_manager_status", "fabric_manager_error", *_FABRIC_HEALTH), by_limit=_FABRIC),
+        FaultKind("imex-down", Scope.TRAY, "the node's IMEX daemon is down: it shares no memory with other nodes",
+                  "the daemon starts again, and is ready 12 seconds later", needs="imex_daemon_status",
+                  moves=("imex_daemon_status", "imex_ready_seconds")),
+        FaultKind("coolant-leak", Scope.TRAY, "coolant leaks from the node's tray: it is detected, and less flows",
+                  "the tray is tight again, and its boards cool down",
+                  (Parameter("resistance", 1, 100, 2, "factor on the thermal resistance"),), "coolant_leak",
+                  moves=("coolant_leak", *_WARM), by_clock=_BY_HEAT, reasons=_HEAT, by_loss=_SHUT_DOWN),
+        FaultKind("pump", Scope.RACK, "a pump fails: less coolant flows through the rack", "boards cool down",
+                  (Parameter("share", 0.05, 1, 0.3, "remaining share of the flow"),), "coolant_flow_ratio",
+                  moves=(*_COOLANT, *_WARM), by_clock=_BY_HEAT, reasons=_HEAT, by_loss=_SHUT_DOWN),
+        FaultKind("busbar", Scope.RACK, "the rack may draw less: a power shelf or a feed is lost, and boards share "
+                  "what is left", "clocks rise again",
+                  (Parameter("kilowatts", 0.1, 1e4, 60, "what the rack may draw"),), "coolant_flow_ratio",
+                  moves=("throttled_power", *_CLOCK), by_clock=("throttled_power", *_CLOCK),
+                  reasons=CLOCK_BITS["power_cap"]),
+        FaultKind("fan-wall", Scope.ROW, "fans of a row of racks fail: the air in front of them gets warmer",
+                  "boards cool down as they warmed up",
+                  (Parameter("celsius", -50, 100, 12, "how much warmer"),), "inlet_temperature_celsius",
+                  moves=("inlet_temperature_celsius", *_WARM), by_clock=_BY_HEAT, reasons=_HEAT, by_loss=_SHUT_DOWN),
+        FaultKind("grace-thermal", Scope.TRAY, "the node's Grace CPUs get hot, and slow down", "they cool down",
+                  (Parameter("celsius", 0, 150, 70, "how much warmer"),), "cpu_temperature_celsius",
+                  moves=OF_MODULES),
+        FaultKind("c2c-errors", _BOARD, "errors on the links to the Grace CPU are counted; work continues", _COUNTED,
+                  (_COUNT,), "c2c_errors", lasts=False, moves=("c2c_errors",)),
         FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
                   "its boards return as after reset",
                   (Parameter("leave-sd", 0, 1, 0, "1: it is missing from /sd too", whole=True),)),

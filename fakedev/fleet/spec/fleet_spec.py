@@ -11,6 +11,7 @@ from fakedev.fleet.spec.device_types import DeviceType, PartSpec
 from fakedev.fleet.spec.limits import Limits, Shard
 from fakedev.fleet.spec.offers import InCluster
 from fakedev.fleet.spec.quantities import Tally
+from fakedev.fleet.spec.rack_spec import RackSpec
 from fakedev.fleet.spec.workload_spec import Activities, WorkloadSpec
 from fakedev.schema.declare import restarts, setting
 
@@ -78,12 +79,14 @@ class NodeSpec:
 
     :param inlet_celsius: the temperature of the air that cools them; None: that of its pool.
     :param row: its position among the nodes of its pool, if these have different devices.
+    :param place: its position among the nodes of a pool with racks.
     """
 
     name: str
     facts: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
     row: int = 0
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class PoolSpec:
     :param churn: workloads that start on its nodes at random; None: none do.
     :param in_cluster: how its devices are offered in a Kubernetes cluster.
     :param has_cluster_nodes: whether its nodes are those of a cluster, which come and go.
+    :param racks: where its nodes are; None: in no racks.
     """
 
     name: str
@@ -111,6 +115,7 @@ class PoolSpec:
     churn: ChurnSpec | None = None
     in_cluster: InCluster = field(default_factory=InCluster)
     has_cluster_nodes: bool = False
+    racks: RackSpec | None = None
 
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
         """The parts of the device with an index; empty for an undivided one."""

@@ -136,7 +136,64 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "uptime_seconds": "how long the board's counters have counted",
     "wall_seconds": "of a page or node: wall time of the tick that is shown, in seconds since 1970",
     "created_seconds": "wall time at which the counters began, in seconds since 1970",
+    "cpu_usage_ratio": "of a Grace CPU or a core: share of the time in which it works, 0 to 1",
+    "cpu_user_ratio": "of a core: share of the time in which it runs programs, 0 to 1",
+    "cpu_nice_ratio": "of a core: share of the time in which it runs programs of low priority, 0 to 1",
+    "cpu_system_ratio": "of a core: share of the time in which it runs the kernel, 0 to 1",
+    "cpu_irq_ratio": "of a core: share of the time in which it serves interrupts, 0 to 1",
+    "cpu_frequency_mhz": "of a Grace CPU or a core: its clock",
+    "cpu_power_watts": "power drawn by the Grace CPU of the board's module",
+    "cpu_power_limit_watts": "of a Grace CPU: what it may draw",
+    "cpu_temperature_celsius": "temperature of the Grace CPU of the board's module",
+    "cpu_temperature_warning_celsius": "of a Grace CPU: temperature from which it is slowed down",
+    "cpu_temperature_critical_celsius": "of a Grace CPU: temperature at which it is shut down",
+    "sysio_power_watts": "power drawn by memory and I/O of the Grace CPU of the board's module",
+    "module_power_watts": "power drawn by the board's module: its boards, the Grace CPU, its memory and I/O",
+    "c2c_tx_bytes_per_second": "traffic from the board to the Grace CPU of its module",
+    "c2c_rx_bytes_per_second": "traffic to the board from the Grace CPU of its module",
+    "c2c_errors": "errors on the links to the Grace CPU of the board's module",
+    "imex_ready_seconds": "how long the IMEX daemon of the board's node has been up",
+    "imex_daemon_status": "state of the IMEX daemon, as DCGM numbers it: 5 ready, 7 unavailable",
+    "coolant_leak": "1 while coolant leaks from the board's tray, else 0",
+    "coolant_flow_ratio": "coolant that flows through the board's tray, by the full flow, 0 to 1",
+    "coolant_flow_litres_per_minute": "of a rack: coolant that flows through it",
+    "coolant_supply_celsius": "of a rack: temperature of the coolant, or the air, that it gets",
+    "coolant_return_celsius": "of a rack: temperature of the coolant that leaves it",
+    "rack_power_watts": "of a rack: power of its boards, CPUs and switch trays",
+    "rack_power_limit_watts": "of a rack: what its busbar or its breakers carry",
+    "fabric_ready_seconds": "how long ago the board began to register with its NVLink fabric",
+    "fabric_manager_status": "state of that registration, as DCGM numbers it: 2 in progress, 3 success, 4 failure",
+    "fabric_manager_error": "NVML's code of the error with which that failed, 0 for none",
+    "fabric_health_mask": "health of the board's NVLink fabric, as NVML's bit mask: 426 is healthy",
+    "fabric_health_summary": "the same in one number: 1 healthy, 2 unhealthy, 3 of limited capacity",
+    "link_wear_decades": "how much worse the bit errors of the board's worst link have become, in powers of ten",
+    "link_failed": "1 while the board's worst link is down for its bit errors, else 0",
+    "link_raw_ber_ratio": "bit errors of the board's worst link before correction, by all bits",
+    "link_effective_ber_ratio": "bit errors of the board's worst link after correction, by all bits",
+    "link_symbol_ber_ratio": "wrong symbols of the board's worst link after repetition, by all symbols",
+    "link_effective_ber_packed": "link_effective_ber_ratio as DCGM packs it: mantissa x 256 + exponent; 4095 for none",
+    "link_symbol_ber_packed": "link_symbol_ber_ratio, packed likewise",
+    "link_effective_errors": "codewords on the board's links that could not be corrected",
+    "link_symbol_errors": "symbols on the board's links that could not be corrected",
+    "link_recoveries_successful": "how often the board's links were trained anew and came back",
+    "link_recoveries_failed": "how often the board's links were trained anew and stayed down",
+    **{f"link_fec_{number}_codewords": f"codewords on the board's links with {number} wrong symbols"
+       for number in range(16)},
 }
+
+#: Quantities of racks: of nodes and of modules with a Grace CPU, which each of their boards has, and of boards.
+OF_TRAYS: Final = ("imex_ready_seconds", "imex_daemon_status", "coolant_leak", "coolant_flow_ratio")
+OF_MODULES: Final = (
+    "cpu_usage_ratio", "cpu_frequency_mhz", "cpu_power_watts", "cpu_temperature_celsius", "sysio_power_watts",
+    "module_power_watts", "c2c_tx_bytes_per_second", "c2c_rx_bytes_per_second", "c2c_errors",
+)  # fmt: skip
+FEC_CODEWORDS: Final = tuple(f"link_fec_{number}_codewords" for number in range(16))
+OF_FABRIC: Final = (
+    "fabric_ready_seconds", "fabric_manager_status", "fabric_manager_error", "fabric_health_mask",
+    "fabric_health_summary", "link_wear_decades", "link_failed", "link_raw_ber_ratio", "link_effective_ber_ratio",
+    "link_symbol_ber_ratio", "link_effective_ber_packed", "link_symbol_ber_packed", "link_effective_errors",
+    "link_symbol_errors", "link_recoveries_successful", "link_recoveries_failed",
+)  # fmt: skip
 
 #: Of a demand: the usage of kernels that move data which workloads request; no quantity of a device.
 IMPLIED_USAGE: Final = "implied_usage_ratio"
@@ -181,7 +238,10 @@ THROTTLED_SECONDS: Final[tuple[str, ...]] = (
 )  # fmt: skip
 
 #: Quantities that only grow, until a board is reset.
-COUNTERS: Final[frozenset[str]] = frozenset((*INTEGRALS, *ERROR_COUNTERS, *THROTTLED_SECONDS)) - {"row_remap_failure"}
+COUNTERS: Final[frozenset[str]] = frozenset((
+    *INTEGRALS, *ERROR_COUNTERS, *THROTTLED_SECONDS, *FEC_CODEWORDS, "c2c_errors", "link_effective_errors",
+    "link_symbol_errors", "link_recoveries_successful", "link_recoveries_failed",
+)) - {"row_remap_failure"}  # fmt: skip
 
 #: Quantities that follow from the memory bandwidth, if the type has the bandwidth of the memory.
 MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")

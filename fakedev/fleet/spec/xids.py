@@ -32,8 +32,17 @@ class Xid(IntEnum):
     UNCONTAINED = 95
     GSP_TIMEOUT = 119
     GSP_ERROR = 120
+    SAW = 144
+    RLW = 145
+    TLW = 146
+    TREX = 147
+    NVLPW_CTRL = 148
+    NETIR = 149
+    MSE = 150
 
 
+#: Errors of NVLink 5 and its switches.
+XIDS_OF_FABRIC: Final = (Xid.SAW, Xid.RLW, Xid.TLW, Xid.TREX, Xid.NVLPW_CTRL, Xid.NETIR, Xid.MSE)
 #: The errors that concern only the work that made them, and so one part of a device.
 XIDS_OF_APPLICATIONS: Final = (
     Xid.GRAPHICS_EXCEPTION, Xid.PAGE_FAULT, Xid.CHANNEL_STOPPED, Xid.CLEANED_UP, Xid.CONTAINED,

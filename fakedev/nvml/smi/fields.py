@@ -94,6 +94,16 @@ def _clock(microseconds: int) -> str:
     return f"{time.strftime('%Y/%m/%d %H:%M:%S', time.localtime(seconds))}.{microseconds // 1000:03}"
 
 
+def _fabric_summary(board: Board) -> str | None:
+    """The health mask in a word: one yes of the first four fields, or a wrong configuration, is no health."""
+    mask = board.view.number("fabric_health")
+    if not mask:
+        return None
+    if mask >> 8 > 1 or mask >> 4 & 0x3 == 1:
+        return "Unhealthy"
+    return "Limited Capacity" if mask & 0x3 == 1 else "Healthy"
+
+
 #: What ``@`` calls in tables.
 _FUNCTIONS: Final[Mapping[str, _Source]] = {
     "timestamp": _timestamp,
@@ -102,6 +112,7 @@ _FUNCTIONS: Final[Mapping[str, _Source]] = {
     "architecture": lambda board: board.view.text("architecture").title() or None,
     "compute_capability": _compute_capability,
     "peer_type": _peer_type,
+    "fabric_summary": _fabric_summary,
     "board_id": _board_id,
     "chassis": lambda board: None if _peer_type(board) is None else board.view.text("chassis_serial"),
     "flushed": lambda board: _clock(board.view.count("created")) if board.view.number("inforom_flush") else None,
@@ -168,7 +179,7 @@ def reader(value: str) -> Read:
         found = source(board) if is_shown(board) and not (unless and is_hidden(board)) else None
         if isinstance(found, int):
             if mask:
-                found = int(found & bits != 0)
+                found = (found & bits) // (bits & -bits)
             if words:
                 found = names[found] if 0 <= found < len(names) else None
             elif divisor and "f}" in form:

@@ -23,7 +23,7 @@ from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.events import InjectFault
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.fault_kinds import KINDS, Scope, fault_from_fields
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, Scope, fault_from_fields
 from fakedev.scenario.rules.alert_rules import Matcher
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
 from fakedev.scenario.samples.series import TargetSamples
@@ -137,7 +137,7 @@ def all_trials(
     """
     trials = [Trial(work) for work in _WORK]
     for kind in KINDS.values():
-        if kind.scope is Scope.CLUSTER:
+        if kind.scope in (Scope.CLUSTER, *OF_RACKS):
             continue
         given = list(_VALUES.get(kind.name, [{}]))
         if kind.name == "xid":

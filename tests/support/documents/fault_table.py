@@ -13,7 +13,7 @@ import numpy as np
 from fakedev.fleet.events import ClearFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind, Scope
-from fakedev.fleet.spec.quantities import INTEGRALS
+from fakedev.fleet.spec.quantities import INTEGRALS, OF_FABRIC, OF_MODULES
 from tests.support.fleet.calibration import mean_type
 from tests.support.fleet.faulty_fleets import inject
 from tests.support.fleet.fleets import advance, make_fleet, pool_of, start, stop
@@ -30,7 +30,8 @@ CODES = (13, 48, 63, 64, 74, 79, 92, 94, 95, 119, 999)
 #: What is injected, with what it is given.
 CASES: list[tuple[str, dict[str, float]]] = [
     *(("xid", {"code": float(code)}) for code in CODES),
-    *((name, GIVEN.get(name, {})) for name, kind in KINDS.items() if kind.scope is Scope.BOARD and name != "xid"),
+    *((name, GIVEN.get(name, {})) for name, kind in KINDS.items()
+      if kind.scope is Scope.BOARD and name != "xid" and kind.needs not in (*OF_MODULES, *OF_FABRIC)),
 ]
 #: Quantities that mostly move together, by the word that stands for them where at least three do.
 _TOGETHER = {

@@ -56,7 +56,8 @@ def of_links(layout: LinkLayout, levels: Mapping[str, Level]) -> Iterator[Broken
     sent, received = (np.bincount(nodes, np.where(layout.switched, devices[name], 0.0)) for name in RATES)
     yield from broken("a node receives what it sends over switches", ~alike(sent, received))
     switches = levels["switch"].arrays
-    exchanging = layout.switched[layout.switch_firsts]
+    some = layout.switches >= 0
+    exchanging = layout.switched[owners[some][np.unique(layout.switches[some], return_index=True)[1]]]
     passed = alike(switches[RATES[0]], switches[RATES[1]])
     yield from broken("a switch sends what it receives", exchanging & ~passed)
 
