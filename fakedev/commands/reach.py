@@ -103,14 +103,13 @@ class Reached:
             return unreachable(self.address, error.__context__)
         return refused_words(getattr(error, "code", ""), str(error))
 
-    def open(self, path: str, patience_seconds: float = ANSWER_SECONDS) -> http.client.HTTPResponse:
+    def open(self, path: str) -> http.client.HTTPResponse:
         """The answer to a GET, to be read by the caller.
 
-        :param patience_seconds: how long the service may be silent.
         :raises CannotAsk: when the service does not answer, or not with 200.
         """
         address = self.address
-        connection = HttpConnection(address, patience_seconds)
+        connection = HttpConnection(address, ANSWER_SECONDS)
         try:
             connection.request("GET", path, headers=with_access(self.token, self.access)[1])
             response = connection.getresponse()

@@ -53,7 +53,7 @@ class TestJobs:
     def test_lengths(self) -> None:
         """Half of the jobs are shorter than the median, a sixth longer than the spread; the mean decides the rate."""
         many = kind(sizes=((1, 3.0), (2, 1.0)), spread=3.0, longest_seconds=2000.0)
-        arrivals = Arrivals(1, cluster(many), 100_000, 4)
+        arrivals = Arrivals(1, cluster(many), 5_000, 4)
         jobs = [job for slot in range(100) for job in arrivals.in_slot(slot, 0.0)]
         lengths = sorted(job.left_seconds for job in jobs)
         assert lengths[len(lengths) // 2] == pytest.approx(100, rel=0.03)
