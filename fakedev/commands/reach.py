@@ -103,13 +103,14 @@ class Reached:
             return unreachable(self.address, error.__context__)
         return refused_words(getattr(error, "code", ""), str(error))
 
-    def open(self, path: str) -> http.client.HTTPResponse:
+    def open(self, path: str, patience_seconds: float | None = None) -> http.client.HTTPResponse:
         """The answer to a GET, to be read by the caller.
 
+        :param patience_seconds: how long the service may be silent; None: as all commands have it.
         :raises CannotAsk: when the service does not answer, or not with 200.
         """
         address = self.address
-        connection = HttpConnection(address, ANSWER_SECONDS)
+        connection = HttpConnection(address, patience_seconds or ANSWER_SECONDS)
         try:
             connection.request("GET", path, headers=with_access(self.token, self.access)[1])
             response = connection.getresponse()
