@@ -1,0 +1,79 @@
+"""Which series are of which device and owner, by the labels of an exporter."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from fakedev.exporters.identity import Identity
+from fakedev.exporters.settings.catalog import Catalog, named_identity
+from fakedev.learn.tracks import MEMORY, POWER, USAGE, Owner, Seen, Tracks
+from fakedev.schema.files import Files
+from fakedev.schema.places import Report
+
+BOARD = {"gpu": "3", "UUID": "GPU-1532df63-264c-5fa5-a906-4925e2447891", "Hostname": "dgx-0"}
+
+
+@cache
+def identity(name: str) -> Identity:
+    """One of the catalog."""
+    report = Report()
+    return named_identity(name, Catalog(Files(environ={}), report), report)
+
+
+def tracks(name: str = "dcgm@4.8.2") -> Tracks:
+    """For pages with all families of an identity."""
+    return Tracks([identity(name)], {family.name for family in identity(name).families})
+
+
+def seen(name: str, labels: dict[str, str], numbers: list[float], first: float = 0.0) -> Seen:
+    times = first + 60.0 * np.arange(len(numbers), dtype=np.float64)
+    return Seen(name, tuple(sorted(labels.items())), times, np.array(numbers))
+
+
+@pytest.mark.parametrize(("name", "families"), [
+    ("dcgm@4.8.2", {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED"}),
+    ("amd-device-metrics@1", {"gpu_gfx_activity", "gpu_average_package_power", "gpu_used_visible_vram"}),
+])  # fmt: skip
+def test_one_family_tells_a_quantity(name: str, families: set[str]) -> None:
+    """That of whole boards: not an XCC's, of several that of the fewest labels."""
+    assert families <= set(tracks(name).names)
+    assert len(tracks(name).names) <= 4
+
+
+def test_a_device_with_two_owners() -> None:
+    """Each time with an owner is a track; units are the simulation's, and pieces are joined in the order of time."""
+    found = tracks()
+    pod = {**BOARD, "namespace": "ml", "pod": "train-0", "container": "main"}
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", pod, [80, 90], first=120))
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", pod, [70, np.nan]))
+    found.take(seen("DCGM_FI_DEV_FB_USED", pod, [100], first=60))
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", BOARD, [0], first=240))
+    found.take(seen("DCGM_FI_DEV_POWER_USAGE", BOARD, [61], first=240))
+    idle, busy = sorted(found.found(), key=lambda track: -float(track.seconds[0]))
+    assert (idle.owner, idle.index) == (Owner(), "3")
+    assert {name: values.tolist() for name, values in idle.numbers.items()} == {USAGE: [0], POWER: [61]}
+    assert busy.owner == Owner("ml", "train-0")
+    assert busy.seconds.tolist() == [0, 120, 180]
+    assert busy.numbers[USAGE].tolist() == pytest.approx([0.7, 0.8, 0.9])
+    assert busy.numbers[MEMORY].tolist() == [100 * 2**20] * 3
+
+
+def test_batch_jobs() -> None:
+    found = tracks()
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", {**BOARD, "hpc_job": "4711"}, [50]))
+    (track,) = found.found()
+    assert track.owner == Owner(batch_job="4711")
+
+
+def test_what_says_nothing() -> None:
+    """Another family, a line without a device, an instance, and a device without a usage."""
+    found = tracks()
+    found.take(seen("up", BOARD, [1]))
+    found.take(seen("DCGM_FI_DEV_GPU_UTIL", {"Hostname": "dgx-0"}, [1]))
+    found.take(seen("DCGM_FI_DEV_FB_USED", {**BOARD, "GPU_I_ID": "1", "GPU_I_PROFILE": "1g.10gb"}, [1]))
+    found.take(seen("DCGM_FI_DEV_POWER_USAGE", BOARD, [60]))
+    assert list(found.found()) == []
+    assert found.divided_count == 1
