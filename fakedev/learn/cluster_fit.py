@@ -29,6 +29,7 @@ _LEVELS: Final = 8
 _ORDER: Final = (0, 5, 2, 7, 4, 1, 6, 3)
 #: A usage whose middle 80 % are as near together has one level.
 _STEADY: Final = 0.08
+_MEMORY_STEPS: Final = 4
 _ROUNDS: Final = 60
 #: Equal lengths differ by so much; from so many standard deviations on the tail of a normal distribution has its limit.
 _LEAST_SIGMA: Final = 0.01
@@ -159,20 +160,20 @@ def _lasting(jobs: Sequence[SeenJob], middle: float, step: float) -> float:
     return min(step * samples / max(changes, 1), _HOUR)
 
 
-def fitted_memory(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceType]) -> tuple[float, float]:
-    """The least and the most of a uniform distribution of the memory of jobs, as shares of a board's."""
+def fitted_memory(jobs: Sequence[SeenJob], type_of: Callable[[str], DeviceType]) -> list[float]:
+    """Quantiles of the memory of jobs in equal steps, as shares of a board's."""
     held = []
     for job in jobs:
         shares = [
-            float(np.median(track.numbers[MEMORY])) / total for track in job.tracks
+            float(np.quantile(track.numbers[MEMORY], 0.9)) / total for track in job.tracks
             if MEMORY in track.numbers and (total := type_of(track.device[0]).memory_total_bytes)
         ]  # fmt: skip
         if shares:
             held.append(float(np.mean(shares)))
     if not held:
-        return 0.1, 0.9
-    low, high = np.quantile(held, (0.1, 0.9)).tolist()
-    return max(low - (high - low) / 8, 0.0), min(high + (high - low) / 8, 1.0)
+        return [0.1, 0.9]
+    found: list[float] = np.clip(np.quantile(held, np.linspace(0.0, 1.0, _MEMORY_STEPS + 1)), 0.0, 1.0).tolist()
+    return found
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ def fitted_cluster(
 
 
 def _always(
-    jobs: Sequence[SeenJob], name: str, work: Mapping[str, str], memory: tuple[float, float],
+    jobs: Sequence[SeenJob], name: str, work: Mapping[str, str], memory: Sequence[float],
     word_of: Callable[[Track], str],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Base workloads on the boards that some jobs had all the time, one a pod."""
@@ -256,7 +257,7 @@ def _always(
             pods[track.owner].append(word_of(track))
         for rank, words in enumerate(pods.values()):
             pod = f"{name}-{number}-{rank}"
-            held = f"{50 * sum(memory):.1f}%"
+            held = f"{100 * memory[len(memory) // 2]:.1f}%"
             yield {"name": name, "devices": sorted(set(words)), "pod": pod, **work, "metrics": {"memory": held}}
 
 

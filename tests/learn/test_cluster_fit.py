@@ -84,10 +84,10 @@ def test_a_steady_usage_is_one_level() -> None:
 
 
 def test_memory() -> None:
-    """A uniform distribution between two shares comes back."""
+    """Quarters of a uniform distribution between two shares."""
     jobs = [job(0, 60, numbers={USAGE: np.ones(1), MEMORY: np.array([share * 80e9])})
             for share in np.linspace(0.2, 0.6, 41)]  # fmt: skip
-    assert fitted_memory(jobs, board_of) == pytest.approx((0.2, 0.6), abs=0.01)
+    assert fitted_memory(jobs, board_of) == pytest.approx([0.2, 0.3, 0.4, 0.5, 0.6], abs=0.01)
 
 
 def test_arrivals_follow_the_hour_and_the_week() -> None:

@@ -215,8 +215,7 @@ class Arrivals:
         if isinstance(kind, ServiceKind):
             return own
         held, differs = (float(uniform(self._seed, job.words_of_key, what, 0)[0]) for what in ("memory", "differs"))
-        low, high = kind.memory
-        percent = 100.0 * (low + (high - low) * held)
+        percent = 100.0 * float(np.interp(held, np.linspace(0.0, 1.0, len(kind.memory)), kind.memory))
         if job.phase == "hanging":
             return replace(own, activities=Activities((Activity(100.0),)), intensities=(Intensity(15.0, 3.0),),
                            uses=_memory(percent, filled=True))

@@ -43,9 +43,9 @@ JOB = Section(
         Key("sizes", MapOf(Number(0), _board_count, "mapping of numbers of boards to weights"),
             "How many boards jobs ask for: numbers, each with its weight, as {1: 80, 8: 20}; what is more than half "
             "of a pool, and more than a node, does not come.", required=True),
-        Key("memory", ListOf(Number(0, 1), 2, words="list of two shares"),
+        Key("memory", ListOf(Number(0, 1), 2, words="list of shares"),
             "The least and the most memory that a job holds, as shares of a board's; each job's is drawn between "
-            "them.", default=(0.1, 0.9)),
+            "them. More than two are quantiles: half of the jobs hold less than the middle one.", default=(0.1, 0.9)),
         *keys_from(JobKind),
     ),
     doc="One kind of jobs.",
@@ -107,8 +107,8 @@ def _job(values: Values, catalog: DeviceCatalog, series: Series, report: Report)
     if workload is None or values["sizes"] is None or values["lasts"] is None or not values["memory"]:
         return None  # which was reported
     memory = values["memory"]
-    if len(memory) != 2 or memory[0] > memory[1]:
-        report.problem(values.place_of("memory"), "memory: give the least and the most, as [0.2, 0.9]")
+    if list(memory) != sorted(memory):
+        report.problem(values.place_of("memory"), "memory: give the least first and the most last, as [0.2, 0.9]")
         return None
     sizes = tuple(sorted((int(size), weight) for size, weight in values["sizes"].items()))
     return values.build(JobKind, workload=workload, sizes=sizes, memory=tuple(memory))

@@ -22,7 +22,8 @@ class JobKind:
 
     :param workload: what runs on the boards, without devices, pod and memory.
     :param sizes: numbers of boards, each with its weight.
-    :param memory: the least and the most memory that a job holds, as shares of a board's; drawn for each job.
+    :param memory: quantiles of the memory that jobs hold, as shares of a board's: the least, the most, and between them
+        as many as are given, in equal steps.
     """
 
     workload: WorkloadSpec
@@ -34,7 +35,7 @@ class JobKind:
     spread: float = setting("16 % of the jobs last longer than the median times this, and 16 % less than it divided by "
                             "this.", default=3.0, low=1, high=100)
     longest_seconds: float = setting("The longest length.", default=30 * _DAY, low=1, high=_LONGEST)
-    memory: tuple[float, float] = (0.1, 0.9)
+    memory: tuple[float, ...] = (0.1, 0.9)
     varies: float = setting("How much jobs differ: the intensity of each is multiplied by a number of its own from 1 "
                             "minus this to 1 plus this.", default=0.0, low=0, high=1)
     failing: float = setting("The share of jobs that fail by an error of their own, of which a seventh runs out of "
