@@ -73,8 +73,9 @@ def test_the_closed_loop(history: list[str], tmp_path: Path, capsys: pytest.Capt
         assert kind.lasts_seconds == pytest.approx(median(lengths), rel=0.1)
     assert [train.spread, judge.spread] == pytest.approx([1.6, 1.3], rel=0.1)
     assert dict(train.sizes) == Counter(job.size for job in drawn if job.kind == "train")
-    for memory, ends in ((train.memory, (0.5, 0.7)), (judge.memory, (0.1, 0.2))):
-        assert [memory[0], memory[-1]] == pytest.approx(ends, abs=0.03)
+    # Jobs of a minute have not filled theirs yet, so that the least says little.
+    assert train.memory[1:] == pytest.approx((0.55, 0.6, 0.65, 0.7), abs=0.04)
+    assert judge.memory[1:] == pytest.approx((0.125, 0.15, 0.175, 0.2), abs=0.04)
     asked = sum(job.size * job.left_seconds for job in drawn) / (12 * 4 * 3600)
     assert cluster.load == pytest.approx(asked, rel=0.1)
     distances = [float(number) for number in re.findall(r" learnt .* (\d\.\d{3})$", capsys.readouterr().out, re.M)]
