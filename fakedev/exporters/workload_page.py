@@ -17,6 +17,8 @@ from fakedev.fleet.entities.state import Level, State
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.quantities import ENGINES
 
+#: The names of all families begin with it.
+PREFIX: Final = "fakedev_workload_"
 #: The levels: workloads, and pairs of a workload and one of its devices.
 WORKLOAD: Final = "workload"
 PAIR: Final = "workload_device"
@@ -153,7 +155,7 @@ _ENGINES: Final = ("tensor", "copy", "encoder", "decoder", "render")
 
 
 def _gauge(name: str, help_text: str, *rows: RowSpec) -> FamilySpec:
-    return FamilySpec(f"fakedev_workload_{name}", "gauge", help_text, NumberFormat.GO, rows)
+    return FamilySpec(f"{PREFIX}{name}", "gauge", help_text, NumberFormat.GO, rows)
 
 
 def _row(quantity: str, **labels: str) -> RowSpec:
