@@ -178,6 +178,15 @@ class Search:
             fleet.advance()
         gc.collect(0)
 
+    def _renew(self) -> None:
+        """Another workload and a tick, unmeasured: pages of the last tick are kept, and would be the answer."""
+        from fakedev.fleet.events import StartWorkload  # noqa: PLC0415 - only where it is measured
+        from fakedev.fleet.spec.workload_fields import workload_from_fields  # noqa: PLC0415
+
+        started = StartWorkload(workload_from_fields({"name": "x", "devices": ["p-0/0"], "profile": "1:0:1"}))
+        self._app.fleet.apply(started)
+        self._app.fleet.advance()
+
     def climb(self, where: str, first: Message, shapes: dict[str, str], cost: Callable[[Message], float]) -> Found:
         """The worst message that is found: each argument full of each piece, then changes of the worst of these."""
         full = [(name, Value(piece, _MOST, shape)) for name, shape in shapes.items() for piece in _PIECES]
@@ -234,6 +243,8 @@ class Search:
                 most = _URL_BYTES // max(len(message.arguments), 1)
                 query = [f"{name}={quote(','.join(v.pieces(most // 3)))}" for name, v in message.arguments.items()]
                 head = f"GET {target}{'?' * bool(query)}{'&'.join(query)}"[:_URL_BYTES]
+                if not message.arguments:
+                    self._renew()
                 peer = self._app.http()
                 request = f"{head} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
                 seconds = self.held(lambda: peer.channel.dataReceived(request), *[peer.transport.flush] * 60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from fakedev.api.metric_queries import OwnPage
-from fakedev.exporters.workload_page import workload_pages
+from fakedev.exporters.workload_page import PREFIX, workload_pages
 from fakedev.fleet.fleet import Fleet
 from fakedev.queues.figures import QueueFigures, queue_series
 from fakedev.web.metrics import OwnMetrics
@@ -23,10 +23,11 @@ def own_pages(
     of_queues, of_workloads, of_itself = found
     if queues is not None:
         yield from of_queues.read(metrics, [queue_series(queues, openmetrics=False)])
-    source, page, _ = workload_pages(fleet)
-    while not page.compile():
-        yield
-    yield from of_workloads.read(metrics, page.slices(source.state()))
+    if any(metric.startswith(PREFIX) for metric in metrics):  # with many workloads the page takes seconds
+        source, page, _ = workload_pages(fleet)
+        while not page.compile():
+            yield
+        yield from of_workloads.read(metrics, page.slices(source.state()))
     response = yield from own.steps(None)
     yield from of_itself.read(metrics, response.body.pieces)
     return found

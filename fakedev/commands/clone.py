@@ -9,6 +9,7 @@ from typing import Final
 
 from fakedev.base.console import Progress, write_text
 from fakedev.base.errors import plain_reason
+from fakedev.base.given_files import open_given
 from fakedev.clone.cloning import Clone, Cloning, Wanted
 from fakedev.clone.document import FIRST_LINE
 from fakedev.clone.prometheus_pages import read_prometheus
@@ -100,8 +101,8 @@ def _write(result: Clone, output: str | None) -> None:
 
 def _check_own(path: Path) -> None:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            is_own = file.readline() == FIRST_LINE
+        with open_given(path) as file:
+            is_own = file.readline(len(FIRST_LINE)).decode(errors="replace") == FIRST_LINE
     except FileNotFoundError:
         return
     except OSError as error:

@@ -21,6 +21,8 @@ def fakedev() -> int:
     if sys.argv[1:2] == ["serve"] and not _ONLY_CHECKS.intersection(sys.argv):
         EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
         gc.disable()  # as below
+        # NumPy asks for huge pages otherwise. A new one takes some milliseconds of a tick.
+        os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     else:
         # Not an exception: an import could catch it.
         signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))

@@ -74,6 +74,7 @@ class CachedPage:
     :param parts: the parts of the page: several where pools have several identities.
     :param latest: gets each page that is rendered.
     :param states: the states of the parts, where they do not all show the same.
+    :param tick: returns the tick of the states, where to make them takes long.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
     :ivar trouble: returns the present faults of the page's exporter, or None.
     """
@@ -87,8 +88,10 @@ class CachedPage:
         latest: LatestPages | None = None,
         states: Sequence[Callable[[], State]] = (),
         is_paused: Callable[[], bool] = lambda: False,
+        tick: Callable[[], int] | None = None,
     ) -> None:
         self._states = tuple(states) or (state,) * len(parts)
+        self._tick_of_states = tick or (lambda: max(state().tick for state in self._states))
         self._latest = latest or LatestPages()
         self._clock = clock
         self._is_paused = is_paused
@@ -106,7 +109,7 @@ class CachedPage:
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
-        tick = max(state().tick for state in self._states)
+        tick = self._tick_of_states()
         if self._response is not None and self._tick == tick:
             return self._response
         waiter: Deferred[Response] = Deferred()
@@ -265,12 +268,15 @@ class Pages:
             from fakedev.exporters.workload_page import workload_pages  # noqa: PLC0415
 
             source, text, openmetrics = workload_pages(self.fleet)
-            page = CachedPage(
-                source.state, self._clock, [text], latest=self._latest, is_paused=lambda: self.fleet.is_paused
-            )
-            page.as_openmetrics = CachedPage(
-                source.state, self._clock, [openmetrics], True, self._latest, is_paused=lambda: self.fleet.is_paused
-            )
+
+            def page_of(part: Page[Any], is_openmetrics: bool) -> CachedPage:
+                return CachedPage(
+                    source.state, self._clock, [part], is_openmetrics, self._latest,
+                    is_paused=lambda: self.fleet.is_paused, tick=lambda: self.fleet.state.tick,
+                )  # fmt: skip
+
+            page = page_of(text, False)
+            page.as_openmetrics = page_of(openmetrics, True)
             self._workloads = page
         return self._workloads
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from fakedev.base import environment
 from fakedev.base.errors import did_you_mean
+from fakedev.base.given_files import read_given
 from fakedev.nvml.records import FILE_NAME, HEAD, MAGIC, NODE, OPEN, VERSION, Counts, head_of
 
 _PATH: Final = "LD_LIBRARY_PATH"
@@ -38,7 +39,7 @@ def nodes_of(path: str) -> list[str]:
     :raises Unreadable: when there is none, or no service writes it.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_given(path)
     except OSError:
         raise Unreadable(f"there is no file {path}: a service writes it with nvml: {{}} in its configuration") from None
     if len(content) < HEAD.size or not content.startswith(MAGIC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,10 @@ def test_a_file_of_the_user_is_not_overwritten(page: Path, capsys: pytest.Captur
         f"fakedev clone: {own}: is there, and not of a clone: name another file with --identity-output\n"
     )
     assert own.read_text() == "name: mine\n"
+    own.unlink()
+    os.mkfifo(own)  # to open it would wait
+    assert main(["clone", str(page), "--identity", "dcgm@4.8.3", "--output", output]) == 1
+    assert "not a regular file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

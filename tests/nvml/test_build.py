@@ -207,6 +207,10 @@ def test_nodes_of_a_file(tmp_path: Path) -> None:
     other.write_bytes(content[:place] + CLOSED.to_bytes(8, sys.byteorder) + content[place + 8 :])
     with pytest.raises(Unreadable, match="has ended"):
         nodes_of(str(other))
+    other.unlink()
+    os.mkfifo(other)  # to open it would wait
+    with pytest.raises(Unreadable, match="there is no file"):
+        nodes_of(str(other))
 
 
 def test_nodes_of_damaged_files(tmp_path: Path) -> None:

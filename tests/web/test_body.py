@@ -31,6 +31,8 @@ def test_good_chunks_are_not_copied() -> None:
     """Chunks that are pieces already are kept as they are."""
     chunks = [bytes(PIECE), bytes(PIECE), b"end"]
     assert all(piece is chunk for piece, chunk in zip(Body(*chunks).pieces, chunks, strict=True))
+    # Nor where another chunk is too large.
+    assert Body(bytes(PIECE + 1), *chunks).pieces[2] is chunks[0]
 
 
 def test_only_bytes() -> None:
