@@ -28,10 +28,11 @@ BEGIN: Final = "<!-- dashboards: begin -->\n"
 END: Final = "<!-- dashboards: end -->"
 #: Windows of queries have up to an hour.
 _SCRAPES: Final = 240
-_FAULTS: Final[tuple[dict[str, object], ...]] = ({"kind": "xid", "code": 31, "devices": "*/1", "start": "30s"},)
+#: What the busy board of a page has had: an error code, or errors that make it unhealthy while its work goes on.
+_XID: Final[dict[str, object]] = {"kind": "xid", "code": 31}
+_FAULTS: Final = {"h100": _XID, "a10": _XID, "mi300x": {"kind": "cache-errors", "uncorrectable": 1}}
 #: A job of Slurm, besides its pod.
 _OWNER: Final = {"job_id": "7", "job_user": "u", "job_partition": "p"}
-_WITH_XIDS: Final = frozenset(("h100", "a10"))
 #: Names of a reason that are shown.
 _SHOWN: Final = 4
 
@@ -161,7 +162,7 @@ def _scraped(identity: str, case: Dashboard, given: str) -> Scraped:
     """The series of a node with an idle board and a busy one, which has had an error; they stay as they are."""
     found = Scraped(Trial())
     device, _, profile = given.partition("/")
-    faults = _FAULTS if device in _WITH_XIDS else ()
+    faults = [{**_FAULTS[device], "devices": "*/1", "start": "30s"}] if device in _FAULTS else []
     page = read_page(sample_page(identity, device, (profile,) if profile else (), faults, owner=_OWNER)[1])
     for name, family in page.families.items():
         for sample in family.samples:
