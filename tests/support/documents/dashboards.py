@@ -43,6 +43,7 @@ class Dashboard(NamedTuple):
     :ivar identity: of the pages: a name, or a path in the checkout; ``OWN``: dcgm with the counters that are asked.
     :ivar devices: boards of the catalog, each with a page; ``TYPE/PROFILE`` is one that is divided.
     :ivar labels: of all series, as a scrape configuration adds them.
+    :ivar scrape_seconds: the interval for which it is made.
     """
 
     repository: str
@@ -50,6 +51,7 @@ class Dashboard(NamedTuple):
     identity: str
     devices: tuple[str, ...] = ("h100", "a10")
     labels: tuple[tuple[str, str], ...] = ()
+    scrape_seconds: int = SCRAPE_SECONDS
 
 
 OWN: Final = "dcgm, own counters"
@@ -96,7 +98,9 @@ CASES: Final = (
         Dashboard("ROCm/device-metrics-exporter", f"grafana/dashboard_{name}.json", _AMD, _MI, _CLUSTER)
         for name in ("gpu", "node", "overview", "job", "system")
     ),
-    Dashboard("intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),)),
+    Dashboard(
+        "intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),), 5
+    ),
     Dashboard(
         "opea-project/GenAIInfra", "kubernetes-addons/Observability/habana/Dashboard-Gaudi-HW.json", "gaudi",
         ("intel-gaudi-3",),
@@ -117,7 +121,7 @@ def rows(folder: Path) -> list[str]:
     """The rows of all dashboards; those with the same pages are evaluated together."""
     groups: dict[tuple[object, ...], list[Dashboard]] = {}
     for case in CASES:
-        groups.setdefault((case.identity, case.devices, case.labels), []).append(case)
+        groups.setdefault((case.identity, case.devices, case.labels, case.scrape_seconds), []).append(case)
     found = {case: row for cases in groups.values() for case, row in zip(cases, _rows(cases, folder), strict=True)}
     return [found[case] for case in CASES]
 
@@ -129,7 +133,8 @@ def _rows(cases: list[Dashboard], folder: Path) -> list[str]:
     with TemporaryDirectory() as own:
         identity = _identity(cases[0], expressions, Path(own))
         pages = [_scraped(identity, cases[0], device) for device in cases[0].devices]
-    by_page = [measured([], expressions, [page], _SCRAPES * SCRAPE_SECONDS) for page in pages]
+    every = cases[0].scrape_seconds
+    by_page = [measured([], expressions, [page], _SCRAPES * every, every) for page in pages]
     # What has data on the boards of any page has data.
     of_query = zip(*by_page, strict=True)
     results = iter([next((each for each in some if isinstance(each, Measured)), some[0]) for some in of_query])
