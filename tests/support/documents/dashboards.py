@@ -94,6 +94,10 @@ CASES: Final = (
         Dashboard("utkuozdemir/nvidia_gpu_exporter", f"docs/grafana/{name}.json", "nvidia-gpu-exporter@1-nvml", _SMI)
         for name in ("dashboard", "dashboard-overview")
     ),
+    Dashboard(
+        "d-uzlov/k8s-homelab", "metrics/component-monitoring/nvidia/dashboards/nvidia-gpu.json",
+        "nvidia-gpu-exporter@1", _SMI,
+    ),
     *(
         Dashboard("ROCm/device-metrics-exporter", f"grafana/dashboard_{name}.json", _AMD, _MI, _CLUSTER)
         for name in ("gpu", "node", "overview", "job", "system")
