@@ -43,10 +43,12 @@ FOLLOW_FROM: Final[Mapping[str, str]] = {COUNT: _MEMORY, UPTIME: _CREATED}
 _MIB: Final = 1048576.0
 _USAGE: Final = "usage_ratio"
 _WALL: Final = "wall_seconds"
+#: How late a page is.
+LATE: Final = "late_seconds"
 #: Quantities of a node that are the sums of those of its devices.
 _SUMS: Final = (_USAGE, _MEMORY, COUNT, "lost")
 #: All quantities of levels that have none of devices; those of a page are those of its first node.
-PAGE_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys((NODE, PAGE), (_WALL, *_SUMS))
+PAGE_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys((NODE, PAGE), (_WALL, LATE, *_SUMS))
 #: The numbers of processes: those of Linux, without the lowest.
 _FIRST_PID: Final = 1000
 _LAST_PID: Final = 4_194_303
@@ -221,6 +223,11 @@ class PageLevels:
             frozen, last = devices.arrays[_WALL], np.full(devices.count + 1, -np.inf)
             np.maximum.at(last, firsts, np.where(np.isnan(frozen), wall_seconds, frozen)[: len(firsts)])
             arrays[_WALL] = np.where(np.isinf(last), wall_seconds, last)
+        arrays[LATE] = late = np.zeros(devices.count + 1)
+        page_faults = self._fleet.page_faults
+        for node in nodes if page_faults.by_fault else ():
+            trouble = page_faults.of(frozenset([node.name]))
+            late[node.first] = trouble.late_seconds if trouble else 0.0
         return Level(devices.count + 1, arrays, {})
 
     def _follow(self) -> None:

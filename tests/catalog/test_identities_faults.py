@@ -52,6 +52,13 @@ class TestNvidiaGpuExporter:
             assert page.rows("nvidia_smi_compute_apps_last_collect_success") == [success]
             assert page.has("nvidia_smi_last_collect_success_timestamp_seconds") == bool(success)
 
+    def test_a_collection_that_is_slow(self) -> None:
+        """A late page was collected slowly; the time of the exporter's documents otherwise."""
+        late = {"kind": "slow-page", "devices": IDLE, "seconds": 6}
+        for fault, seconds in ((late, 6), ({**late, "duration": "30s"}, 0.055694458)):
+            page = Sample("nvidia-gpu-exporter@1", "h100", fault)
+            assert page.rows("nvidia_smi_last_collect_duration_seconds") == [seconds]
+
     @pytest.mark.parametrize(
         ("fault", "actions"),
         [

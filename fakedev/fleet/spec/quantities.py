@@ -135,6 +135,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "process_count": "workloads on the board, as exporters count processes",
     "uptime_seconds": "how long the board's counters have counted",
     "wall_seconds": "of a page or node: wall time of the tick that is shown, in seconds since 1970",
+    "late_seconds": "of a page or node: how late its page is, by the fault slow-page",
     "created_seconds": "wall time at which the counters began, in seconds since 1970",
     "cpu_usage_ratio": "of a Grace CPU or a core: share of the time in which it works, 0 to 1",
     "cpu_user_ratio": "of a core: share of the time in which it runs programs, 0 to 1",

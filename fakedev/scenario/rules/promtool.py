@@ -172,26 +172,28 @@ def _placed(line: str, rules: RuleFile) -> str:
 
 
 def measured(
-    groups: Sequence[Mapping[str, Any]], expressions: Sequence[str], scraped: Sequence[Scraped], last_seconds: float
+    groups: Sequence[Mapping[str, Any]], expressions: Sequence[str], scraped: Sequence[Scraped], last_seconds: float,
+    scrape_seconds: int = SCRAPE_SECONDS,
 ) -> list[Measured | str | None]:
     """What expressions are at the last scrape, on the series of all trials together.
 
     :param groups: of recording rules, in the order in which they are evaluated.
+    :param scrape_seconds: the interval of the scrapes, and of evaluations.
     :returns: for each expression its result; None for none, and a text for what promtool says of a wrong one.
     :raises PromtoolError: when promtool is missing or cannot evaluate anything.
     """
-    scrapes = int(last_seconds // SCRAPE_SECONDS)
+    scrapes = int(last_seconds // scrape_seconds)
     tests = {
         "rule_files": [_RULES],
         "group_eval_order": [group["name"] for group in groups],
-        "evaluation_interval": f"{SCRAPE_SECONDS}s",
+        "evaluation_interval": f"{scrape_seconds}s",
         "tests": [
             {
-                "interval": f"{SCRAPE_SECONDS}s",
+                "interval": f"{scrape_seconds}s",
                 "input_series": _input_series(scraped, scrapes),
                 "promql_expr_test": [
                     {"expr": _labelled(f"{part}({expression}\n)", number, place),
-                     "eval_time": f"{scrapes * SCRAPE_SECONDS}s", "exp_samples": []}
+                     "eval_time": f"{scrapes * scrape_seconds}s", "exp_samples": []}
                     for number, expression in enumerate(expressions)
                     for place, part in enumerate(("count", "min", "max"))
                 ],

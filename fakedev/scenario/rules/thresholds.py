@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fakedev.exporters.row_levels import LATE
 from fakedev.fleet.spec.fault_kinds import KINDS
 from fakedev.fleet.spec.fleet_spec import MetricName
 
@@ -15,7 +16,7 @@ _SET_BY: Final[Mapping[tuple[str, str], Collection[str]]] = {
     ("overheat", "celsius"): ("temperature_celsius", "memory_temperature_celsius"),
     ("power-cap", "watts"): ("power_limit_watts", "power_watts"),
     ("clock-lock", "megahertz"): ("core_frequency_mhz",),
-    ("slow-page", "seconds"): (_SCRAPE_DURATION,),
+    ("slow-page", "seconds"): (_SCRAPE_DURATION, LATE),
     **{(kind, "count"): KINDS[kind].moves for kind in
        ("ecc-single", "programming-errors", "driver-errors", "cache-errors", "non-compute-errors")},
     ("ecc-double", "count"): ("memory_errors_uncorrectable", "remapped_rows_uncorrectable"),

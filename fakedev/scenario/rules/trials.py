@@ -19,11 +19,13 @@ from fakedev.config.load import load
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.labels import Template
 from fakedev.exporters.page import LabelCache, Page
+from fakedev.exporters.row_levels import LATE
 from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.events import InjectFault
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, Scope, fault_from_fields
+from fakedev.fleet.spec.fleet_spec import MetricName
 from fakedev.scenario.rules.alert_rules import Matcher
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
 from fakedev.scenario.samples.series import TargetSamples
@@ -65,6 +67,8 @@ _WORK: Final = {
     FULL: ("100:0:0", "tensor", "100%"),
 }
 _BUSY: Final = "a busy board"
+#: In the place of a board's index: all boards of the node have the fault.
+_ALL_BOARDS: Final = -1
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
 
 
@@ -75,7 +79,7 @@ class Trial:
     :ivar work: one of the words for work.
     :ivar kind: of the fault; empty for none.
     :ivar metric: the one metric that the fault affects; empty for all.
-    :ivar board: the index of the board that has the fault.
+    :ivar board: the index of the board that has the fault; -1: all boards of the node.
     """
 
     work: str = _BUSY
@@ -99,7 +103,7 @@ class Trial:
     def place(self) -> str:
         """Where the fault is, if not on the first board, a busy one: ``on a full board, board 3``."""
         words = [self.work] if self.kind and self.work != _BUSY else []
-        words += [f"board {self.board}"] if self.board else []
+        words += ["all boards" if self.board == _ALL_BOARDS else f"board {self.board}"] if self.board else []
         return f"on {', '.join(words)}" if words else ""
 
     @property
@@ -153,7 +157,9 @@ def all_trials(
                 Trial(work, kind.name, values, metric=metric)
                 for metric in sorted(metrics) for work in (_BUSY, FULL) for values in given
             ]  # fmt: skip
-    return [replace(trial, board=board) for board in boards for trial in trials if trial.kind or board == boards[0]]
+    tried = [replace(trial, board=board) for board in boards for trial in trials if trial.kind or board == boards[0]]
+    # An exporter that no longer collects: times of its last collection stand still, too.
+    return [*tried, Trial(kind="frozen", board=_ALL_BOARDS)]
 
 
 def board_limits(device: str) -> str:
@@ -232,6 +238,9 @@ def scrape(
     # Of some types no lowest limit is known.
     trials = all_trials(codes, lowest or highest / 2, metrics_alone, boards)
     names = probe.identities["trials"].metric_names()
+    # Of a page, which limits of devices cannot name.
+    families = probe.identities["trials"].families
+    names |= {each.name: MetricName(LATE) for each in families if any(row.quantity == LATE for row in each.rows)}
     trials += [Trial(_BUSY, kind, {name: value}) for kind, name, value in beyond_thresholds(thresholds, names)]
     configuration = trial_configuration(identity, device, trials, max(2, boards[-1] + 1))
     fleet = Fleet(configuration.fleet)
@@ -292,7 +301,8 @@ def _inject(fleet: Fleet, node: RosterNode, trial: Trial) -> bool:
     if not trial.kind:
         return True
     try:
-        fleet.apply(InjectFault(fault_from_fields({**trial.fields, "devices": [f"{node.name}/{trial.board}"]})))
+        board = "*" if trial.board == _ALL_BOARDS else trial.board
+        fleet.apply(InjectFault(fault_from_fields({**trial.fields, "devices": [f"{node.name}/{board}"]})))
     except Refused:
         return False
     return True

@@ -29,6 +29,7 @@ def test_all_kinds_are_tried() -> None:
     codes = [trial.values["code"] for trial in trials if trial.kind == "xid" and not trial.every_seconds]
     assert sorted(codes) == sorted(set(codes)) and 46 in codes
     assert Trial(kind="xid", values={"code": 46}, every_seconds=60).words == "xid code=46 every=1m"
+    assert (trials[-1].words, trials[-1].place) == ("frozen", "on all boards")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,7 @@ def test_all_kinds_are_tried() -> None:
         ("power", "<", 300, ["power-cap watts=291"]),
         ("clock", "<", 1e9, ["clock-lock megahertz=970"]),  # in hertz
         ("scrape_duration_seconds", ">", 5, ["slow-page seconds=6"]),
+        ("collection", ">", 5, ["slow-page seconds=6"]),
         ("else", ">", 5, []),
     ],
 )
@@ -47,6 +49,7 @@ def test_beyond_a_threshold(metric: str, operator: str, number: float, words: li
     names = {
         "temp": MetricName("temperature_celsius"), "power": MetricName("power_watts"),
         "clock": MetricName("core_frequency_mhz", 1e6), "else": MetricName("usage_ratio"),
+        "collection": MetricName("late_seconds"),
     }  # fmt: skip
     found = list(beyond_thresholds([Threshold(frozenset([metric]), operator, number)], names))
     assert [f"{kind} {name}={value:g}" for kind, name, value in found] == words

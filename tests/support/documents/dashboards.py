@@ -28,10 +28,11 @@ BEGIN: Final = "<!-- dashboards: begin -->\n"
 END: Final = "<!-- dashboards: end -->"
 #: Windows of queries have up to an hour.
 _SCRAPES: Final = 240
-_FAULTS: Final[tuple[dict[str, object], ...]] = ({"kind": "xid", "code": 31, "devices": "*/1", "start": "30s"},)
+#: What the busy board of a page has had: an error code, or errors that make it unhealthy while its work goes on.
+_XID: Final[dict[str, object]] = {"kind": "xid", "code": 31}
+_FAULTS: Final = {"h100": _XID, "a10": _XID, "mi300x": {"kind": "cache-errors", "uncorrectable": 1}}
 #: A job of Slurm, besides its pod.
 _OWNER: Final = {"job_id": "7", "job_user": "u", "job_partition": "p"}
-_WITH_XIDS: Final = frozenset(("h100", "a10"))
 #: Names of a reason that are shown.
 _SHOWN: Final = 4
 
@@ -42,6 +43,7 @@ class Dashboard(NamedTuple):
     :ivar identity: of the pages: a name, or a path in the checkout; ``OWN``: dcgm with the counters that are asked.
     :ivar devices: boards of the catalog, each with a page; ``TYPE/PROFILE`` is one that is divided.
     :ivar labels: of all series, as a scrape configuration adds them.
+    :ivar scrape_seconds: the interval for which it is made.
     """
 
     repository: str
@@ -49,6 +51,7 @@ class Dashboard(NamedTuple):
     identity: str
     devices: tuple[str, ...] = ("h100", "a10")
     labels: tuple[tuple[str, str], ...] = ()
+    scrape_seconds: int = SCRAPE_SECONDS
 
 
 OWN: Final = "dcgm, own counters"
@@ -91,11 +94,17 @@ CASES: Final = (
         Dashboard("utkuozdemir/nvidia_gpu_exporter", f"docs/grafana/{name}.json", "nvidia-gpu-exporter@1-nvml", _SMI)
         for name in ("dashboard", "dashboard-overview")
     ),
+    Dashboard(
+        "d-uzlov/k8s-homelab", "metrics/component-monitoring/nvidia/dashboards/nvidia-gpu.json",
+        "nvidia-gpu-exporter@1", _SMI,
+    ),
     *(
         Dashboard("ROCm/device-metrics-exporter", f"grafana/dashboard_{name}.json", _AMD, _MI, _CLUSTER)
         for name in ("gpu", "node", "overview", "job", "system")
     ),
-    Dashboard("intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),)),
+    Dashboard(
+        "intel/xpumanager", "xpumd/charts/xpumd/json/dashboard.json", "xpumd", ("max-1550",), (("node", "n"),), 5
+    ),
     Dashboard(
         "opea-project/GenAIInfra", "kubernetes-addons/Observability/habana/Dashboard-Gaudi-HW.json", "gaudi",
         ("intel-gaudi-3",),
@@ -116,7 +125,7 @@ def rows(folder: Path) -> list[str]:
     """The rows of all dashboards; those with the same pages are evaluated together."""
     groups: dict[tuple[object, ...], list[Dashboard]] = {}
     for case in CASES:
-        groups.setdefault((case.identity, case.devices, case.labels), []).append(case)
+        groups.setdefault((case.identity, case.devices, case.labels, case.scrape_seconds), []).append(case)
     found = {case: row for cases in groups.values() for case, row in zip(cases, _rows(cases, folder), strict=True)}
     return [found[case] for case in CASES]
 
@@ -128,7 +137,8 @@ def _rows(cases: list[Dashboard], folder: Path) -> list[str]:
     with TemporaryDirectory() as own:
         identity = _identity(cases[0], expressions, Path(own))
         pages = [_scraped(identity, cases[0], device) for device in cases[0].devices]
-    by_page = [measured([], expressions, [page], _SCRAPES * SCRAPE_SECONDS) for page in pages]
+    every = cases[0].scrape_seconds
+    by_page = [measured([], expressions, [page], _SCRAPES * every, every) for page in pages]
     # What has data on the boards of any page has data.
     of_query = zip(*by_page, strict=True)
     results = iter([next((each for each in some if isinstance(each, Measured)), some[0]) for some in of_query])
@@ -161,7 +171,7 @@ def _scraped(identity: str, case: Dashboard, given: str) -> Scraped:
     """The series of a node with an idle board and a busy one, which has had an error; they stay as they are."""
     found = Scraped(Trial())
     device, _, profile = given.partition("/")
-    faults = _FAULTS if device in _WITH_XIDS else ()
+    faults = [{**_FAULTS[device], "devices": "*/1", "start": "30s"}] if device in _FAULTS else []
     page = read_page(sample_page(identity, device, (profile,) if profile else (), faults, owner=_OWNER)[1])
     for name, family in page.families.items():
         for sample in family.samples:
