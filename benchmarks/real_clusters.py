@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
@@ -39,6 +40,7 @@ from tests.support.kube.manifests import MANIFESTS, objects_of
 
 _NODES = int(os.environ.get("FAKEDEV_BENCH_NODES", "5000"))
 _SHARDS = 4
+_TITLE = f"Kubernetes: {_NODES:,} nodes of a real cluster in {_SHARDS} shards"
 _FAULTS = _NODES // 10
 _CHURN_SECONDS = 180
 _PODS_PER_SECOND = 20_000 / 3600
@@ -284,10 +286,11 @@ def real_shards() -> Section:
     """All figures, of one cluster."""
     assets = assets_folder()
     if assets is None:
-        raise SystemExit(f"{ASSETS} names no folder with etcd, kube-apiserver and kube-scheduler")
+        text = f"{ASSETS} names no folder with etcd, kube-apiserver and kube-scheduler: not measured."
+        return Section(_TITLE, text, ["measured"])
     with real_cluster(assets) as cluster:
         section = Section(
-            f"Kubernetes: {_NODES:,} nodes of a real cluster in {_SHARDS} shards",
+            _TITLE,
             f"""
 Nodes of 8 H100s, a real etcd, kube-apiserver and kube-scheduler {cluster.version} with their default limits, TLS,
 the Roles of etc/kubernetes, and {_SHARDS} processes at the default of 50 requests a second each. Made by
@@ -298,7 +301,7 @@ after {_POD_SECONDS:.0f} s; *bound to pages* is from the scheduler's event to th
 are read twice a second. *Fault*: XID 79 on a board of one node in ten; until the last has it, from the request.
 *kill -9*: of one shard while pods run, and its next start with another name (the lease must run out).
 
-The load average was {os.getloadavg()[1]:.1f} when it began.
+Measured on {datetime.now(UTC):%Y-%m-%d}; load average when it began: {os.getloadavg()[1]:.0f}; nice {os.nice(0)}.
 """,
             ["measured"],
         )

@@ -240,7 +240,8 @@ class Agent:
         self._is_attached = True
         self._last_registered = None
         self._service_trouble.over("connected again")
-        counts = ", ".join(f"{len(slots)} {resource}" for resource, slots in view.resources.items())
+        offered = {**view.resources, view.driver: view.claimable} if view.claimable else view.resources
+        counts = ", ".join(f"{len(slots)} {name}" for name, slots in offered.items())
         _log.info("node %s has %s", view.node, counts or "no devices")
         if self._must_report_restart:
             self._report_restart()
