@@ -35,8 +35,8 @@ def followed() -> Section:
         f"""
 Nodes of 8 H100s without kubelets (as KWOK has them), followed by one process at 50 requests a second. Made by
 `python benchmarks/run.py --write kubernetes kubernetes-shards kubernetes-node without-cluster`. The API server
-is the one of the tests (tests/support/kube), in memory, in a process of its own, on loopback, without TLS; no real API
-server was measured. Its nodes have 9 kB and its pods 5 kB, as those of real clusters with their managed fields.
+is the one of the tests (tests/support/kube), in memory, in a process of its own, on loopback, without TLS; a real one:
+`kubernetes-real`. Its nodes have 9 kB and its pods 5 kB, as those of real clusters with their managed fields.
 *Nodes with GPUs*: fakedev runs, and {_NODES:,} nodes are created at once; the time until the last has its capacity.
 *Pods bound*: {_BOUND:,} pods with 2 GPUs each, {_PODS_PER_SECOND:.0f} a second, beside {_PODS - _BOUND:,} that are
 there. The pages of the nodes with pods that are not seen yet are scraped after each tick, one after the other over one

@@ -47,6 +47,10 @@ MOST_WAITING: Final = 20_000
 _CLOSE: Final = 1e-9
 
 
+#: The flow of Events.
+EVENTS_FLOW: Final = "events"
+
+
 class RequestQueue:
     """Requests wait in flows, which take turns: one flow with many requests does not delay the others.
 
@@ -156,15 +160,21 @@ class RequestQueue:
         self._is_serving = False
 
     def _next_flow(self, now: float) -> str:
-        """The first flow with a request that is not paused; while all are paused, the first to go on."""
+        """The first flow with a request that is not paused; while all are paused, the first to go on.
+
+        Events come after all others: schedulers act on nodes, and nobody on an Event.
+        """
+        ready = ""
         for flow, queue in list(self._flows.items()):
             while queue and queue[0].called:
                 queue.popleft()
             if not queue:
                 del self._flows[flow]
             elif self._paused_until.get(flow, 0.0) <= now:
-                return flow
-        return min(self._flows, key=self._paused_until.__getitem__)
+                if flow != EVENTS_FLOW:
+                    return flow
+                ready = flow
+        return ready or min(self._flows, key=self._paused_until.__getitem__)
 
 
 #: Beyond this number the oldest troubles are forgotten.

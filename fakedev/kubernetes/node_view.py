@@ -64,13 +64,11 @@ def _object(where: str, value: object) -> dict[str, object]:
 
 
 def _slots(where: str, value: object) -> dict[str, tuple[ViewedSlot, ...]]:
-    return {
-        resource: tuple(
-            _read(ViewedSlot, f"{where}.{resource}[{place}]", each)
-            for place, each in enumerate(_list(f"{where}.{resource}", slots))
-        )
-        for resource, slots in _object(where, value).items()
-    }
+    return {resource: _slot_list(f"{where}.{resource}", slots) for resource, slots in _object(where, value).items()}
+
+
+def _slot_list(where: str, value: object) -> tuple[ViewedSlot, ...]:
+    return tuple(_read_all(ViewedSlot, where, value))
 
 
 def _declared(read: _Reader, key: str = "", **options: Any) -> Any:
@@ -102,12 +100,14 @@ class NodeView:
     :param resources: for each resource its devices, boards in the order of their index.
     :param is_plugin_down: the plugins are to stop.
     :param driver: of DRA; empty: nothing is offered by DRA.
+    :param claimable: the driver's devices, whose ids are their names in the pool of the node.
     """
 
     node: str = _declared(_text)
     resources: Mapping[str, Sequence[ViewedSlot]] = _declared(_slots, default_factory=dict)
     is_plugin_down: bool = _declared(_flag, "plugin-down", default=False)
     driver: str = _declared(_text, default="")
+    claimable: tuple[ViewedSlot, ...] = _declared(_slot_list, default=())
 
     @property
     def slots(self) -> Iterable[tuple[str, ViewedSlot]]:
@@ -139,11 +139,13 @@ class PreparedDevice:
     """A device of a claim.
 
     :param request: its name in the claim.
+    :param id: of the board or instance, as programs in containers see it.
     """
 
     request: str = _declared(_text)
     pool: str = _declared(_text)
     device: str = _declared(_text)
+    id: str = _declared(_text, default="")
 
 
 _Value = ViewedSlot | NodeView | Allocation | PreparedDevice
@@ -159,7 +161,9 @@ def to_fields(value: _Value) -> dict[str, object]:
             continue
         if isinstance(content, Mapping):
             content = {name: [to_fields(slot) for slot in slots] for name, slots in content.items()}
-        found[key] = list(content) if isinstance(content, tuple) else content
+        elif isinstance(content, tuple):
+            content = [to_fields(each) if isinstance(each, ViewedSlot) else each for each in content]
+        found[key] = content
     return found
 
 

@@ -170,9 +170,14 @@ class ClusterNode:
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
             resources.setdefault(slot.resource, []).append(ViewedSlot(slot.id, slot.numa_node, self._why_not(slot)))
         driver = DRIVER if self.dra_devices else ""
+        unhealthy = self.health.unhealthy
+        claimable = tuple(
+            ViewedSlot(each.name, each.slot.numa_node, unhealthy.get(each.slot.id) or unhealthy.get(each.board_id, ""))
+            for each in self.dra_devices
+        )
         # A kubelet that starts again forgets its plugins. This one goes on, so that they go and come back.
         is_down = self.health.plugin_is_down or self.health.kubelet_is_down
-        return NodeView(self.name, resources, is_down, driver)
+        return NodeView(self.name, resources, is_down, driver, claimable)
 
 
 def slim_node(item: Mapping[str, Any]) -> dict[str, Any]:

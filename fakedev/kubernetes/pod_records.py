@@ -268,7 +268,11 @@ class PodTable:
         if not found:
             text = f"claim: no {namespace}/{name} with uid {uid} is allocated on {node}"
             raise Refused("unknown-name", text, "claim")
-        return [PreparedDevice(each.request, each.pool, each.device) for each in found]
+        slots = on.dra_slots if on is not None else {}
+        return [
+            PreparedDevice(each.request, each.pool, each.device, slots[each.device].id if each.device in slots else "")
+            for each in found
+        ]
 
     # -- devices ----------------------------------------------------------------------------------
 

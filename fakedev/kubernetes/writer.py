@@ -17,7 +17,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from fakedev.kubernetes.api_client import ApiClient
+from fakedev.kubernetes.api_client import EVENTS_FLOW, ApiClient
 from fakedev.kubernetes.api_paths import events_path, node_path, pod_path, slice_path
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.dra import HAS_SLICES, slice_name
@@ -141,7 +141,8 @@ class EventWriter(Writer):
 
     async def _send(self, event: dict[str, Any]) -> None:
         try:
-            await self._client.request("POST", events_path(event["metadata"]["namespace"]), body=event, flow="events")
+            path = events_path(event["metadata"]["namespace"])
+            await self._client.request("POST", path, body=event, flow=EVENTS_FLOW)
             self._is_forbidden = False
             self.taken(event)
         except CancelledError:

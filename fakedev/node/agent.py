@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from fakedev.kubernetes.node_view import Allocation, NodeView, report_parts, to_fields
+from fakedev.kubernetes.node_view import Allocation, NodeView, ViewedSlot, report_parts, to_fields
 from fakedev.node.device_plugin import DevicePlugin, PluginRunner, SocketFile
 from fakedev.node.dra_plugin import DraRunner
 from fakedev.node.kubelet import Trouble
@@ -68,11 +68,11 @@ class LastView:
 
 
 def _unhealthy(view: NodeView) -> NodeView:
-    resources = {
-        resource: tuple(replace(slot, unhealthy=slot.unhealthy or _REASON) for slot in slots)
-        for resource, slots in view.resources.items()
-    }
-    return replace(view, resources=resources)
+    def lost(slots: Sequence[ViewedSlot]) -> tuple[ViewedSlot, ...]:
+        return tuple(replace(slot, unhealthy=slot.unhealthy or _REASON) for slot in slots)
+
+    resources = {resource: lost(slots) for resource, slots in view.resources.items()}
+    return replace(view, resources=resources, claimable=lost(view.claimable))
 
 
 #: Seconds between two looks at the kubelet's folder.
@@ -100,7 +100,7 @@ class Agent:
         self._was_stale = self._was_down = False
         self._plugins: dict[str, PluginRunner] = {}
         self._folder = NvmlFolder(settings.node, settings.nvml_folder, settings.cdi_folder if settings.has_dra else "")
-        self._dra = DraRunner(settings.kubelet_root, self._prepare, self._folder.provision.cdi_device)
+        self._dra = DraRunner(settings.kubelet_root, self._prepare, settings.node, self._folder)
         self._reader = PodResources(settings.pod_resources, clock, self._calls.put, self._report)
         self._link = ServiceLink(
             settings.service, settings.node, settings.read_token,
@@ -177,7 +177,7 @@ class Agent:
             for resource, plugin in self._plugins.items():
                 plugin.turn(now, view.resources.get(resource, ()), is_wanted=not view.is_plugin_down)
         if self._settings.has_dra:
-            self._dra.turn(now, "" if view.is_plugin_down else view.driver)
+            self._dra.turn(now, "" if view.is_plugin_down else view.driver, view.claimable)
 
     def _make_plugin(self, resource: str) -> PluginRunner:
         plugin = DevicePlugin(
@@ -240,7 +240,8 @@ class Agent:
         self._is_attached = True
         self._last_registered = None
         self._service_trouble.over("connected again")
-        counts = ", ".join(f"{len(slots)} {resource}" for resource, slots in view.resources.items())
+        offered = {**view.resources, view.driver: view.claimable} if view.claimable else view.resources
+        counts = ", ".join(f"{len(slots)} {name}" for name, slots in offered.items())
         _log.info("node %s has %s", view.node, counts or "no devices")
         if self._must_report_restart:
             self._report_restart()

@@ -1,7 +1,8 @@
 """The gRPC APIs between the kubelet and its plugins, in Protobuf messages from compact tables; repeated errors.
 
-Field numbers: api.proto of k8s.io/kubelet, packages deviceplugin/v1beta1, podresources/v1, pluginregistration/v1 and
-dra/v1 (Kubernetes 1.36). Only the fields that fakedev-node needs are there. No generated code is needed.
+Field numbers: api.proto of k8s.io/kubelet, packages deviceplugin/v1beta1, podresources/v1, pluginregistration/v1,
+dra/v1 and dra-health/v1alpha1 (Kubernetes 1.36). Only the fields that fakedev-node needs are there. No generated code
+is needed.
 
 A table has one line for each message: ``Name: field=1 string, others=2 *Device, labels=3 map``. Types are ``string``,
 ``bool``, ``int32``, ``int64``, ``map`` (string to string), ``map:Message`` (string to message), or a message of the
@@ -126,6 +127,13 @@ _DRA: Final = """
     NodeUnprepareResourcesResponse: claims=1 map:NodeUnprepareResourceResponse
 """
 
+_DRA_HEALTH: Final = """
+    NodeWatchResourcesRequest:
+    DeviceIdentifier: pool_name=1 string, device_name=2 string
+    DeviceHealth: device=1 DeviceIdentifier, health=2 int32, last_updated_time=3 int64, message=5 string
+    NodeWatchResourcesResponse: devices=1 *DeviceHealth
+"""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -210,6 +218,12 @@ DRA: Final = Api(
         "NodePrepareResources": Method("NodePrepareResourcesRequest", "NodePrepareResourcesResponse"),
         "NodeUnprepareResources": Method("NodeUnprepareResourcesRequest", "NodeUnprepareResourcesResponse"),
     },
+)
+#: Served by a DRA plugin, optionally: the kubelet shows the health in the status of pods (ResourceHealthStatus).
+DRA_HEALTH: Final = Api(
+    "v1alpha1.DRAResourceHealth",
+    make_messages("v1alpha1", _DRA_HEALTH),
+    {"NodeWatchResources": Method("NodeWatchResourcesRequest", "NodeWatchResourcesResponse", is_stream=True)},
 )
 
 _OPTIONS: Final = (

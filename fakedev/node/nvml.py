@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -21,7 +21,7 @@ from fakedev.base import environment
 from fakedev.base.atomic_files import replace_file
 from fakedev.base.binary_records import NUMBER_BYTES
 from fakedev.base.errors import CannotWrite, FieldError
-from fakedev.kubernetes.node_view import slot_from
+from fakedev.kubernetes.node_view import PreparedDevice, slot_from
 from fakedev.node.kubelet import Trouble
 from fakedev.nvml.library import COMMAND, SONAME, CannotBuild, built_library, portable_command
 from fakedev.nvml.map_file import MapFile
@@ -38,6 +38,7 @@ _CDI_VERSION: Final = "0.3.0"
 _CDI_KIND: Final = "fakedev/nvml"
 _CDI_DEVICE: Final = "node"
 _CDI_FILE: Final = "fakedev-nvml.json"
+_CDI_CLAIMS: Final = "fakedev/claim"
 
 _log = logging.getLogger("fakedev.node")
 
@@ -95,6 +96,40 @@ class NvmlFolder:
                 self.provision = self.provision._replace(cdi_device=f"{_CDI_KIND}={_CDI_DEVICE}")
         except OSError as reason:
             raise CannotWrite(str(reason.filename or path), reason) from None
+
+    def claim_devices(self, uid: str, devices: Sequence[PreparedDevice]) -> list[list[str]]:
+        """For each device of a claim the CDI devices that its containers get; writes the specification of the claim.
+
+        A container sees the boards of the requests that it uses; of two claims in one container, those of the last.
+
+        :raises OSError: when it cannot be written.
+        """
+        if not self._cdi_path:
+            return [[] for _ in devices]
+        ids: dict[str, list[str]] = {}
+        for each in devices:
+            ids.setdefault(each.request, []).append(each.id)
+        made, names = [], []
+        for each in devices:
+            name = f"{uid}-{each.device}"
+            visible = ",".join(ids[each.request])
+            env = [f"FAKEDEV_DEVICES={visible}", f"NVIDIA_VISIBLE_DEVICES={visible}"]
+            made.append({"name": name, "containerEdits": {"env": env}})
+            # What all containers get, once for each request: the kubelet names a device by the first of its names.
+            of_node = [self.provision.cdi_device] if each.id == ids[each.request][0] else []
+            names.append([f"{_CDI_CLAIMS}={name}", *of_node])
+        content = {"cdiVersion": _CDI_VERSION, "kind": _CDI_CLAIMS, "devices": made}
+        replace_file(self._claim_file(uid), json.dumps(content, indent=1).encode(), 0o644)
+        return names
+
+    def forget_claim(self, uid: str) -> None:
+        """No container has the devices of a claim any more."""
+        if self._cdi_path:
+            with suppress(OSError):
+                os.unlink(self._claim_file(uid))
+
+    def _claim_file(self, uid: str) -> Path:
+        return Path(self._cdi_path).with_name(f"fakedev-claim-{os.path.basename(uid)}.json")
 
     def remove(self) -> None:
         """Take away what new containers would get; running ones keep their files."""

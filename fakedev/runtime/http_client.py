@@ -15,7 +15,13 @@ import orjson
 from twisted.internet.abstract import isIPAddress, isIPv6Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint, wrapClientTLS
-from twisted.internet.error import ConnectError, ConnectionClosed, ConnectionLost, DNSLookupError
+from twisted.internet.error import (
+    ConnectError,
+    ConnectingCancelledError,
+    ConnectionClosed,
+    ConnectionLost,
+    DNSLookupError,
+)
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
@@ -156,7 +162,7 @@ def no_answer(error: BaseException, url: str) -> ApiError:
             return ApiError(NO_ANSWER, "Certificate", _tls_text(each, url))
         if isinstance(each, DNSLookupError):
             return ApiError(NO_ANSWER, "NoConnection", f"{url}: there is no such host")
-        if isinstance(each, (ConnectTimeout, TimeoutError)):
+        if isinstance(each, (ConnectTimeout, ConnectingCancelledError, TimeoutError)):
             return ApiError(NO_ANSWER, "NoAnswer", f"{url} does not answer in time")
         if isinstance(each, ConnectError):
             number = each.osError

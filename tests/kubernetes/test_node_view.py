@@ -95,7 +95,7 @@ def test_devices_of_claims() -> None:
             "view.resources.r[0].numa-node: must be a whole number of at least 0",
         ),
         ({"node": "a", "plugin-down": 1}, "view.plugin-down: must be true or false"),
-        ({"node": "a", "nodes": 1}, "view.nodes: unknown; there are node, resources, plugin-down, driver"),
+        ({"node": "a", "nodes": 1}, "view.nodes: unknown; there are node, resources, plugin-down, driver, claimable"),
     ],
 )
 def test_a_wrong_view_is_refused(value: object, text: str) -> None:

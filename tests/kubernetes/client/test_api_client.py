@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from fakedev.base.backoff import Backoff
-from fakedev.kubernetes.api_client import ApiClient, RequestQueue
+from fakedev.kubernetes.api_client import EVENTS_FLOW, ApiClient, RequestQueue
 from fakedev.kubernetes.api_paths import Target, node_path, parse_path, pod_path, role_rule, verb_of
 from fakedev.runtime.http_client import ApiError, error_of_answer, error_of_status
 from fakedev.runtime.tls_settings import ApiServer
@@ -39,6 +39,17 @@ def test_flows_take_turns() -> None:
     places(queue, "b", 2, gone)
     clock.pump([1.0] * 6)
     assert "".join(gone) == "aababa"  # the first one went before there was another flow
+
+
+def test_events_come_last() -> None:
+    """Of many changes at once schedulers see the nodes before people see their Events."""
+    clock, gone = Clock(), list[str]()
+    queue = RequestQueue(clock, 1, 16)
+    places(queue, "nodes", 1, gone)
+    places(queue, EVENTS_FLOW, 2, gone)
+    places(queue, "nodes", 2, gone)
+    clock.pump([1.0] * 5)
+    assert gone == ["nodes"] * 3 + [EVENTS_FLOW] * 2
 
 
 def test_a_request_that_is_sent_again_goes_first() -> None:

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.protocol import Factory, Protocol
 
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.settings import in_cluster, read_kubeconfigs
 from fakedev.kubernetes.watch import Watch
-from fakedev.runtime.http_client import ApiError
+from fakedev.runtime.http_client import ApiError, no_answer
 from fakedev.runtime.tls import CannotConnect
 from fakedev.runtime.tls_settings import ApiServer
 from fakedev.schema.files import Files
@@ -215,3 +217,9 @@ async def test_connections_are_kept(api: ClusterApi, connect: Connect) -> None:
     for _ in range(10):
         await within(client.request("GET", NODES))
     assert len(api._factory.protocols) == 1
+
+
+def test_a_connection_that_takes_too_long() -> None:
+    """Its cancelling is no news: what counts is that the server does not answer."""
+    error = no_answer(ConnectingCancelledError(IPv4Address("TCP", "127.0.0.1", 6443)), "https://127.0.0.1:6443")
+    assert (error.reason, error.message) == ("NoAnswer", "https://127.0.0.1:6443 does not answer in time")

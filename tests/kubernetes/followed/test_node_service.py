@@ -228,7 +228,9 @@ def test_a_claim_is_prepared(tmp_path: Path) -> None:
     assert prepare(uid)["error"]["code"] == "unknown-name"
     status = {"allocation": {"devices": {"results": [*others, result]}}}
     cluster.api.modify("resourceclaims", "train-gpu", {"status": status}, "ml")
-    assert prepare(uid)["devices"] == [{"request": "gpu", "pool": "worker", "device": "gpu-2"}]
+    (device,) = prepare(uid)["devices"]
+    assert device.pop("id") == [row["UUID"] for row in cluster.rows("worker")][2]
+    assert device == {"request": "gpu", "pool": "worker", "device": "gpu-2"}
     assert prepare("of-an-older-claim")["error"] == {
         "code": "unknown-name", "message": "claim: no ml/train-gpu with uid of-an-older-claim is allocated on worker",
     }  # fmt: skip

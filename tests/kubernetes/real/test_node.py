@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -180,8 +181,11 @@ async def test_another_plugin_serves_the_socket(node: NodeProgram) -> None:
 async def test_dra(node: NodeProgram) -> None:
     """Both sockets are served; claims are prepared as the service says, and reported."""
     driver = "gpu.nvidia.com"
-    node.service.views["a"] = replace(VIEW, driver=driver)
-    node.service.claims["ns", "claim", "uid-1"] = [PreparedDevice("gpu", "a", "gpu-0")]
+    claimable = ViewedSlot("gpu-0"), ViewedSlot("gpu-1", unhealthy="XID 79")
+    node.service.views["a"] = replace(VIEW, driver=driver, claimable=claimable)
+    node.service.claims["ns", "claim", "uid-1"] = [
+        PreparedDevice("gpu", "a", "gpu-0", "GPU-1"), PreparedDevice("gpu", "a", "gpu-1", "GPU-2"),
+    ]  # fmt: skip
     node.kubelet.claims["ns", "p", "c"] = ("claim", driver, "a", ["gpu-0"])
     await deferToThread(node.kubelet.start)
     cdi = node.kubelet.root / "cdi"
@@ -195,13 +199,21 @@ async def test_dra(node: NodeProgram) -> None:
     assert endpoint == str(node.kubelet.root / "plugins" / driver / "dra.sock")
     await node.until(lambda: node.service.registrations == {"a": [driver]}, "told of the registration")
     prepared = await deferToThread(node.kubelet.prepare, endpoint, "ns", "claim", "uid-1")
-    assert prepared == ([("gpu", "a", "gpu-0")], "")
-    assert node.kubelet.cdi_devices == [["fakedev/nvml=node"]]
-    assert [each.name for each in cdi.iterdir()] == ["fakedev-nvml.json"]
+    assert prepared == ([("gpu", "a", "gpu-0"), ("gpu", "a", "gpu-1")], "")
+    # The containers of the claim see its boards alone; the rest is the same for all.
+    names = ["fakedev/claim=uid-1-gpu-0", "fakedev/nvml=node"], ["fakedev/claim=uid-1-gpu-1"]
+    assert node.kubelet.cdi_devices == [*names]
+    of_claim = json.loads((cdi / "fakedev-claim-uid-1.json").read_text())
+    environments = {f"{of_claim['kind']}={each['name']}": each["containerEdits"]["env"] for each in of_claim["devices"]}
+    visible = ["FAKEDEV_DEVICES=GPU-1,GPU-2", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2"]
+    assert environments == {names[0][0]: visible, names[1][0]: visible}
+    health = await deferToThread(node.kubelet.dra_health, endpoint, "XID 79")
+    assert health == {("a", "gpu-0"): (1, ""), ("a", "gpu-1"): (2, "XID 79")}
     devices, error = await deferToThread(node.kubelet.prepare, endpoint, "ns", "claim", "uid-2")
     text = "claim: no ns/claim with uid uid-2 is allocated on a"
     assert (devices, error) == ([], f"claim ns/claim: the service refuses: unknown-name: {text}")
     assert await deferToThread(node.kubelet.unprepare, endpoint, "ns", "claim", "uid-1") == {"uid-1": ""}
+    assert [each.name for each in cdi.iterdir()] == ["fakedev-nvml.json"]
     expected = [Allocation("ns", "p", "c", driver, ("gpu-0",), "claim", "a")]
     await node.until(lambda: node.service.reports.get("a", [])[-1:] == [expected], "a report")
     assert node.kubelet.registrations == []

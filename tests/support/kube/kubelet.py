@@ -15,7 +15,15 @@ from typing import Any
 import grpc
 
 from fakedev.node.device_plugin import socket_file
-from fakedev.node.kubelet import DEVICE_PLUGIN, DRA, PLUGIN_REGISTRATION, POD_RESOURCES, REGISTRATION, open_channel
+from fakedev.node.kubelet import (
+    DEVICE_PLUGIN,
+    DRA,
+    DRA_HEALTH,
+    PLUGIN_REGISTRATION,
+    POD_RESOURCES,
+    REGISTRATION,
+    open_channel,
+)
 
 _SECONDS = 10.0
 #: What a kubelet allows: calls in a second, and at once.
@@ -188,6 +196,18 @@ class Kubelet:
             answer = DRA.call(channel, "NodePrepareResources")(request, timeout=_SECONDS).claims[uid]
         self.cdi_devices = [list(each.cdi_device_ids) for each in answer.devices]
         return [(",".join(e.request_names), e.pool_name, e.device_name) for e in answer.devices], answer.error
+
+    def dra_health(self, endpoint: str, until: str) -> dict[tuple[str, str], tuple[int, str]]:
+        """Health and message of each device, by pool and name, as soon as one of them has this message."""
+        request = DRA_HEALTH.messages["NodeWatchResourcesRequest"]()
+        with open_channel(endpoint) as channel:
+            for answer in DRA_HEALTH.call(channel, "NodeWatchResources")(request, timeout=_SECONDS):
+                found = {
+                    (e.device.pool_name, e.device.device_name): (e.health, e.message) for e in answer.devices
+                }  # fmt: skip
+                if until in [message for _, message in found.values()]:
+                    return found
+        raise LookupError(until)
 
     def unprepare(self, endpoint: str, namespace: str, name: str, uid: str) -> Mapping[str, str]:
         """The errors of claims that are over."""
