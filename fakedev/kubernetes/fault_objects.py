@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
@@ -156,8 +157,9 @@ class FaultObjects(Writer):
         #: The messages of Events that the API server has taken, by node and reason.
         self._told: dict[tuple[str, str], set[str]] = {}
         self._families: dict[tuple[int, str], list[tuple[Identity, Family]]] = {}
-        self._roster: object = None
-        self._chosen: object = None
+        #: The nodes of fleet and cluster as they were last, and whether an object is to be compared with them.
+        self._nodes: tuple[object, object] = None, None
+        self._has_news = False
 
     # -- the watch ---------------------------------------------------------------------------------
 
@@ -179,7 +181,7 @@ class FaultObjects(Writer):
         if known is not None:
             self._end(item.uid)
         self._known[item.uid] = self._resumed(item)
-        self._chosen = None
+        self._has_news = True
 
     def deleted(self, item: DeviceFault) -> None:
         self._end(item.uid)
@@ -251,11 +253,12 @@ class FaultObjects(Writer):
             self._told.clear()
             return
         now = self._client.clock.seconds()
-        if self._roster is not self._fleet.roster:
-            self._roster, self._chosen = self._fleet.roster, None
+        nodes = self._fleet.roster, self._cluster.nodes.pools_of_nodes
+        if not all(map(is_, nodes, self._nodes)):
+            self._nodes, self._has_news = nodes, True
             self._families.clear()
-        if self._chosen is None:
-            self._chosen = self._roster
+        if self._has_news:
+            self._has_news = False
             for known in self._known.values():
                 self._strike(known)
         for known in self._known.values():
@@ -376,6 +379,7 @@ class FaultObjects(Writer):
             track.before = {sign.quantity: _values_of(level, sign.quantity, track.units) for sign in signs}
             return
         if not track.began:
+            self._choose_mouths(track)  # others have followed the nodes that were new by now
             track.began, track.began_at = _written(now), now
         looks = {"state": self._by_state, "page": self._by_page, "nvml": self._by_nvml, "event": self._by_events,
                  "node": self._by_nodes}  # fmt: skip
