@@ -166,6 +166,18 @@ class TestTimes:
         cluster.tick(10)
         assert cluster.counts("c") == ("8", "8")
 
+    def test_a_node_that_is_replaced(self, cluster: FollowedCluster) -> None:
+        """A controller that deletes a node and makes it again gets healthy boards; other nodes keep the fault.
+
+        The status keeps what was seen.
+        """
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"]}), ticks=4)
+        cluster.remove("nodes", "a", ticks=3)
+        cluster.add(node("a", {LABEL: "h100"}), ticks=4)
+        assert cluster.counts("a") == ("8", "8")
+        assert cluster.counts("b") == ("8", "7")
+        assert seen(steps(cluster)[0])["state"] == (2, 2)
+
     def test_a_change_of_the_object(self, cluster: FollowedCluster) -> None:
         """What the earlier generation asked for is cleared."""
         cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"]}), ticks=3)
