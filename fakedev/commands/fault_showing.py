@@ -22,10 +22,12 @@ from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.spec.fault_kinds import fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FaultSpec
+from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 from fakedev.kubernetes.dra import taint_of
 from fakedev.kubernetes.health import HealthWatch, NodeHealth
-from fakedev.kubernetes.node_status import reports_of_health
+from fakedev.kubernetes.node_status import KWOK_NODE, reports_of_health
+from fakedev.kubernetes.nodes import ClusterNode
 from fakedev.kubernetes.offered_devices import NodeDevices
 from fakedev.lines.grammar import ProtocolError
 from fakedev.lines.words import parse_words
@@ -37,6 +39,8 @@ from fakedev.schema.options import Failed
 
 _SECONDS: Final = 60
 _NODE: Final = "trial-0"
+#: Of a node that KWOK has filled.
+_STATUS: Final = {"allocatable": {"cpu": "96"}, "conditions": [{"type": "Ready", "status": "True"}]}
 #: Of more series that are gone only the number is shown.
 _MOST_GONE: Final = 5
 
@@ -120,6 +124,8 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
     devices = NodeDevices.of(fleet.spec.seed, node.pool, node.spec)
     health, before = HealthWatch({_NODE: devices}.get), NodeHealth()
     health.observe(fleet)
+    item = {"metadata": {"name": _NODE, "annotations": {KWOK_NODE: "fake"}}, "status": _STATUS}
+    on_cluster = ClusterNode(item, node.pool, fleet.spec.seed, KubernetesSettings(), {})
     events, kernel, driver = list[str](), list[str](), list[str]()
     for _ in range(_SECONDS // TICK_SECONDS):
         fleet.advance()
@@ -130,12 +136,14 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
         health.observe(fleet)
         events += [f"{each.reason}: {each.message}" for each in reports_of_health(_NODE, "", before, health.of(_NODE))]
         before = health.of(_NODE)
+    usual_node = _of_node(on_cluster, NodeHealth())
     taints = [(device, taint_of(why)) for device, why in before.unhealthy.items() if devices.is_nvidia]
     return {
         f"page ({identity})": [*seen.scrape_trouble(), *_differences(usual.samples(), seen.samples())],
         "NVML and nvidia-smi": [*driver, *_of_board(usual, seen)],
         "kernel's log": kernel,
         "Events of the Kubernetes node": events,
+        "status of the Kubernetes node": list(_differences(usual_node, _of_node(on_cluster, before))),
         "taints of devices (DRA)": [
             f"{device}: {taint['key']}={taint.get('value', '')}:{taint['effect']}" for device, taint in taints
         ],
@@ -148,6 +156,15 @@ def _node(identity: str, device: str, entries: list[JournalEntry]) -> Seen:
     fleet = Fleet(configuration.fleet, tell=entries.extend)
     shown = configuration.identities["trials"]
     return Seen(fleet, shown, Page(LabelCache(shown, DeviceSource.of(fleet, shown)), list(fleet.roster.shown)))
+
+
+def _of_node(node: ClusterNode, health: NodeHealth) -> dict[str, object]:
+    """What the status of a node without a kubelet has of the health of its devices, and its taints."""
+    node.health = health
+    wanted = node.wanted()
+    found: dict[str, object] = {f"allocatable {name}": count for name, count in wanted.allocatable.items()}
+    found["Ready"] = wanted.ready.status if wanted.ready is not None else ""
+    return found | {f"taint {taint.key}": taint.effect for taint in wanted.taints}
 
 
 def _of_board(usual: Seen, seen: Seen) -> Iterator[str]:

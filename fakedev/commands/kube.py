@@ -14,6 +14,7 @@ import orjson
 from fakedev.base.console import tell_notes, write_bytes, write_text
 from fakedev.base.errors import FieldError
 from fakedev.base.names import node_name
+from fakedev.base.units import parse_duration
 from fakedev.config.load import load
 from fakedev.config.options import configuration_options
 from fakedev.fleet.spec.offers import KubernetesSettings
@@ -28,6 +29,7 @@ from fakedev.schema.places import ConfigurationError, Problem
 _COMMANDS: Final = {
     "plan": ("fakedev.commands.kube:plan", "print what would be patched and allocated, from files, without a cluster"),
     "token": ("fakedev.commands.kube:token", "print the token with which fakedev-node has only one node"),
+    "proof": ("fakedev.commands.kube:proof", "print where the faults of objects DeviceFault are seen"),
     "clean": ("fakedev.commands.kube:clean", "remove from the nodes of a cluster all that fakedev wrote to them"),
 }
 
@@ -91,28 +93,57 @@ def _objects(path: str, kind: str) -> list[Mapping[str, Any]]:
     return found
 
 
+_CONNECTION: Final = (
+    Option("kubeconfig", "FILE", "default: KUBECONFIG, else the service account of this pod", ""),
+    Option("context", "NAME", "context of the kubeconfig; default: its current one", ""),
+)
+
+
+def _settings(options: Namespace, namespace: str = "") -> KubernetesSettings:
+    """How the API server is reached.
+
+    :raises WrongUsage: for a context of no kubeconfig.
+    """
+    if options.context and not kubeconfig_paths(options.kubeconfig, os.environ):
+        raise WrongUsage("--context is of a kubeconfig: give --kubeconfig too, or set KUBECONFIG")
+    kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
+    return KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=namespace)
+
+
+def _show(text: str) -> None:
+    write_text(sys.stdout, f"{text}\n")
+
+
+@command(
+    "fakedev kube proof",
+    "Prints a table of the faults of objects DeviceFault: how many devices each should strike, and how many show it in "
+    "the state, on pages, in NVML, in the node's status and as Events. The exit code is 1 when one has not landed.",
+    *_CONNECTION,
+    Option("wait", "DURATION", "wait so long until all have landed", 0.0, parse=parse_duration),
+)
+def proof(options: Namespace) -> int:
+    """Print the table."""
+    settings = _settings(options)
+    from fakedev.kubernetes.cleaning import prove_faults  # noqa: PLC0415 - plan needs no reactor
+
+    return prove_faults(settings, _show, wait_seconds=options.wait)
+
+
 @command(
     "fakedev kube clean",
     "Removes what fakedev wrote to nodes (labels, resources, annotations, taints) and pods (an annotation), its "
     "ResourceSlices, ConfigMaps and Leases. Stop fakedev first: it would write them again.",
-    Option("kubeconfig", "FILE", "default: KUBECONFIG, else the service account of this pod", ""),
-    Option("context", "NAME", "context of the kubeconfig; default: its current one", ""),
+    *_CONNECTION,
     Option("namespace", "NAME", "namespace of the Leases and ConfigMaps; default: this pod's, or the context's", ""),
     Option("selector", "LABELS", "only nodes with these labels, as fakedev/pool=h100, their pods and slices", ""),
     Option("dry-run", "", "only print what would be removed"),
 )
 def clean(options: Namespace) -> int:
     """Clean the cluster; the exit code is 1 when it cannot be reached or refuses."""
-    if options.context and not kubeconfig_paths(options.kubeconfig, os.environ):
-        raise WrongUsage("--context is of a kubeconfig: give --kubeconfig too, or set KUBECONFIG")
+    settings = _settings(options, options.namespace)
     from fakedev.kubernetes.cleaning import clean_cluster  # noqa: PLC0415 - plan needs no reactor
 
-    kubeconfig = os.path.abspath(options.kubeconfig) if options.kubeconfig else ""
-    settings = KubernetesSettings(kubeconfig=kubeconfig, context=options.context, namespace=options.namespace)
-    def show(text: str) -> None:
-        write_text(sys.stdout, f"{text}\n")
-
-    return clean_cluster(settings, show, is_dry=options.dry_run, selector=options.selector)
+    return clean_cluster(settings, _show, is_dry=options.dry_run, selector=options.selector)
 
 
 @command(

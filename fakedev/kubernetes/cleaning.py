@@ -1,19 +1,22 @@
-"""Removes from a cluster all that fakedev wrote to it."""
+"""Removes from a cluster all that fakedev wrote to it; and prints what its objects DeviceFault have done."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from fakedev.base.console import write_text
 from fakedev.fleet.spec.offers import KubernetesSettings
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.api_paths import Target, node_path, pod_path
+from fakedev.kubernetes.device_fault import FAULTS_PATH, proof_rows, table
 from fakedev.kubernetes.dra import MADE_BY
 from fakedev.kubernetes.node_status import NodePatches, clean_patches
 from fakedev.kubernetes.nodes import slim_node
@@ -171,6 +174,8 @@ def _name_of_lease(item: Mapping[str, Any]) -> str | None:
 
 
 _INTERRUPTED = 130
+#: How often the proof looks again.
+_LOOK_SECONDS: Final = 0.5
 
 
 def clean_cluster(
@@ -180,32 +185,74 @@ def clean_cluster(
 
     :returns: 0; 1 after a line for each reason; 2 after the same, when the API server cannot be used; 130 after Ctrl-C.
     """
+
+    async def clean(client: ApiClient) -> int:
+        cleaning = Cleaning(client, show, is_dry=is_dry, selector=selector)
+        await cleaning.clean()
+        for text in cleaning.problems:
+            write_text(sys.stderr, f"fakedev kube clean: {text}\n")
+        show(f"{cleaning.count} objects {'would be ' if is_dry else ''}cleaned")
+        return 1 if cleaning.problems else 0
+
+    return run_with_client(settings, "clean", clean)
+
+
+def prove_faults(settings: KubernetesSettings, show: Callable[[str], None], *, wait_seconds: float) -> int:
+    """Print where the faults of a cluster's objects DeviceFault are seen.
+
+    :param wait_seconds: how long to wait until all are.
+    :returns: as :func:`run_with_client`.
+    """
+    return run_with_client(settings, "proof", partial(proof, show=show, wait_seconds=wait_seconds))
+
+
+async def proof(client: ApiClient, show: Callable[[str], None], wait_seconds: float) -> int:
+    """The same with a client; 1 when there is no object, or one has not landed.
+
+    :raises ApiError: when the server does not list them.
+    """
+    end = client.clock.seconds() + wait_seconds
+    while True:
+        items, _ = await list_all(client, FAULTS_PATH, attempts=1)
+        rows = list(proof_rows(items))
+        has_landed = bool(rows) and all(landed for landed, _ in rows)
+        if has_landed or client.clock.seconds() >= end:
+            break
+        await deferLater(client.clock, _LOOK_SECONDS)
+    for line in table([cells for _, cells in rows]) if rows else ["there is no DeviceFault"]:
+        show(line)
+    return 0 if has_landed else 1
+
+
+def run_with_client(
+    settings: KubernetesSettings, name: str, work: Callable[[ApiClient], Coroutine[Any, Any, int]]
+) -> int:
+    """Run a subcommand of ``fakedev kube`` with a client of the API server.
+
+    :returns: what the work returns; 1 after a line with the reason when the server refuses it, 2 when the server cannot
+        be used, 130 after Ctrl-C.
+    """
     reactor = program_reactor()
     try:
         client = make_client(settings, reactor)
     except CannotStart as reason:
         write_text(sys.stderr, f"{reason}\n")
         return reason.code
-    cleaning = Cleaning(client, show, is_dry=is_dry, selector=selector)
     codes: list[int] = []
 
-    async def clean() -> int:
+    async def run() -> int:
         try:
-            await cleaning.clean()
+            return await work(client)
         except ApiError as error:
-            write_text(sys.stderr, f"fakedev kube clean: {error.message}\n")
+            write_text(sys.stderr, f"fakedev kube {name}: {error.message}\n")
             return 1
-        for text in cleaning.problems:
-            write_text(sys.stderr, f"fakedev kube clean: {text}\n")
-        show(f"{cleaning.count} objects {'would be ' if is_dry else ''}cleaned")
-        return 1 if cleaning.problems else 0
 
     def internal(failure: Failure) -> int:
-        write_text(sys.stderr, f"fakedev kube clean: an internal error: {failure.getTraceback()}")
+        write_text(sys.stderr, f"fakedev kube {name}: an internal error: {failure.getTraceback()}")
         return 1
 
     def begin() -> None:
-        running = Deferred.fromCoroutine(clean()).addErrback(internal).addCallback(codes.append)
+        running = Deferred.fromCoroutine(run()).addErrback(internal).addCallback(codes.append)
         running.addBoth(lambda _: client.stop()).addBoth(lambda _: stop_reactor(reactor))
 
     reactor.callWhenRunning(begin)

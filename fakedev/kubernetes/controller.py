@@ -307,7 +307,7 @@ class Controller:
             self.cluster.use(self._fleet.spec)
         for name, health in self._health.observe(self._fleet).items():
             self.cluster.health_changed(name, health)
-        if self._faults is not None and not self._is_paused:
+        if self._faults is not None and self._has_nodes and not self._is_paused and not self.inbox:
             self._faults.ticked()
         self._keep_health()
         self.nodes.ticked()

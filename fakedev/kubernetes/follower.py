@@ -113,7 +113,7 @@ class ClusterFollower(Service):
             return f"the API server has not answered for {LATE_SECONDS:g} s"
         missing = [watch.path for watch in self._watches if not watch.is_current]
         if missing == [FAULTS_PATH]:
-            return f"the server does not list {FAULTS_PATH}: apply etc/kubernetes/base/devicefaults.yaml, or leave " \
+            return f"the server does not list {FAULTS_PATH}: apply etc/kubernetes/components/device-faults, or leave " \
                 "device-faults: out"
         if missing or not self._watches:
             return "the nodes and pods of the cluster are not known yet"

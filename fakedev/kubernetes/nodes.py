@@ -124,8 +124,12 @@ class ClusterNode:
 
     def patches(self) -> NodePatches:
         """What is to be changed at the API; false: nothing. A kubelet counts the devices of its node itself."""
+        return node_patches(self.item, self.wanted())
+
+    def wanted(self) -> NodeWanted:
+        """What the node should have of ours."""
         if self.has_kubelet:
-            return node_patches(self.item, NodeWanted(self._labels, annotations=self._annotations))
+            return NodeWanted(self._labels, annotations=self._annotations)
         capacity, allocatable = Counter(self.others), Counter(self.others)
         for slot in self._slots if self._settings.resources is not Resources.DRA else ():
             is_well = not self._why_not(slot) and not self.health.plugin_is_down
@@ -133,8 +137,7 @@ class ClusterNode:
             allocatable[slot.resource] += is_well
         taints = (DOWN_TAINT,) if self.health.is_down else ()
         ready = DOWN if self.health.is_down else NOT_READY if self.health.kubelet_is_down else READY
-        wanted = NodeWanted(self._labels, capacity, allocatable, taints, ready, self._annotations)
-        return node_patches(self.item, wanted)
+        return NodeWanted(self._labels, capacity, allocatable, taints, ready, self._annotations)
 
     @property
     def problem(self) -> str:

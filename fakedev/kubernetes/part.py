@@ -21,7 +21,8 @@ from fakedev.fleet.state_folder import CannotGoOn, StateFolder
 from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.cluster import Cluster
 from fakedev.kubernetes.controller import Controller, FleetNodes, HealthFile, PodWork
-from fakedev.kubernetes.fault_objects import FaultObjects, KeptFaults, NvmlValues
+from fakedev.kubernetes.fault_landing import NvmlValues
+from fakedev.kubernetes.fault_objects import FaultObjects, KeptFaults
 from fakedev.kubernetes.follower import ClusterFollower, cluster_metrics
 from fakedev.kubernetes.health import HealthWatch
 from fakedev.kubernetes.lease import Lease

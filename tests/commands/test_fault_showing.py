@@ -10,7 +10,8 @@ from fakedev.commands.catalogs import faults
 from fakedev.commands.fault_showing import told_of
 from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind, Scope, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FaultSpec
-from fakedev.kubernetes.health import HARMLESS_XIDS
+from fakedev.kubernetes.fault_signs import NODE_EVENTS, SIGNS, makes_unhealthy
+from fakedev.kubernetes.health import HARMLESS_XIDS, KUBELET_RESTART, NODE_DOWN, PLUGIN_DOWN
 
 #: Numbers of kinds that have no default; without them the fault does nothing on this board.
 _VALUES = {
@@ -20,6 +21,8 @@ _VALUES = {
 }  # fmt: skip
 #: Only boards of Intel show these.
 _OF_INTEL = ("programming-errors", "driver-errors", "non-compute-errors")
+#: NVML has no field for these.
+_NOT_IN_NVML = ("reset",)
 _XID = re.compile(r"XID (\d+)|Xid \(PCI:[^)]*\): (\d+)|xid=(\d+)|err_code=\"(\d+)\"")
 
 
@@ -38,15 +41,23 @@ def test_all_tell_the_same(kind: FaultKind) -> None:
     """Page, driver, kernel, cluster and journal agree about each kind, and it is seen outside of the journal."""
     board = ("xpumanager", "max-1550") if kind.name in _OF_INTEL else ("dcgm", "h100")
     told = told_of(fault(kind), *board)
-    page, driver, kernel, events, taints, journal = told.values()
+    page, driver, kernel, events, status, taints, journal = told.values()
     # Labels are stale once the work of a pod has ended, which goes on here.
-    assert any([page, driver, kernel, events, taints]) or kind.name == "stale-labels"
+    assert any([page, driver, kernel, events, status, taints]) or kind.name == "stale-labels"
     assert journal
     assert codes(driver) == codes(kernel) == codes(journal)
     # Faults of series falsify also what the page says about XIDs.
     assert codes(page) == codes(driver) or kind.scope is Scope.SERIES
     harmful = codes(driver).difference(HARMLESS_XIDS)
     assert codes(events) == codes(taints) == harmful
+    # The cluster: a device that cannot be allocated has an Event, and the other way round.
+    unhealthy = makes_unhealthy(kind.name, kind.values(fault(kind).values)) or bool(harmful)
+    assert any("DeviceUnhealthy" in line for line in events) == unhealthy or kind.scope is Scope.NODE
+    assert any("allocatable" in line for line in status) == (unhealthy or kind.name == PLUGIN_DOWN)
+    assert any(line.startswith(tuple(NODE_EVENTS.values())) for line in events) == (kind.name in NODE_EVENTS)
+    assert any("Ready" in line for line in status) == (kind.name in (NODE_DOWN, KUBELET_RESTART))
+    # Each sign of the kind that the driver's file or the page can show is there.
+    assert bool(driver) or kind.name not in SIGNS or kind.name in _OF_INTEL or kind.name in _NOT_IN_NVML
     lost = any("is lost" in line for line in journal)
     assert lost == any("GPU is lost" in line for line in driver)
     assert lost == (79 in codes(kernel)) or kind.scope is Scope.NODE

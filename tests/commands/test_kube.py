@@ -165,3 +165,21 @@ def test_options_of_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(SystemExit) as ended:
         main(["kube", "clean", "--context", "c"])
     assert ended.value.code == 2
+
+
+def test_options_of_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its exit code is that of the proof; a wrong duration is refused."""
+    given: list[tuple[str, float]] = []
+
+    def prove(settings: KubernetesSettings, show: Callable[[str], None], *, wait_seconds: float) -> int:
+        given.append((settings.kubeconfig, wait_seconds))
+        return 1
+
+    monkeypatch.setattr("fakedev.kubernetes.cleaning.prove_faults", prove)
+    monkeypatch.chdir(tmp_path)
+    assert main(["kube", "proof", "--kubeconfig", "kube", "--wait", "1m"]) == 1
+    assert given == [(str(tmp_path / "kube"), 60.0)]
+    with pytest.raises(SystemExit) as ended:
+        main(["kube", "proof", "--wait", "soon"])
+    assert ended.value.code == 2
+    assert "--wait" in capsys.readouterr().err

@@ -340,7 +340,7 @@ def test_one_that_goes_on_tells_the_same(steps: list[tuple[str, str]], recovery:
 def gone_on(watched: Watched, watch: HealthWatch, recovery: Recovery) -> HealthWatch:
     """A watch that goes on from the text of another one."""
     following = HealthWatch(watched.devices.get, recovery)
-    following.go_on(watched.fleet, read_health(health_record(watch.known(), {}), watched.fleet.roster))
+    following.go_on(watched.fleet, read_health(health_record(watch.known(), {}, {}), watched.fleet.roster))
     return following
 
 
@@ -349,9 +349,9 @@ def test_what_is_known_stays() -> None:
     watched = Watched()
     watched.inject(kind="xid", code=48, devices="dgx-1/1")
     known = watched.watch.known()
-    text = health_record(known, {})
+    text = health_record(known, {}, {})
     watched.watch.restart_plugin("dgx-1")
-    assert health_record(known, {}) == text != health_record(watched.watch.known(), {})
+    assert health_record(known, {}, {}) == text != health_record(watched.watch.known(), {}, {})
 
 
 def test_parts() -> None:
@@ -363,7 +363,7 @@ def test_parts() -> None:
 def test_nodes_that_have_left() -> None:
     watched, fewer = Watched(), Watched(boards_of("h100", nodes=2, devices=1))
     watched.inject(kind="xid", code=48, devices="all")
-    known = read_health(health_record(watched.watch.known(), {}), fewer.fleet.roster)
+    known = read_health(health_record(watched.watch.known(), {}, {}), fewer.fleet.roster)
     assert (list(known.nodes), known.codes.tolist()) == (["dgx-0", "dgx-1"], [48, 48])
 
 

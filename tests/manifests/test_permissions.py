@@ -14,6 +14,7 @@ from tests.support.paths import DOCUMENTS
 FILES = {
     Need.ALWAYS: MANIFESTS / "base" / "rbac.yaml",
     Need.DRA: MANIFESTS / "components" / "dra" / "rbac.yaml",
+    Need.FAULTS: MANIFESTS / "components" / "device-faults" / "rbac.yaml",
     Need.COMPATIBILITY: MANIFESTS / "components" / "fake-gpu-operator" / "rbac.yaml",
 }
 Allowed = set[tuple[bool, str, str, str]]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fakedev.node.options import parse
-from tests.support.documents.manifests import FILES, written
+from tests.support.documents.manifests import DEFINITIONS, FILES, written, written_definition
 from tests.support.kube.manifests import (
     CHART,
     MANIFESTS,
@@ -34,6 +34,7 @@ SAME = {
     "kwok": ("devicePlugin.enabled=false",),
     "kubelets": (),
     "dra": ("devicePlugin.enabled=false", "kwokDraPlugin.enabled=true"),
+    "device-faults": ("devicePlugin.enabled=false", "deviceFaults.enabled=true"),
     "kubelets-dra": ("draPlugin.enabled=true",),
     "shards": (
         "devicePlugin.enabled=false", "shards=4",
@@ -78,6 +79,12 @@ def plain(objects: list[Object], *, without: tuple[str, ...]) -> dict[tuple[str,
                 part.sort(key=lambda each: each["name"])
             spec["volumes"].sort(key=lambda each: each["name"])
     return found
+
+
+def test_the_definition_of_device_faults() -> None:
+    """It is made from the kinds of faults; the chart has the same one."""
+    for path in DEFINITIONS:
+        assert path.read_text(encoding="utf-8") == written_definition()
 
 
 @pytest.mark.parametrize("name", FILES)

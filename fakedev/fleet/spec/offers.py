@@ -121,7 +121,7 @@ class KubernetesSettings:
     )
     device_faults: bool = setting(
         "Objects DeviceFault of the cluster strike devices; needs their definition, "
-        "etc/kubernetes/base/devicefaults.yaml, and its permissions.",
+        "etc/kubernetes/components/device-faults, and its permissions.",
         default=False,
     )  # fmt: skip
     is_compatible: bool = False

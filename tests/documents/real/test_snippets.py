@@ -59,6 +59,7 @@ ELSEWHERE: Final = {
     "docker ": "it needs Docker, and builds an image from the network",
     "curl http://127.0.0.1:9400/metrics": "it asks the container",
     "kubectl ": "it needs a cluster",
+    "fakedev kube proof": "it needs a cluster; tests/kubernetes/followed/test_fault_objects.py has its table",
     "kind ": "it needs Docker",
     "helm install": "it needs a cluster; tests/manifests renders the chart",
     "etc/kubernetes/kwok-nodes.sh": "it needs a cluster; tests/manifests runs the script",

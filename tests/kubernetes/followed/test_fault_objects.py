@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from fakedev.fleet.spec.fault_kinds import KINDS
+from fakedev.kubernetes.api_client import ApiClient
 from fakedev.kubernetes.api_paths import Need
+from fakedev.kubernetes.cleaning import proof
 from fakedev.kubernetes.device_fault import proof_rows, table
 from tests.kubernetes.objects import device_fault
+from tests.support.deferreds import success_result_of
 from tests.support.kube.api_server import node
-from tests.support.kube.followed import LABEL, FollowedCluster, followed
+from tests.support.kube.followed import LABEL, POOLS, FollowedCluster, followed
 from tests.support.kube.permissions import not_allowed
 
 FAULTS = "devicefaults"
@@ -61,7 +65,7 @@ class TestLanding:
         ((has_landed, cells),) = proof_rows([cluster.api.get(FAULTS, "f")])
         assert has_landed
         assert list(cells[:8]) == ["f", "xid", "2", "2/2", "2/2", "-", "2/2", "2/2"]
-        assert list(table([cells]))[0].split()[:3] == ["FAULT", "KIND", "DEVICES"]
+        assert next(iter(table([cells]))).split()[:3] == ["FAULT", "KIND", "DEVICES"]
 
     def test_it_ends_with_its_object(self, cluster: FollowedCluster) -> None:
         cluster.add(device_fault("f", {"kind": "hang", "nodeLabels": {LABEL: "h100"}, "devices": ["0"]}), ticks=3)
@@ -106,8 +110,31 @@ class TestLanding:
         """An object whose fault has landed costs no requests."""
         cluster.add(device_fault("f", {"nodes": ["a"], "kind": "lost"}), ticks=4)
         before = cluster.api.requests.copy()
-        cluster.tick(70)
+        cluster.tick(20)
         assert {key[1] for key in cluster.api.requests_since(before)} <= {"leases"}
+
+
+    def test_the_file_for_nvml(self, tmp_path: Path) -> None:
+        """Where it has the nodes it is asked, too."""
+        more = f", device-faults: true}}\nnvml: {{file: {tmp_path}/nvml/map"
+        cluster = followed(tmp_path, "a", "b", more=more)
+        cluster.add(device_fault("f", {"kind": "power-cap", "parameters": {"watts": 300}}), ticks=4)
+        assert seen(steps(cluster)[0])["nvml"] == (16, 16)
+        cluster.stop()
+
+    def test_two_shards(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each strikes its own nodes and writes its part; the table has the sum."""
+        numbers = iter(range(100, 200))
+        monkeypatch.setattr("fakedev.kubernetes.part.os.getpid", lambda: next(numbers))
+        first, second = (POOLS.replace("seed: 7", f"seed: 7\n  shard: {number}/2") for number in (0, 1))
+        one = followed(tmp_path, *"abcd", ticks=3, text=first, more=", device-faults: true")
+        other = FollowedCluster(tmp_path, text=second, more=", device-faults: true", beside=one)
+        other.start()
+        one.add(device_fault("f", {"kind": "lost", "devices": ["0"]}), ticks=5)
+        assert sorted(status(one)["shards"]) == ["0", "1"]
+        ((has_landed, cells),) = proof_rows([one.api.get(FAULTS, "f")])
+        assert has_landed
+        assert cells[2:5] == ("4", "4/4", "4/4")
 
 
 class TestTimes:
@@ -131,13 +158,25 @@ class TestTimes:
 
     def test_a_node_that_joins_later(self, cluster: FollowedCluster) -> None:
         """It is struck too, for the time that is left."""
-        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"], "for": "30s"}), ticks=5)
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"], "for": "14s"}), ticks=4)
         cluster.api.add(node("c", {LABEL: "h100"}))
         cluster.tick(6)
         assert seen(steps(cluster)[0])["state"] == (3, 3)
         assert cluster.counts("c") == ("8", "7")
-        cluster.tick(26)
+        cluster.tick(10)
         assert cluster.counts("c") == ("8", "8")
+
+    def test_a_node_that_is_replaced(self, cluster: FollowedCluster) -> None:
+        """A controller that deletes a node and makes it again gets healthy boards; other nodes keep the fault.
+
+        The status keeps what was seen.
+        """
+        cluster.add(device_fault("f", {"kind": "lost", "devices": ["0"]}), ticks=4)
+        cluster.remove("nodes", "a", ticks=3)
+        cluster.add(node("a", {LABEL: "h100"}), ticks=4)
+        assert cluster.counts("a") == ("8", "8")
+        assert cluster.counts("b") == ("8", "7")
+        assert seen(steps(cluster)[0])["state"] == (2, 2)
 
     def test_a_change_of_the_object(self, cluster: FollowedCluster) -> None:
         """What the earlier generation asked for is cleared."""
@@ -156,7 +195,7 @@ class TestMistakes:
             ({"kind": "xid"}, "spec.parameters.code: missing: it must be a whole number from 1 to 999: the error code"),
             ({"kind": "lost", "devices": ["gpu"]}, "spec.devices: 'gpu' is no device of a node: give its index, 3 or "),
             ({"kind": "lost", "frm": "1s"}, "spec.frm: there is no such field; did you mean from?"),
-            ({"kind": "lost", "parameters": {"code": 79}}, "spec.parameters.code: is nothing that the fault lost takes"),
+            ({"kind": "lost", "parameters": {"code": 79}}, "spec.parameters.code: is nothing that the fault lost"),
             ({"kind": "lost", "then": [{"kind": "reset"}]}, "spec.for: is missing: what follows begins when this is"),
             ({"kind": "lost", "for": "soon"}, "spec.for: "),
         ],
@@ -206,6 +245,38 @@ class TestRestarts:
         assert cluster.counts("a") == ("8", "7")
         assert status(cluster, "g")["phase"] == "Over"
         assert faults(cluster) == ["lost"]
+
+
+def prove(cluster: FollowedCluster, seconds: float) -> tuple[int, list[str]]:
+    """The exit code of ``fakedev kube proof``, and its lines."""
+    lines: list[str] = []
+    reactor: Any = cluster.reactor
+    client = ApiClient(cluster.api.server, reactor, random=lambda: 0.5)
+    running = Deferred.fromCoroutine(proof(client, lines.append, seconds))
+    cluster.tick(4)
+    return success_result_of(running), lines
+
+
+def test_the_proof(cluster: FollowedCluster) -> None:
+    """It waits until all have landed, and ends with 1 when one has not."""
+    assert prove(cluster, 0) == (1, ["there is no DeviceFault"])
+    cluster.api.add(device_fault("f", {"kind": "lost", "devices": ["0"]}))
+    code, lines = prove(cluster, 10)
+    assert (code, lines[1].split()[:5]) == (0, ["f", "lost", "2", "2/2", "2/2"])
+    cluster.add(device_fault("g", {"kind": "lost", "nodes": ["z"]}), ticks=2)
+    code, lines = prove(cluster, 0)
+    assert (code, lines[2].split("  ")[-1]) == (1, "no node has such devices")
+
+
+def test_the_definition_is_missing(tmp_path: Path) -> None:
+    """The service says so, with the remedy; all else works."""
+    cluster = FollowedCluster(tmp_path, more=", device-faults: true")
+    cluster.api.fail(404, "list", FAULTS, times=-1)
+    cluster.api.add(node("a", {LABEL: "h100"}))
+    cluster.start()
+    cluster.tick(4)
+    assert cluster.counts("a") == ("8", "8")
+    assert "apply etc/kubernetes/components/device-faults" in cluster.ready
 
 
 def test_each_kind_is_seen(cluster: FollowedCluster) -> None:

@@ -19,7 +19,7 @@ MANIFESTS: Final = ROOT / "etc" / "kubernetes"
 CHART: Final = MANIFESTS / "chart"
 OVERLAYS: Final = sorted(path.parent.name for path in MANIFESTS.glob("overlays/*/kustomization.yaml"))
 #: Kinds of other programs (Prometheus Operator, kustomize, kind): no schema of Kubernetes has them.
-FOREIGN_GROUPS: Final = ("monitoring.coreos.com", "kustomize.config.k8s.io", "kind.x-k8s.io")
+FOREIGN_GROUPS: Final = ("faults.fakedev", "monitoring.coreos.com", "kustomize.config.k8s.io", "kind.x-k8s.io")
 #: The version of Kubernetes whose schemas the manifests must fit.
 KUBERNETES: Final = "1.37"
 

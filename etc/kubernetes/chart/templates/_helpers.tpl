@@ -147,6 +147,9 @@ affinity:
 {{- if ne (include "fakedev.resources" .) .Values.configuration.kubernetes.resources }}
 - {name: FAKEDEV__KUBERNETES__RESOURCES, value: {{ include "fakedev.resources" . }}}
 {{- end }}
+{{- if .Values.deviceFaults.enabled }}
+- {name: FAKEDEV__KUBERNETES__DEVICE_FAULTS, value: "true"}
+{{- end }}
 {{- if include "fakedev.pools" . }}
 - {name: FAKEDEV__KUBERNETES__COMPATIBILITY, value: fake-gpu-operator}
 - {name: FAKEDEV__TOPOLOGY, value: /etc/fakedev-topology/topology.yml}
