@@ -20,7 +20,7 @@ from fakedev.base.binary_records import Field, Record, quantity_fields
 
 #: The first bytes of the file, and the version of the layout: a library reads only files of its own version.
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 3
+VERSION: Final = 4
 #: The number of a quantity or fact that a board does not have.
 ABSENT: Final = -(2**63)
 #: The name of the file in the default folder of sockets.
@@ -268,11 +268,12 @@ BOARD: Final = Record("board", "A board.", (
     Field("process_count", "its processes, also those that are not listed"),
 ))  # fmt: skip
 
-PART: Final = Record("part", "A MIG instance, with its one compute instance.", (
+PART: Final = Record("part", "A GPU instance (MIG), which has one compute instance at most.", (
     Field("uuid", "with MIG- before it", fact="part_uuid", text_bytes=48),
     Field("profile", "as 1g.10gb", fact="mig_profile", text_bytes=24),
     Field("board", "position of its board"),
     Field("gpu_instance", "its number", fact="mig_id"),
+    Field("computes", "1: it has its compute instance, so that programs see it"),
     Field("slices", "of the engines, from its profile"),
     Field("number", "of its profile"),
     Field("begin", "the first of its memory slices"),
