@@ -25,6 +25,9 @@ VERSION: Final = 4
 ABSENT: Final = -(2**63)
 #: The name of the file in the default folder of sockets.
 FILE_NAME: Final = "nvml.map"
+#: Beside the file the library notes calls that it could not answer, up to a size of the notes in bytes.
+UNANSWERED_SUFFIX: Final = ".unanswered"
+UNANSWERED_BYTES: Final = 65_536
 #: The service writes its heartbeat at this interval; without one for so long it is dead.
 HEARTBEAT_SECONDS: Final = 1.0
 DEAD_SECONDS: Final = 10.0

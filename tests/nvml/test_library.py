@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fakedev.fleet.spec.device_types import attributes_of
+from fakedev.nvml.records import UNANSWERED_BYTES
+from fakedev.nvml.shell_environment import unanswered_calls
 from tests.support.application import MemoryApplication, application
 from tests.support.driver.nvml import bindings, boards, error_of, number_of
 from tests.support.reloads import reload
@@ -273,3 +275,20 @@ def test_settings(pynvml: Any) -> None:
     assert error_of(pynvml, "nvmlDeviceSetGpuLockedClocks", handle, 300, 900) == 4
     assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 1) == 0
     assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 0) == 4
+
+
+def test_calls_without_an_answer(pynvml: Any, file: Path) -> None:
+    """Each is noted once for a process, with its program, up to a size; without a file nothing is."""
+    library = pynvml.nvmlLib
+    notes = file.with_name("nvml.map.unanswered")
+    pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
+    assert unanswered_calls(str(file)) == {}
+    for name in ("nvmlInternalGetExportTable", "nvmlVgpuInstanceGetUUID", "nvmlInternalGetExportTable"):
+        assert getattr(library, name)() == 3
+    found = unanswered_calls(str(file))
+    assert list(found) == ["nvmlInternalGetExportTable", "nvmlVgpuInstanceGetUUID"]
+    assert {len(programs) for programs in found.values()} == {1}
+    assert notes.read_bytes().count(b"\n") == 2
+    notes.write_bytes(b"x" * UNANSWERED_BYTES)
+    assert library.nvmlVgpuInstanceGetVmID() == 3
+    assert len(notes.read_bytes()) == UNANSWERED_BYTES
