@@ -57,7 +57,9 @@ async def test_nvitop(start_async: StartAsync, tmp_path: Path) -> None:
                               capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
         return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
 
-    shown = await eventually(lambda: re.search(rf"\b1 +{os.getpid()} ", text := screen()) and text, "the process")
+    # Also %SM, for which it asks for samples of the last second by its own clock.
+    process = rf"\b1 +{os.getpid()} .*MiB +80 "
+    shown = await eventually(lambda: re.search(process, text := screen()) and text, "the process")
     assert "NVITOP" in shown
     assert shown.count("H100 80GB HBM3") == 2
     assert re.search(r"700W .* 80% ", shown)
