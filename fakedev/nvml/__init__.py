@@ -9,5 +9,5 @@ the file; clock, socket), `divisions.py` (instances that programs make; threads)
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
 OUTSIDE = (
     "divisions", "kernel_log_file", "library", "map_file", "nvml_mock", "part", "smi/boards", "smi/dcgmi", "smi/fields",
-    "smi/main", "smi/options", "smi/queries", "smi/report", "smi/tables",
+    "smi/main", "smi/mig_changes", "smi/options", "smi/queries", "smi/report", "smi/tables",
 )

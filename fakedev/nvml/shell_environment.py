@@ -16,7 +16,6 @@ from fakedev.nvml.records import (
     MAGIC,
     NODE,
     OPEN,
-    UNANSWERED_BYTES,
     UNANSWERED_SUFFIX,
     VERSION,
     Counts,
@@ -72,8 +71,7 @@ def unanswered_calls(path: str) -> dict[str, list[str]]:
     :param path: of the file for NVML.
     """
     try:
-        with open(f"{path}{UNANSWERED_SUFFIX}", "rb") as file:
-            lines = file.read(2 * UNANSWERED_BYTES).decode("utf-8", "replace").splitlines()
+        lines = Path(f"{path}{UNANSWERED_SUFFIX}").read_bytes().decode("utf-8", "replace").splitlines()
     except OSError:
         return {}
     found: dict[str, set[str]] = {}

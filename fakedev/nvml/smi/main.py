@@ -22,7 +22,7 @@ from fakedev.nvml.smi.boards import (
     not_supported,
     read_snapshot,
 )
-from fakedev.nvml.smi.mig import CHANGES, changes, compute_profiles, placements, switched
+from fakedev.nvml.smi.mig_changes import CHANGES, changes, compute_profiles, placements, switched
 from fakedev.nvml.smi.options import HELP, NOT_SIMULATED, SETTINGS, changed, delay_seconds, number_of, parse
 from fakedev.nvml.smi.queries import fields_text, query
 from fakedev.nvml.smi.report import sections_of, text_report, xml_report
