@@ -16,7 +16,14 @@ from fakedev.base import environment
 from fakedev.base.console import write_text
 from fakedev.nvml.library import DRIVERS, USUAL_DRIVER, CannotBuild, built_command, built_library, compile_library
 from fakedev.nvml.nvml_mock import LOOK_SECONDS, OverrideWriter
-from fakedev.nvml.shell_environment import Unreadable, default_file, export_lines, node_remark, nodes_of
+from fakedev.nvml.shell_environment import (
+    Unreadable,
+    default_file,
+    export_lines,
+    node_remark,
+    nodes_of,
+    unanswered_calls,
+)
 from fakedev.schema.options import Operand, Option, command, run_subcommand
 
 _PROGRAM: Final = "fakedev nvml"
@@ -25,6 +32,7 @@ _FAILURES: Final[Mapping[type[Exception], int]] = {CannotBuild: 1}
 SUBCOMMANDS: Final = {
     "build": ("fakedev.commands.nvml:build", "compile the library, write the commands nvidia-smi and dcgmi"),
     "overrides": ("fakedev.commands.nvml:follow", "write the overrides of NVIDIA's nvml-mock with each tick"),
+    "unanswered": ("fakedev.commands.nvml:unanswered", "list calls of programs that the library could not answer"),
     "env": ("fakedev.commands.nvml:environment_lines", "print lines that make the programs of a shell use it"),
 }
 
@@ -88,6 +96,21 @@ def environment_lines(options: Namespace) -> int:
     for text in filter(None, (problem, remark)):
         _say(text)
     return 1 if problem else 0
+
+
+@command(
+    "fakedev nvml unanswered",
+    "Lists functions of NVML that programs called and that are not simulated (3: not supported), with the programs.",
+    Option("file", "FILE", "the file of the service (nvml.file of its configuration)"),
+    shown=_PROGRAM,
+)
+def unanswered(options: Namespace) -> None:
+    """Print what the library noted."""
+    notes = unanswered_calls(options.file or default_file(os.environ))
+    for call, programs in notes.items():
+        write_text(sys.stdout, f"{call}  {', '.join(programs)}\n")
+    if not notes:
+        _say("no program has called a function that is not simulated")
 
 
 @command(

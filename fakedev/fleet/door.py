@@ -23,6 +23,7 @@ from fakedev.fleet.events import (
     ChangeNodes,
     ClearFault,
     ClearFaults,
+    DivideBoard,
     DropWorkload,
     DropWorkloads,
     Event,
@@ -219,7 +220,7 @@ class Door:
                 self._faults.clear(fault_ids)
             case ChangeClock():
                 self._clock.change(event, state.tick)
-            case Reload() | ChangeNodes():
+            case Reload() | ChangeNodes() | DivideBoard():
                 self._follow(event, compiled, peer)
             case Reset(reason):
                 self._intake.stop_all(reason)
@@ -233,7 +234,7 @@ class Door:
         self._journal.note([entry_of_event(stamped, state.seconds)], [devices])
         return stamped
 
-    def _follow(self, event: Reload | ChangeNodes, compiled: CompiledFleet, peer: object | None) -> None:
+    def _follow(self, event: Reload | ChangeNodes | DivideBoard, compiled: CompiledFleet, peer: object | None) -> None:
         """Use another specification from the next tick on.
 
         What was compiled beforehand may be of other nodes than there are by now: then it is compiled again.
@@ -241,10 +242,10 @@ class Door:
         :raises Refused: if that is not possible.
         """
         base, source = self._following or compiled, self._source
-        if isinstance(event, ChangeNodes):
+        if not isinstance(event, Reload):
             prepared = event.prepared
             if prepared is None or prepared.base is not base:
-                prepared = prepare(base, event.joined, event.left)
+                prepared = prepare(base, event)
             following = prepared.compiled
         else:
             following, source = event.compiled, event.source

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.compiled import CompiledFleet
+from fakedev.fleet.parts.mig import Instance, mig_of, placed
 from fakedev.fleet.spec.fault_kinds import fault_from_fields, fields_of_fault
-from fakedev.fleet.spec.fleet_spec import FaultSpec, FleetSpec, NodeSpec, PoolSpec
+from fakedev.fleet.spec.fleet_spec import DeviceSpec, FaultSpec, FleetSpec, NodeSpec, PoolSpec
 from fakedev.fleet.spec.limits import RecordHead
 from fakedev.fleet.spec.workload_fields import fields_of_workload, workload_from_fields
 from fakedev.fleet.spec.workload_spec import WorkloadSpec
@@ -35,12 +36,16 @@ class PreparedFleet:
     compiled: CompiledFleet
 
 
-def prepare(base: CompiledFleet, joined: Sequence[tuple[str, str]], left: Sequence[str]) -> PreparedFleet:
-    """The fleet after a change of its nodes; takes long for large fleets, and may run in a thread.
+def prepare(base: CompiledFleet, change: ChangeNodes | DivideBoard) -> PreparedFleet:
+    """The fleet after a change of its nodes or boards; takes long for large fleets, and may run in a thread.
 
-    :raises Refused: as :func:`with_changed_nodes`.
+    :raises Refused: as :func:`with_changed_nodes` and :func:`with_divided_board`.
     """
-    compiled = CompiledFleet(with_changed_nodes(base.spec, joined, left))
+    if isinstance(change, ChangeNodes):
+        spec = with_changed_nodes(base.spec, change.joined, change.left)
+    else:
+        spec = with_divided_board(base.spec, change.node, change.index, change.instances)
+    compiled = CompiledFleet(spec)
     compiled.reindex_from(base.roster)
     return PreparedFleet(base, compiled)
 
@@ -74,6 +79,46 @@ def with_changed_nodes(spec: FleetSpec, joined: Sequence[tuple[str, str]], left:
         for pool in pools.values()
     }
     return _with_nodes(spec, changed)
+
+
+def with_divided_board(
+    spec: FleetSpec, node: str, index: int, instances: Sequence[Instance] | None
+) -> FleetSpec:  # fmt: skip
+    """The specification of a fleet where one board has other instances (MIG).
+
+    The node gets a pool of its own, with the name of the one that it is in: pools of one name are one to users.
+
+    :param instances: None: MIG mode is off.
+    :raises Refused: for a board that is not there or cannot have them, and for a node of a cluster.
+    """
+    pool = next((pool for pool in spec.pools if any(each.name == node for each in pool.nodes)), None)
+    if pool is None or not 0 <= index < pool.devices_per_node:
+        raise Refused("unknown-name", f"there is no board {node}/{index}", node)
+    mig = mig_of(pool.device_type)
+    if mig is None or pool.has_cluster_nodes:
+        why = "its node is one of a cluster" if mig else f"{pool.device_type.name} has no MIG"
+        raise Refused("bad-argument", f"{node}/{index} cannot be divided: {why}", node)
+    try:
+        parts = tuple(placed(mig, instances or ()))
+    except ValueError as error:
+        raise Refused("bad-argument", f"{node}/{index}: {error}", node) from None
+    before = pool.devices.get(index, DeviceSpec(index))
+    device = replace(before, facts={**before.facts, "mig_mode": str(int(instances is not None))}, parts=parts)
+    alike = [each for each in spec.pools if each.name == pool.name]
+    of_alike = [each for some in alike for each in some.nodes]
+    rows = {each.name: row for row, each in enumerate(sorted(of_alike, key=lambda each: each.row))}
+    pools: list[PoolSpec] = []
+    for each in spec.pools:
+        if each.name != pool.name:
+            pools.append(each)
+            continue
+        nodes = tuple(replace(one, row=rows[one.name]) for one in each.nodes)
+        rest = tuple(one for one in nodes if one.name != node)
+        pools += [replace(each, nodes=rest)] if rest else []
+        if each is pool:
+            (own,) = (one for one in nodes if one.name == node)
+            pools.append(replace(each, nodes=(own,), devices={**each.devices, index: device}))
+    return replace(spec, pools=tuple(pools))
 
 
 def with_nodes_of(spec: FleetSpec, present: FleetSpec) -> FleetSpec:
@@ -216,9 +261,23 @@ class ChangeNodes:
     prepared: PreparedFleet | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class DivideBoard:
+    """A board has other instances (MIG), from the next tick on and until the configuration is read again.
+
+    :param instances: None: MIG mode is off.
+    :param prepared: as of :class:`ChangeNodes`.
+    """
+
+    node: str
+    index: int
+    instances: tuple[Instance, ...] | None
+    prepared: PreparedFleet | None = field(default=None, compare=False, repr=False)
+
+
 Event = (
     StartWorkload | StopWorkload | StopWorkloads | DropWorkload | DropWorkloads | ChangeClock | InjectFault
-    | ClearFault | ClearFaults | Reload | Reset | ChangeNodes
+    | ClearFault | ClearFaults | Reload | Reset | ChangeNodes | DivideBoard
 )  # fmt: skip
 
 
@@ -247,10 +306,9 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "drop", "ids": workload_ids}
         case InjectFault(fault):
             fields |= {"event": "fault", "fault": fields_of_fault(fault)}
-        case ClearFault(fault_id):
-            fields |= {"event": "clear", "id": fault_id}
-        case ClearFaults(fault_ids):
-            fields |= {"event": "clear", "ids": fault_ids}
+        case ClearFault() | ClearFaults() as clear:
+            ids = {"id": clear.fault_id} if isinstance(clear, ClearFault) else {"ids": clear.fault_ids}
+            fields |= {"event": "clear", **ids}
         case ChangeClock(wall_seconds, wall_per_tick, reason):
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
         case Reload(_, source):
@@ -259,6 +317,8 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "reset", "reason": reason}
         case ChangeNodes(joined, left):
             fields |= {"event": "nodes", "joined": joined, "left": left}
+        case DivideBoard(node, index, instances):
+            fields |= {"event": "mig", "node": node, "index": index, "instances": instances}
     return fields
 
 
@@ -296,6 +356,9 @@ def event_from_fields(
                 return Stamped(tick, sequence, Reset(str(fields["reason"])))
             case "nodes":
                 return Stamped(tick, sequence, ChangeNodes(_joined(fields["joined"]), _names(fields["left"])))
+            case "mig":
+                divided = _instances(fields["instances"])
+                return Stamped(tick, sequence, DivideBoard(str(fields["node"]), _whole(fields["index"]), divided))
             case "fault":
                 return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
             case other:
@@ -336,6 +399,16 @@ def _joined(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, list | tuple) or any(len(pair) != 2 for pair in pairs) or len(pairs) < len(value):
         raise Refused("bad-argument", "joined: must be a list of pairs of a node and its pool", "joined")
     return tuple((str(node), str(pool)) for node, pool in pairs)
+
+
+def _instances(value: object) -> tuple[Instance, ...] | None:
+    if value is None:
+        return None
+    rows: Sequence[Any] = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(each, list | tuple) and len(each) == 3 for each in rows):
+        text = "instances: must be a list of profile, first slice, whether it computes"
+        raise Refused("bad-argument", text, "instances")
+    return tuple(Instance(str(profile), _whole(begin), bool(computes)) for profile, begin, computes in rows)
 
 
 def _names(value: object) -> tuple[str, ...]:

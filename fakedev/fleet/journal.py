@@ -25,6 +25,7 @@ from fakedev.fleet.events import (
     ChangeNodes,
     ClearFault,
     ClearFaults,
+    DivideBoard,
     DropWorkload,
     DropWorkloads,
     InjectFault,
@@ -145,10 +146,9 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
         case InjectFault(fault):
             of_node = f" of {fault.node}" if fault.node else ""
             kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
-        case ClearFault(fault_id):
-            kind, scope, text = "clear", fault_id, "cleared"
-        case ClearFaults(fault_ids):
-            kind, scope, text = "clear", _some(fault_ids), "cleared"
+        case ClearFault() | ClearFaults() as clear:
+            ids = (clear.fault_id,) if isinstance(clear, ClearFault) else clear.fault_ids
+            kind, scope, text = "clear", _some(ids), "cleared"
         case ChangeClock(_, _, reason):
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):
@@ -159,6 +159,10 @@ def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
             names = {"joined": [name for name, _ in joined], "left": left}
             texts = [f"{_some(each)} {what}" for what, each in names.items() if each]
             kind, scope, text = "nodes", "fleet", "; ".join(texts)
+        case DivideBoard(node, index, instances):
+            profiles = ", ".join(each.profile for each in instances or ()) or "none"
+            text = "MIG mode is off" if instances is None else f"instances: {profiles}"
+            kind, scope = "mig", f"{node}/{index}"
     return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 
@@ -205,7 +209,7 @@ _MAX_GROUPS: Final = 256
 #: Quantities whose other values are reported, and the noun for them.
 _VALUES: Final = {"xid": "XID"}
 #: Kinds of entries of events.
-_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "reset", "nodes", "fault", "clear")
+_EVENTS: Final = ("start", "stop", "drop", "clock", "reload", "reset", "nodes", "mig", "fault", "clear")
 #: All kinds of entries.
 JOURNAL_KINDS: Final = (*_EVENTS, "began", "struck", "eased", "over", *FLAGS, *_VALUES, ENDED, QUEUE)
 #: Devices of an entry from which on it is settled alone.

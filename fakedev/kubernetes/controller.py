@@ -152,7 +152,7 @@ class FleetNodes:
         if max(base.roster.device_count, 8 * len(self._wanted)) < _MANY_DEVICES:
             self._apply(joined, left, None)
             return
-        prepared = call_in_thread(self._reactor, lambda: prepare(base, joined, left))
+        prepared = call_in_thread(self._reactor, lambda: prepare(base, ChangeNodes(joined, left)))
         self._preparing = prepared.addCallbacks(
             lambda done: self._apply(joined, left, done), lambda failure: self._failed(failure.value)
         )

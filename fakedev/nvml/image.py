@@ -311,6 +311,7 @@ def _part(facts: Mapping[str, str], board: int, of_board: Mapping[str, Any]) -> 
     return {
         **values, **own, **_engines(facts, profile), "slices": slices, "begin": place.start,
         "memory_slices": len(place), "number": mig.number_of(profile, slices, len(place), memory_slices),
+        "computes": int(facts.get("mig_compute") != "0"),
         # Its share, but for the last MiB, as on an A100.
         "bar1_total": max(0, of_board["bar1_total"] * len(place) // memory_slices - _MIB),
     }  # fmt: skip

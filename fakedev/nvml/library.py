@@ -42,6 +42,8 @@ def layout_header() -> str:
         f'#define LAYOUT_FILE_NAME "{layout.FILE_NAME}"',
         f"#define LAYOUT_VERSION {layout.VERSION}",
         f"#define DEAD_SECONDS {layout.DEAD_SECONDS:g}",
+        f'#define UNANSWERED_SUFFIX "{layout.UNANSWERED_SUFFIX}"',
+        f"#define UNANSWERED_BYTES {layout.UNANSWERED_BYTES}",
         f"#define STATE_OPEN {layout.OPEN}",
         f"#define STATE_REPLACED {layout.REPLACED}",
         "#define ABSENT INT64_MIN",
@@ -65,7 +67,8 @@ def defined_functions(sources: Iterable[str]) -> set[str]:
 def stubs(names: Iterable[str], defined: set[str]) -> str:
     """The source of all other functions: their arguments do not matter."""
     lines = ["/* Generated: functions that are not supported. */", '#include "nvml.h"', "#define STUB(name) \\",
-             f"    NVML_API name(void); NVML_API name(void) {{ return {_NOT_SUPPORTED}; }}"]  # fmt: skip
+             "    NVML_API name(void); NVML_API name(void) \\",
+             f"    {{ static int is_told; tell_unanswered(#name, &is_told); return {_NOT_SUPPORTED}; }}"]  # fmt: skip
     return "\n".join([*lines, *(f"STUB({name})" for name in names if name not in defined), ""])
 
 

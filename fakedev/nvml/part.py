@@ -3,8 +3,9 @@
 It writes a slot once a tick, XIDs, and a heartbeat that does not depend on the ticks. Changes are power limits and
 locked clocks, as faults of the fleet.
 
-A client sends one line, ``set NODE INDEX WHAT NUMBER``, and gets one line with NVML's number of the result. The
-kernel says who the client is (SO_PEERCRED): only users that the configuration names may change anything.
+A client sends one line, ``set NODE INDEX WHAT NUMBER``, and gets one line with NVML's number of the result; a line
+``mig NODE INDEX STEP...`` is of :mod:`fakedev.nvml.divisions`. The kernel says who the client is (SO_PEERCRED): only
+users that the configuration names may change anything.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorThreads, IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -31,6 +32,7 @@ from fakedev.fleet.entities.state import Positions
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.hub import FaultHub, WorkloadHub
 from fakedev.lines.peers import StreamTransport, user_of
+from fakedev.nvml.divisions import INVALID_ARGUMENT, NO_PERMISSION, NOT_FOUND, SUCCESS, Divisions
 from fakedev.nvml.image import PidOf, SlotImage
 from fakedev.nvml.map_file import MapFile
 from fakedev.nvml.records import ABSENT, HEARTBEAT_SECONDS, MAX_BOARDS
@@ -169,8 +171,6 @@ class NvmlMap(Service):
             self.log.error("the file for NVML is not written: {problem}; all else continues", problem=text)
 
 
-#: NVML's numbers of results.
-SUCCESS, INVALID_ARGUMENT, NO_PERMISSION, NOT_FOUND = 0, 2, 4, 6
 #: What can be set: the kind of the fault, its field, and the factor from the given number to the field's unit.
 SETTINGS: Final = {
     "power-limit": ("power-cap", "watts", 0.001),
@@ -178,6 +178,8 @@ SETTINGS: Final = {
 }
 _MAX_CONNECTIONS: Final = 64
 _SECONDS: Final = 5.0
+#: The longest wait for a tick that brings a change.
+TICK_SECONDS: Final = 20.0
 _MAX_LINE: Final = 512
 _PEER: Final = "NVML"
 
@@ -239,6 +241,7 @@ class SettingProtocol(LineOnlyReceiver, TimeoutMixin):
 
     def __init__(self, factory: SettingFactory) -> None:
         self._factory = factory
+        self._is_asked = False
 
     def connectionMade(self) -> None:
         self._transport = cast(StreamTransport, self.transport)
@@ -249,7 +252,13 @@ class SettingProtocol(LineOnlyReceiver, TimeoutMixin):
         self.setTimeout(_SECONDS)
 
     def lineReceived(self, line: bytes) -> None:
-        self._transport.write(b"%d\n" % self._result(line))
+        if self._is_asked:
+            return
+        self._is_asked = True
+        self._result(line).addCallback(self._answer)
+
+    def _answer(self, text: str) -> None:
+        self._transport.write(f"{text}\n".encode())
         self._transport.loseConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:
@@ -265,13 +274,23 @@ class SettingProtocol(LineOnlyReceiver, TimeoutMixin):
     def timeoutConnection(self) -> None:
         self._transport.abortConnection()
 
-    def _result(self, line: bytes) -> int:
+    def _result(self, line: bytes) -> Deferred[str]:
         if not self._factory.may_change(user_of(self._transport)):
-            return NO_PERMISSION
+            return succeed(str(NO_PERMISSION))
         words = line.decode("utf-8", "replace").split(" ")
-        if len(words) != 5 or words[0] != "set" or not all(each.isdecimal() and len(each) < 10 for each in words[2::2]):
-            return INVALID_ARGUMENT
-        return self._factory.settings.change(words[1], int(words[2]), words[3], int(words[4]))
+        numbers = words[2:3] if words[0] == "mig" else words[2::2]
+        if words[0] not in ("set", "mig") or not numbers or not all(map(_is_number, numbers)):
+            return succeed(str(INVALID_ARGUMENT))
+        if words[0] == "mig":
+            self.setTimeout(TICK_SECONDS)  # the answer comes with a tick
+            return self._factory.divisions.change(words[1], int(words[2]), words[3:])
+        if len(words) != 5:
+            return succeed(str(INVALID_ARGUMENT))
+        return succeed(str(self._factory.settings.change(words[1], int(words[2]), words[3], int(words[4]))))
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 10
 
 
 class SettingFactory(Factory):
@@ -285,6 +304,7 @@ class SettingFactory(Factory):
 
     def __init__(self, fleet: Fleet, users: Collection[int], clock: IReactorTime) -> None:
         self.settings = BoardSettings(fleet)
+        self.divisions = Divisions(fleet, cast(IReactorThreads, clock))
         self.users = users
         self.clock = clock
         self.connected = 0
@@ -314,8 +334,8 @@ class NvmlPart(Part):
             raise CannotStart(f"fakedev: the file for NVML cannot be written: {reason}") from None
         # All may connect; the kernel says who they are.
         address = ListenAddress("unix", path=path, mode=0o666, display=path, local=True)
-        factory = SettingFactory(hub.fleet, users, reactor)
-        super().__init__("nvml", [self._map], [ListeningService(address, factory, reactor)] if users else [])
+        self._factory = SettingFactory(hub.fleet, users, reactor)
+        super().__init__("nvml", [self._map], [ListeningService(address, self._factory, reactor)] if users else [])
 
     def problems(self) -> Mapping[str, str]:
         return {"nvml": self._map.problem}
@@ -326,6 +346,7 @@ class NvmlPart(Part):
 
     def ticked(self) -> None:
         self._map.ticked()
+        self._factory.divisions.ticked()
 
     def abandon(self) -> None:
         super().abandon()

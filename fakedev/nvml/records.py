@@ -25,6 +25,9 @@ VERSION: Final = 4
 ABSENT: Final = -(2**63)
 #: The name of the file in the default folder of sockets.
 FILE_NAME: Final = "nvml.map"
+#: Beside the file the library notes calls that it could not answer, up to a size of the notes in bytes.
+UNANSWERED_SUFFIX: Final = ".unanswered"
+UNANSWERED_BYTES: Final = 65_536
 #: The service writes its heartbeat at this interval; without one for so long it is dead.
 HEARTBEAT_SECONDS: Final = 1.0
 DEAD_SECONDS: Final = 10.0
@@ -285,11 +288,12 @@ BOARD: Final = Record("board", "A board.", (
     Field("process_count", "its processes, also those that are not listed"),
 ))  # fmt: skip
 
-PART: Final = Record("part", "A MIG instance, with its one compute instance.", (
+PART: Final = Record("part", "A GPU instance (MIG), which has one compute instance at most.", (
     Field("uuid", "with MIG- before it", fact="part_uuid", text_bytes=48),
     Field("profile", "as 1g.10gb", fact="mig_profile", text_bytes=24),
     Field("board", "position of its board"),
     Field("gpu_instance", "its number", fact="mig_id"),
+    Field("computes", "1: it has its compute instance, so that programs see it"),
     Field("slices", "of the engines, from its profile"),
     Field("number", "of its profile"),
     Field("begin", "the first of its memory slices"),

@@ -11,7 +11,17 @@ from typing import Final
 from fakedev.base import environment
 from fakedev.base.errors import did_you_mean
 from fakedev.base.given_files import read_given
-from fakedev.nvml.records import FILE_NAME, HEAD, MAGIC, NODE, OPEN, VERSION, Counts, head_of
+from fakedev.nvml.records import (
+    FILE_NAME,
+    HEAD,
+    MAGIC,
+    NODE,
+    OPEN,
+    UNANSWERED_SUFFIX,
+    VERSION,
+    Counts,
+    head_of,
+)
 
 _PATH: Final = "LD_LIBRARY_PATH"
 #: Nodes that a message names.
@@ -54,6 +64,23 @@ def nodes_of(path: str) -> list[str]:
     places = {name: int(value) for name, value in head_of(counts).items() if isinstance(value, int)}
     first = places["first_slot"] + head["published"] % 2 * places["slot_bytes"] + places["nodes_in_slot"]
     return [str(NODE.unpack(content, first + place * NODE.size)["name"]) for place in range(counts.nodes)]
+
+
+def unanswered_calls(path: str) -> dict[str, list[str]]:
+    """The functions that the library could not answer, each with the programs that called it.
+
+    :param path: of the file for NVML.
+    """
+    try:
+        lines = Path(f"{path}{UNANSWERED_SUFFIX}").read_bytes().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        call, _, program = line.partition("\t")
+        if call.isidentifier() and program.isprintable():
+            found.setdefault(call, set()).add(program or "?")
+    return {call: sorted(programs) for call, programs in sorted(found.items())}
 
 
 def node_remark(nodes: Sequence[str], node: str, remedy: str) -> str:

@@ -13,6 +13,7 @@ from fakedev.fleet.events import (
     ChangeNodes,
     ClearFault,
     ClearFaults,
+    DivideBoard,
     DropWorkload,
     DropWorkloads,
     InjectFault,
@@ -31,6 +32,10 @@ from fakedev.schema.declare import Field, FieldKind
 _SPEED: Final = "speed "
 #: The field of a workload with the faults that it brings.
 _FAULTS: Final = "faults"
+#: What no scenario can do.
+_WORDS: Final = {
+    Reset: "the fleet was reset", ChangeNodes: "nodes of a cluster came or left", DivideBoard: "a board was divided",
+}  # fmt: skip
 
 
 def timeline_of(
@@ -65,8 +70,8 @@ def timeline_of(
                 # The others are of the program's own clock: its start, and advances.
                 if reason.startswith(_SPEED):
                     yield {**at, "speed": float(reason.removeprefix(_SPEED))}
-            case Reset() | ChangeNodes():
-                what = "the fleet was reset" if isinstance(stamped.event, Reset) else "nodes of a cluster came or left"
+            case Reset() | ChangeNodes() | DivideBoard():
+                what = _WORDS[type(stamped.event)]
                 raise Refused("bad-argument", f"event {stamped.sequence}: {what}, which no scenario can do")
 
 

@@ -88,12 +88,12 @@ def test_a_reload_keeps_the_nodes_of_the_cluster() -> None:
 def test_a_preparation_for_another_fleet_is_void() -> None:
     """What was compiled in a thread is used for the very fleet that it was made from, and else made again."""
     fleet = make_fleet(cluster_pool())
-    stale = prepare(fleet.compiled, [("a", "gpu")], [])
+    stale = prepare(fleet.compiled, ChangeNodes((("a", "gpu"),)))
     change(fleet, "b")
     fleet.apply(ChangeNodes((("a", "gpu"),), (), stale))
     fleet.advance()
     assert nodes(fleet) == ["a", "b"]
-    good = prepare(fleet.compiled, [], ["a"])
+    good = prepare(fleet.compiled, ChangeNodes(left=("a",)))
     fleet.apply(ChangeNodes((), ("a",), good))
     fleet.advance()
     assert fleet.compiled is good.compiled

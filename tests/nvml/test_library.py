@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fakedev.fleet.spec.device_types import attributes_of
+from fakedev.nvml.records import UNANSWERED_BYTES
+from fakedev.nvml.shell_environment import unanswered_calls
 from tests.support.application import MemoryApplication, application
 from tests.support.driver.nvml import bindings, boards, error_of, number_of
 from tests.support.reloads import reload
@@ -228,6 +230,8 @@ def test_processes(app: MemoryApplication, pynvml: Any) -> None:
     (sample,) = pynvml.nvmlDeviceGetProcessUtilization(busy, 0)
     assert sample.smUtil == pynvml.nvmlDeviceGetUtilizationRates(busy).gpu
     assert error_of(pynvml, "nvmlDeviceGetProcessUtilization", busy, sample.timeStamp) == 6
+    later = max(time.time_ns() // 1000, sample.timeStamp) + 600_000_000
+    assert error_of(pynvml, "nvmlDeviceGetProcessUtilization", busy, later) == 6
     for number in range(70):
         app.connect().say(f"run w{number} devices=dgx-0/2 profile=1:0:0 detach")
     app.tick(2)
@@ -273,3 +277,20 @@ def test_settings(pynvml: Any) -> None:
     assert error_of(pynvml, "nvmlDeviceSetGpuLockedClocks", handle, 300, 900) == 4
     assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 1) == 0
     assert error_of(pynvml, "nvmlDeviceSetPersistenceMode", handle, 0) == 4
+
+
+def test_calls_without_an_answer(pynvml: Any, file: Path) -> None:
+    """Each is noted once for a process, with its program, up to a size; without a file nothing is."""
+    library = pynvml.nvmlLib
+    notes = file.with_name("nvml.map.unanswered")
+    pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
+    assert unanswered_calls(str(file)) == {}
+    for name in ("nvmlInternalGetExportTable", "nvmlVgpuInstanceGetUUID", "nvmlInternalGetExportTable"):
+        assert getattr(library, name)() == 3
+    found = unanswered_calls(str(file))
+    assert list(found) == ["nvmlInternalGetExportTable", "nvmlVgpuInstanceGetUUID"]
+    assert {len(programs) for programs in found.values()} == {1}
+    assert notes.read_bytes().count(b"\n") == 2
+    notes.write_bytes(b"x" * UNANSWERED_BYTES)
+    assert library.nvmlVgpuInstanceGetVmID() == 3
+    assert len(notes.read_bytes()) == UNANSWERED_BYTES

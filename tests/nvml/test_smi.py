@@ -223,7 +223,9 @@ GPU_INSTANCES = """\
 |                            ID       ID       Start:Size |
 |=========================================================|
 |   0  MIG 3g.40gb            9        2          4:4     |
++---------------------------------------------------------+
 |   0  MIG 2g.20gb           14        3          0:2     |
++---------------------------------------------------------+
 |   0  MIG 1g.20gb           15        4          2:2     |
 +---------------------------------------------------------+
 """
@@ -239,7 +241,7 @@ def test_mig_instances(tmp_path: Path) -> None:
             ["0", "3", "MIG", "2g.20gb", "1", "0", "0:2"],
             ["0", "4", "MIG", "1g.20gb", "0", "0", "0:1"],
         ]
-        assert len(smi("mig", "-lgi").splitlines()) == 6 + 3 * 8
+        assert len(smi("mig", "-lgi").splitlines()) == 5 + 2 * 3 * 8
         listed = smi("mig", "-lgip", "-i", "0").splitlines()
         assert {len(line) for line in listed} == {81}
         rows = [line.split() for line in listed if " MIG " in line]

@@ -79,8 +79,8 @@ class FleetReindex(Reindex):
     def __init__(self, old: Roster, new: Roster) -> None:
         self.before = old
         self.unchanged: dict[RosterNode, RosterNode] = {}
-        now = {pool.name: _but_nodes(pool) for pool in new.pools}
-        same_pools = {pool.name for pool in old.pools if _but_nodes(pool) == now.get(pool.name)}
+        #: Pools of one name may differ; whether two are the same is compared once for each pair.
+        same_pools: dict[tuple[int, int], bool] = {}
         new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
         for node in old.nodes:
             other = new.simulated(node.name)
@@ -89,7 +89,10 @@ class FleetReindex(Reindex):
             if other.pool.device_type.name == node.pool.device_type.name:
                 count = min(len(node.devices), len(other.devices))
                 new_of[node.first : node.first + count] = np.arange(other.first, other.first + count)
-                if node.pool.name in same_pools and node.spec == other.spec:
+                pair = id(node.pool), id(other.pool)
+                if pair not in same_pools:
+                    same_pools[pair] = _but_nodes(node.pool) == _but_nodes(other.pool)
+                if same_pools[pair] and node.spec == other.spec:
                     self.unchanged[other] = node
         super().__init__(new_of, new.device_count)
         self.parts = _parts_moved(old, new, self)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from fakedev.fleet.spec.device_types import MigProfile, PartSpec
+from fakedev.fleet.spec.device_types import DeviceType, MigProfile, PartSpec
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,74 @@ class Mig:
         return next((each for each in self.profiles if each.name == name), None)
 
 
+class Instance(NamedTuple):
+    """An instance at its place.
+
+    :ivar profile: its name.
+    :ivar begin: the first of its memory slices.
+    :ivar computes: whether it has its compute instance; programs do not see an instance without one.
+    """
+
+    profile: str
+    begin: int
+    computes: bool = True
+
+
+def mig_of(device_type: DeviceType) -> Mig | None:
+    """How boards of a type can be divided; None: they cannot."""
+    slices = device_type.mig_slices
+    return Mig(slices, 1 << (slices - 1).bit_length(), device_type.mig_profiles) if slices else None
+
+
+def number_at(mig: Mig, profile: MigProfile, begin: int) -> int:
+    """The id of an instance that begins at a memory slice."""
+    return mig.memory_slices // profile.memory_slices - 1 + begin // profile.memory_slices
+
+
+def begin_beside(
+    mig: Mig, profile: MigProfile, others: Sequence[Instance], begin: int | None = None
+) -> int | None:  # fmt: skip
+    """Where one more instance begins on a board: its first free place; None: there is no room.
+
+    :param begin: the only place that it may have.
+    """
+    known = [(each, mig.profile(each.profile)) for each in others]
+    taken = {each.begin + slice_ for each, kind in known if kind for slice_ in range(kind.memory_slices)}
+    used = sum(kind.slices for _, kind in known if kind)
+    if used + profile.slices > mig.slices or sum(each.profile == profile.name for each in others) >= profile.most:
+        return None
+    places = {each: set(range(each, each + profile.memory_slices)) for each in profile.begins if begin in (None, each)}
+    return next((each for each, place in places.items() if not place & taken), None)
+
+
+def placed(mig: Mig, wanted: Sequence[Instance]) -> list[PartSpec]:
+    """The parts of a board with some instances, in order of their ids.
+
+    :raises ValueError: for a profile that the board does not have, and when they do not fit.
+    """
+    found: list[tuple[int, MigProfile, bool]] = []
+    for place, each in enumerate(wanted):
+        profile = mig.profile(each.profile)
+        if profile is None:
+            raise ValueError(f"the board has no profile {each.profile}")
+        if begin_beside(mig, profile, wanted[:place], each.begin) is None:
+            raise ValueError(f"there is no place for {profile.name} at {each.begin}")
+        found.append((number_at(mig, profile, each.begin), profile, each.computes))
+    return _parts(mig, found)
+
+
+def _parts(mig: Mig, found: Sequence[tuple[int, MigProfile, bool]]) -> list[PartSpec]:
+    return [
+        PartSpec(
+            f"mig-{number}-{profile.name}",
+            profile.slices / mig.slices,
+            profile.memory_bytes,
+            facts={"mig_profile": profile.name, "mig_id": str(number), **({} if computes else {"mig_compute": "0"})},
+        )
+        for number, profile, computes in sorted(found, key=lambda each: each[0])
+    ]
+
+
 def instances(mig: Mig, profiles: Sequence[MigProfile]) -> list[PartSpec]:
     """The instances of some profiles on one board, in order of their ids: as nvidia-smi numbers its MIG devices.
 
@@ -39,22 +108,11 @@ def instances(mig: Mig, profiles: Sequence[MigProfile]) -> list[PartSpec]:
     for profile in profiles:
         if profiles.count(profile) > profile.most:
             raise ValueError(f"{profile.name} is there {profiles.count(profile)} times: at most {profile.most}")
-    taken: set[int] = set()
-    found: list[tuple[int, MigProfile]] = []
+    found: list[Instance] = []
     for profile in sorted(profiles, key=lambda each: (-each.memory_slices, -each.slices)):
-        places = [set(range(begin, begin + profile.memory_slices)) for begin in profile.begins]
-        free = next((place for place in places if not place & taken), None)
-        if free is None:
-            others = ", ".join(each.name for _, each in found)
+        begin = begin_beside(mig, profile, found)
+        if begin is None:
+            others = ", ".join(each.profile for each in found)
             raise ValueError(f"there is no place for {profile.name} beside {others}: memory slices are taken")
-        taken |= free
-        found.append((mig.memory_slices // profile.memory_slices - 1 + min(free) // profile.memory_slices, profile))
-    return [
-        PartSpec(
-            f"mig-{number}-{profile.name}",
-            profile.slices / mig.slices,
-            profile.memory_bytes,
-            facts={"mig_profile": profile.name, "mig_id": str(number)},
-        )
-        for number, profile in sorted(found, key=lambda each: each[0])
-    ]
+        found.append(Instance(profile.name, begin))
+    return placed(mig, found)

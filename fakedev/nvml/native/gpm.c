@@ -67,7 +67,7 @@ NVML_API nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned gpu_instance, struct 
     unsigned index = found.index;
     int count = (int)found.board.part_count;
     for (int number = 0; number < count; number++) {
-        if ((result = read_part(handle_of(index, number), &found)))
+        if ((result = read_part_at(index, (unsigned)number, &found)))
             return result;
         const struct part *part = &found.part;
         if (part->gpu_instance != gpu_instance)

@@ -110,9 +110,9 @@ NVML_API nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
     for (unsigned index = 0; index < (uint64_t)count; index++) {
         if (read_board(handle_of(index, -1), &board))
             continue;
-        for (int number = 0; number < board.board.part_count; number++) {
-            if (!read_part(handle_of(index, number), &part) && strcmp(part.part.uuid, uuid) == 0) {
-                *device = handle_of(index, number);
+        for (unsigned place = 0; place < (uint64_t)board.board.part_count && !read_part_at(index, place, &part); place++) {
+            if (part.part.computes == 1 && strcmp(part.part.uuid, uuid) == 0) {
+                *device = handle_of(index, part.part.gpu_instance);
                 return SUCCESS;
             }
         }
@@ -168,7 +168,16 @@ NVML_API nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
     nvmlReturn_t result = read_device(device, &found);
     if (result)
         return result;
-    return give(found.is_part ? found.part_position - found.board.first_part : found.index, index);
+    if (!found.is_part)
+        return give(found.index, index);
+    struct device part;
+    int64_t number = 0;
+    for (unsigned place = 0; !(result = read_part_at(found.index, place, &part)); place++) {
+        if (part.part_position == found.part_position)
+            return give(number, index);
+        number += part.part.computes == 1;
+    }
+    return result;
 }
 
 NVML_API nvmlDeviceGetBrand(nvmlDevice_t device, unsigned *brand)

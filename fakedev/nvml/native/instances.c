@@ -140,7 +140,7 @@ NVML_API nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t device, unsigned
     uint64_t taken = 0;
     int64_t left = found.board.max_part_count, same = profile.most, places = 0;
     for (unsigned place = 0; place < (uint64_t)found.board.part_count; place++) {
-        if ((result = read_part(handle_of(found.index, (int)place), &part)))
+        if ((result = read_part_at(found.index, place, &part)))
             return result;
         uint64_t size = (uint64_t)part.part.memory_slices & 63, begin = (uint64_t)part.part.begin & 63;
         taken |= ((1ULL << size) - 1) << begin;
@@ -168,10 +168,10 @@ NVML_API nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned number, nvmlGpu
     /* The caller's array has room for as many as a board can have. */
     *count = 0;
     for (unsigned place = 0; place < (uint64_t)found.board.part_count; place++) {
-        if ((result = read_part(handle_of(found.index, (int)place), &part)))
+        if ((result = read_part_at(found.index, place, &part)))
             return result;
         if (part.part.number == number && *count < profile.most)
-            instances[(*count)++] = instance_handle(GPU_INSTANCE, found.index, place);
+            instances[(*count)++] = instance_handle(GPU_INSTANCE, found.index, part.part.gpu_instance);
     }
     return SUCCESS;
 }
@@ -183,10 +183,10 @@ NVML_API nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id, nvmlGpuI
     if (result || !instance)
         return result ? result : INVALID_ARGUMENT;
     for (unsigned place = 0; place < (uint64_t)found.board.part_count; place++) {
-        if ((result = read_part(handle_of(found.index, (int)place), &part)))
+        if ((result = read_part_at(found.index, place, &part)))
             return result;
         if (part.part.gpu_instance == id) {
-            *instance = instance_handle(GPU_INSTANCE, found.index, place);
+            *instance = instance_handle(GPU_INSTANCE, found.index, id);
             return SUCCESS;
         }
     }
@@ -261,13 +261,13 @@ NVML_API nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t instanc
     return SUCCESS;
 }
 
-/* A GPU instance has one compute instance, which is all of it: there is room for no more. */
+/* A GPU instance has one compute instance at most, which is all of it. */
 NVML_API nvmlGpuInstanceGetComputeInstanceRemainingCapacity(nvmlGpuInstance_t instance, unsigned kind, unsigned *count)
 {
     struct device found;
     compute_profile_t profile;
     nvmlReturn_t result = find_compute(instance, kind, &found, &profile);
-    return result ? result : give(0, count);
+    return result ? result : give(found.part.computes != 1 && profile.slices == (unsigned)found.part.slices, count);
 }
 
 NVML_API nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance_t instance, unsigned kind, placement_t *places, unsigned *count)
@@ -291,9 +291,9 @@ NVML_API nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t instance, unsigned
     nvmlReturn_t result = find_compute(instance, kind, &found, &profile);
     if (result || !count || !instances)
         return result ? result : INVALID_ARGUMENT;
-    *count = profile.slices == (unsigned)found.part.slices;
+    *count = found.part.computes == 1 && profile.slices == (unsigned)found.part.slices;
     if (*count)
-        *instances = instance_handle(COMPUTE_INSTANCE, found.index, (unsigned)(found.part_position - found.board.first_part));
+        *instances = instance_handle(COMPUTE_INSTANCE, found.index, found.part.gpu_instance);
     return SUCCESS;
 }
 
@@ -303,9 +303,9 @@ NVML_API nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t instance, unsig
     nvmlReturn_t result = read_instance_handle(instance, GPU_INSTANCE, &found);
     if (result || !compute)
         return result ? result : INVALID_ARGUMENT;
-    if (id)
+    if (id || found.part.computes != 1)
         return NOT_FOUND;
-    *compute = instance_handle(COMPUTE_INSTANCE, found.index, (unsigned)(found.part_position - found.board.first_part));
+    *compute = instance_handle(COMPUTE_INSTANCE, found.index, found.part.gpu_instance);
     return SUCCESS;
 }
 
@@ -316,11 +316,12 @@ NVML_API nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t compute, compute_in
     nvmlReturn_t result = read_instance_handle(compute, COMPUTE_INSTANCE, &found);
     if (result || !info)
         return result ? result : INVALID_ARGUMENT;
+    if (found.part.computes != 1)
+        return NOT_FOUND;
     while (kind < COMPUTE_KINDS - 1 && compute_slices[kind] < (unsigned)found.part.slices)
         kind++;
-    unsigned place = (unsigned)(found.part_position - found.board.first_part);
     *info = (compute_instance_t){
-        handle_of(found.index, -1), instance_handle(GPU_INSTANCE, found.index, place), 0, kind,
+        handle_of(found.index, -1), instance_handle(GPU_INSTANCE, found.index, found.part.gpu_instance), 0, kind,
         {0, (unsigned)found.part.slices},
     };
     return SUCCESS;
@@ -331,16 +332,89 @@ NVML_API nvmlComputeInstanceGetInfo(nvmlComputeInstance_t compute, compute_insta
     return nvmlComputeInstanceGetInfo_v2(compute, info);
 }
 
-/* The fleet's configuration divides boards, and nothing else does. */
-#define REFUSE_INSTANCE(name, kind)                                             \
-    name(void *handle)                                                          \
-    {                                                                           \
-        struct device found;                                                    \
-        nvmlReturn_t result = read_instance_handle(handle, kind, &found);       \
-        return result ? result : NO_PERMISSION;                                 \
-    }
+/* What changes instances is a step for the service (fakedev/nvml/divisions.py), which answers when the file has it. */
+static nvmlReturn_t create(nvmlDevice_t device, unsigned number, const placement_t *place, nvmlGpuInstance_t *instance)
+{
+    struct device found;
+    struct profile profile;
+    int64_t id = 0;
+    char step[48];
+    nvmlReturn_t result = find_profile(device, 0, number, &found, &profile);
+    if (!result && found.board.mig_mode != 1)
+        result = NOT_SUPPORTED;
+    if (result || !instance)
+        return result ? result : INVALID_ARGUMENT;
+    if (place)
+        snprintf(step, sizeof step, "gpu=%u@%u", number, place->start);
+    else
+        snprintf(step, sizeof step, "gpu=%u", number);
+    if (!(result = divide(&found, step, &id)))
+        *instance = instance_handle(GPU_INSTANCE, found.index, id);
+    return result;
+}
 
-NVML_API REFUSE_INSTANCE(nvmlGpuInstanceDestroy, GPU_INSTANCE)
-NVML_API REFUSE_INSTANCE(nvmlComputeInstanceDestroy, COMPUTE_INSTANCE)
-NVML_API REFUSE_INSTANCE(nvmlGpuInstanceCreateComputeInstance, GPU_INSTANCE)
-NVML_API REFUSE_INSTANCE(nvmlGpuInstanceCreateComputeInstanceWithPlacement, GPU_INSTANCE)
+NVML_API nvmlDeviceCreateGpuInstance(nvmlDevice_t device, unsigned number, nvmlGpuInstance_t *instance)
+{
+    return create(device, number, NULL, instance);
+}
+
+NVML_API nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned number, const placement_t *place, nvmlGpuInstance_t *instance)
+{
+    return place ? create(device, number, place, instance) : INVALID_ARGUMENT;
+}
+
+static nvmlReturn_t divide_by_id(const void *handle, unsigned kind, const char *what)
+{
+    struct device found;
+    int64_t id = 0;
+    char step[48];
+    nvmlReturn_t result = read_instance_handle(handle, kind, &found);
+    if (result)
+        return result;
+    snprintf(step, sizeof step, "%s=%u", what, (unsigned)found.part.gpu_instance);
+    return divide(&found, step, &id);
+}
+
+NVML_API nvmlGpuInstanceDestroy(nvmlGpuInstance_t instance)
+{
+    return divide_by_id(instance, GPU_INSTANCE, "no-gpu");
+}
+
+NVML_API nvmlComputeInstanceDestroy(nvmlComputeInstance_t compute)
+{
+    return divide_by_id(compute, COMPUTE_INSTANCE, "no-compute");
+}
+
+/* A compute instance of a part of its GPU instance is not simulated. */
+NVML_API nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, unsigned kind, nvmlComputeInstance_t *compute)
+{
+    struct device found;
+    compute_profile_t profile;
+    nvmlReturn_t result = find_compute(instance, kind, &found, &profile);
+    if (result || !compute)
+        return result ? result : INVALID_ARGUMENT;
+    if (profile.slices != (unsigned)found.part.slices)
+        return NOT_SUPPORTED;
+    if (!(result = divide_by_id(instance, GPU_INSTANCE, "compute")))
+        *compute = instance_handle(COMPUTE_INSTANCE, found.index, found.part.gpu_instance);
+    return result;
+}
+
+NVML_API nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t instance, unsigned kind, const placement_t *place, nvmlComputeInstance_t *compute)
+{
+    return place && !place->start ? nvmlGpuInstanceCreateComputeInstance(instance, kind, compute) : INVALID_ARGUMENT;
+}
+
+NVML_API nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t *activation)
+{
+    struct device found;
+    int64_t id = 0;
+    nvmlReturn_t result = read_board_unless(mode > 1, device, &found);
+    if (!result && !found.board.max_part_count)
+        result = NOT_SUPPORTED;
+    if (!result && found.board.mig_mode != (int64_t)mode)
+        result = divide(&found, mode ? "mode=1" : "mode=0", &id);
+    if (activation)
+        *activation = result;
+    return result;
+}

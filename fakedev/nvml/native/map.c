@@ -118,8 +118,7 @@ int map_is_replaced(const struct map *map)
     return map->base && number_at(&map_live(map)->state) == STATE_REPLACED;
 }
 
-/* The name of the file: FAKEDEV_NVML_FILE, or that in the default folder of sockets of the service. */
-static void find_path(char *path, size_t size)
+void find_path(char *path, size_t size)
 {
     const char *given = getenv("FAKEDEV_NVML_FILE"), *folder;
     if (given && *given)

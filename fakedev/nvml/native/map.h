@@ -23,6 +23,9 @@ struct map {
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t now_ns(void);
 
+/* The name of the file: FAKEDEV_NVML_FILE, or that in the default folder of sockets of the service. */
+void find_path(char *path, size_t size);
+
 /* Map the file and find the node; say_why: write a line to standard error when the node cannot be chosen. */
 nvmlReturn_t map_open(struct map *map, int say_why);
 void map_close(struct map *map);

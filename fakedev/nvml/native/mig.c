@@ -28,7 +28,7 @@ NVML_API nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count)
 
 NVML_API nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t *instance)
 {
-    struct device found;
+    struct device found, part;
     nvmlReturn_t result = read_board(device, &found);
     if (result)
         return result;
@@ -36,10 +36,15 @@ NVML_API nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index
         return NOT_SUPPORTED;
     if (!instance)
         return INVALID_ARGUMENT;
-    if (index >= (uint64_t)found.board.part_count)
-        return NOT_FOUND;
-    *instance = handle_of(found.index, (int)index);
-    return SUCCESS;
+    for (unsigned place = 0; place < (uint64_t)found.board.part_count; place++) {
+        if ((result = read_part_at(found.index, place, &part)))
+            return result;
+        if (part.part.computes == 1 && !index--) {
+            *instance = handle_of(found.index, part.part.gpu_instance);
+            return SUCCESS;
+        }
+    }
+    return NOT_FOUND;
 }
 
 NVML_API nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t instance, nvmlDevice_t *device)

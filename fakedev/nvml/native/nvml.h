@@ -125,6 +125,9 @@ typedef struct { unsigned sessions, fps, latency; } fbc_stats_t;
 typedef struct { unsigned id; nvmlReturn_t result; double value; char *names[3]; } gpm_metric_t;
 typedef struct { unsigned version, count; void *first, *second; gpm_metric_t metrics[]; } gpm_request_t;
 
+/* Note that a function of the driver was called that is not simulated: once in a process, which is_told remembers. */
+void tell_unanswered(const char *call, int *is_told);
+
 _Static_assert(sizeof(memory_v2_t) == 40 && sizeof(pci_info_t) == 68 && sizeof(pci_info_v2_t) == 36, "sizes");
 _Static_assert(sizeof(process_v1_t) == 16 && sizeof(process_v2_t) == 24 && sizeof(process_sample_t) == 32, "sizes");
 _Static_assert(sizeof(field_t) == 40 && sizeof(event_data_t) == 32 && sizeof(temperature_t) == 12, "sizes");

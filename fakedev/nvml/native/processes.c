@@ -1,5 +1,6 @@
 /* The processes on boards: workloads. */
 #include <string.h>
+#include <time.h>
 
 #include "session.h"
 
@@ -173,6 +174,18 @@ static nvmlReturn_t usages_of(nvmlDevice_t handle, writer_t write, void *entries
     return device.board.mig_mode == 1 ? NOT_SUPPORTED : processes_of(handle, ANY, write, entries, count, time);
 }
 
+/* Whether there is a sample after the time that a caller has seen. Callers who take that from their own clock, as nvitop
+   does with a second ago, find the sample of a tick that still holds. */
+static int is_newer(int64_t *time, unsigned long long last_seen)
+{
+    struct timespec now;
+    if ((unsigned long long)*time >= last_seen)
+        return (unsigned long long)*time > last_seen;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *time = now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+    return (unsigned long long)*time > last_seen;
+}
+
 NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t device, process_sample_t *samples, unsigned *count,
                                          unsigned long long last_seen)
 {
@@ -183,7 +196,7 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t device, process_sample_t *
     nvmlReturn_t result = usages_of(device, write_sample, samples, samples ? count : &none, &time);
     if (!samples)
         *count = none;
-    if (!result && (!*count || (unsigned long long)time <= last_seen))
+    if (!result && (!*count || !is_newer(&time, last_seen)))
         result = NOT_FOUND;
     for (unsigned entry = 0; !result && samples && entry < *count; entry++)
         samples[entry].time = (unsigned long long)time;
@@ -201,7 +214,7 @@ NVML_API nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, process_usag
     unsigned *count = usages->entries ? &usages->count : &none;
     nvmlReturn_t result = usages_of(device, write_usage, usages->entries, count, &time);
     usages->count = *count;
-    if (!result && (!usages->count || (unsigned long long)time <= usages->last_seen))
+    if (!result && (!usages->count || !is_newer(&time, usages->last_seen)))
         result = NOT_FOUND;
     for (unsigned entry = 0; !result && entry < usages->count; entry++)
         usages->entries[entry].time = (unsigned long long)time;

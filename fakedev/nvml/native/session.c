@@ -6,7 +6,7 @@
 
 /* At most so often the path is opened again while no service writes. */
 #define RETRY_NS 500000000LL
-/* A handle: the number of a board and of its instance, each plus 1, and bits that chance does not have. */
+/* A handle: the number of a board and of its GPU instance, each plus 1, and bits that chance does not have. */
 #define HANDLE_TAG 0x46440000u
 #define HANDLE_SHIFT 32
 /* A bit of the tag that is another one in handles of instances. */
@@ -119,14 +119,14 @@ void session_leave(void)
     pthread_rwlock_unlock(&lock);
 }
 
-nvmlDevice_t handle_of(unsigned index, int part)
+nvmlDevice_t handle_of(unsigned index, int64_t gpu_instance)
 {
-    return (nvmlDevice_t)(((uintptr_t)(index + 1) << HANDLE_SHIFT) | HANDLE_TAG | (uintptr_t)(part + 1));
+    return (nvmlDevice_t)(((uintptr_t)(index + 1) << HANDLE_SHIFT) | HANDLE_TAG | (uintptr_t)((gpu_instance + 1) & 0xFFFF));
 }
 
-void *instance_handle(unsigned kind, unsigned index, unsigned part)
+void *instance_handle(unsigned kind, unsigned index, int64_t gpu_instance)
 {
-    return (void *)((uintptr_t)handle_of(index, (int)part) ^ (uintptr_t)kind << INSTANCE_SHIFT);
+    return (void *)((uintptr_t)handle_of(index, gpu_instance) ^ (uintptr_t)kind << INSTANCE_SHIFT);
 }
 
 nvmlReturn_t read_instance_handle(const void *handle, unsigned kind, struct device *device)
@@ -183,6 +183,11 @@ static nvmlReturn_t read_instance(const struct map *map, unsigned part, struct d
     return result;
 }
 
+static nvmlReturn_t unless_lost(const struct device *device)
+{
+    return device->board.lost == 1 || (device->is_part && device->part.lost == 1) ? GPU_IS_LOST : SUCCESS;
+}
+
 nvmlReturn_t read_device(nvmlDevice_t handle, struct device *device)
 {
     const struct map *map;
@@ -195,12 +200,26 @@ nvmlReturn_t read_device(nvmlDevice_t handle, struct device *device)
         result = INVALID_ARGUMENT;
     else
         result = read_by_index(map, (unsigned)(value >> HANDLE_SHIFT) - 1, device);
-    if (!result && part)
-        result = read_instance(map, part - 1, device);
+    for (unsigned place = 0; !result && part; place++) {
+        result = read_instance(map, place, device);
+        if (!result && device->part.gpu_instance == part - 1)
+            break;
+    }
     session_leave();
-    if (!result && (device->board.lost == 1 || (device->is_part && device->part.lost == 1)))
-        result = GPU_IS_LOST;
-    return result;
+    return result ? result : unless_lost(device);
+}
+
+nvmlReturn_t read_part_at(unsigned index, unsigned place, struct device *device)
+{
+    const struct map *map;
+    nvmlReturn_t result = session_enter(&map);
+    if (result)
+        return result;
+    result = read_by_index(map, index, device);
+    if (!result)
+        result = read_instance(map, place, device);
+    session_leave();
+    return result ? result : unless_lost(device);
 }
 
 nvmlReturn_t read_board(nvmlDevice_t handle, struct device *device)

@@ -18,17 +18,19 @@ struct device {
 nvmlReturn_t session_enter(const struct map **map);
 void session_leave(void);
 
-/* The handle of a board of the node, or of one of its instances; part -1: of the board. */
-nvmlDevice_t handle_of(unsigned index, int part);
+/* The handle of a board of the node, or of the MIG device with a number of its GPU instance; -1: of the board. */
+nvmlDevice_t handle_of(unsigned index, int64_t gpu_instance);
 
 /* The same of an instance of a board, as a GPU instance (kind 1) or as its compute instance (kind 2). */
-void *instance_handle(unsigned kind, unsigned index, unsigned part);
+void *instance_handle(unsigned kind, unsigned index, int64_t gpu_instance);
 nvmlReturn_t read_instance_handle(const void *handle, unsigned kind, struct device *device);
 
 /* Read what a handle means. read_board refuses instances, read_part boards. */
 nvmlReturn_t read_device(nvmlDevice_t handle, struct device *device);
 nvmlReturn_t read_board(nvmlDevice_t handle, struct device *device);
 nvmlReturn_t read_part(nvmlDevice_t handle, struct device *device);
+/* Read an instance by its place among those of its board. */
+nvmlReturn_t read_part_at(unsigned index, unsigned place, struct device *device);
 /* Read a board, and then refuse other arguments that are wrong. */
 nvmlReturn_t read_board_unless(int is_wrong, nvmlDevice_t handle, struct device *device);
 nvmlReturn_t read_board_and_slot(int is_wrong, nvmlDevice_t handle, struct device *device, struct slot_head *slot);
@@ -41,6 +43,9 @@ nvmlReturn_t read_profile(const struct device *device, unsigned number, struct p
 /* The head of the slot, for its time. */
 nvmlReturn_t read_slot_head(struct slot_head *slot);
 nvmlReturn_t read_node(struct node *node);
+
+/* Ask the service for a change of a board's instances; the id of the GPU instance that it is about. */
+nvmlReturn_t divide(const struct device *device, const char *step, int64_t *id);
 
 /* Give a number or a text: not supported if it is absent. */
 nvmlReturn_t give(int64_t number, unsigned *out);

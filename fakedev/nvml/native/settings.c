@@ -10,18 +10,19 @@
 
 #include "session.h"
 
-/* The longest time that the service may take for each step. */
+/* The longest time that the service may take for each step; and where its answer comes with a tick. */
 #define WAIT_SECONDS 1
+#define TICK_SECONDS 20
 #define LINE_BYTES 512
 
 typedef struct { unsigned version, scope, milliwatts; } power_value_t;
 
-/* Send a line, and read the number that is the answer. */
-static nvmlReturn_t ask(const char *path, const char *line)
+/* Send a line, and read the number that is the answer; one may follow after a colon. */
+static nvmlReturn_t ask(const char *path, const char *line, int seconds, int64_t *second)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct timeval patience = {.tv_sec = WAIT_SECONDS};
-    char answer[16] = "";
+    struct timeval patience = {.tv_sec = seconds};
+    char answer[32] = "";
     size_t length = strlen(line);
     if (!*path)
         return NO_PERMISSION;
@@ -37,22 +38,24 @@ static nvmlReturn_t ask(const char *path, const char *line)
     if (connect(descriptor, (struct sockaddr *)&address, sizeof address))
         result = errno == EACCES || errno == EPERM ? NO_PERMISSION : errno == EAGAIN ? TIMEOUT : DRIVER_NOT_LOADED;
     else if (send(descriptor, line, length, MSG_NOSIGNAL) == (ssize_t)length &&
-             recv(descriptor, answer, sizeof answer - 1, 0) > 0)
-        result = atoi(answer);
+             recv(descriptor, answer, sizeof answer - 1, 0) > 0) {
+        char *rest;
+        result = (nvmlReturn_t)strtol(answer, &rest, 10);
+        if (second && *rest == ':')
+            *second = strtol(rest + 1, NULL, 10);
+    }
     close(descriptor);
     return result;
 }
 
-static nvmlReturn_t change(nvmlDevice_t device, const char *what, unsigned number)
+/* Send a line about a board: its first word, and what follows the board's name. */
+static nvmlReturn_t ask_about(const struct device *device, const char *word, const char *rest, int seconds, int64_t *second)
 {
     const struct map *map;
-    struct device found;
     struct node node;
     struct head head;
     char line[LINE_BYTES];
-    nvmlReturn_t result = read_board(device, &found);
-    if (!result)
-        result = read_node(&node);
+    nvmlReturn_t result = read_node(&node);
     if (!result)
         result = session_enter(&map);
     if (result)
@@ -60,8 +63,22 @@ static nvmlReturn_t change(nvmlDevice_t device, const char *what, unsigned numbe
     head = *map_head(map);
     session_leave();
     end_texts_of_head(&head);
-    snprintf(line, sizeof line, "set %s %d %s %u\n", node.name, (int)found.board.index, what, number);
-    return ask(head.control_socket, line);
+    snprintf(line, sizeof line, "%s %s %d %s\n", word, node.name, (int)device->board.index, rest);
+    return ask(head.control_socket, line, seconds, second);
+}
+
+static nvmlReturn_t change(nvmlDevice_t device, const char *what, unsigned number)
+{
+    struct device found;
+    char rest[64];
+    nvmlReturn_t result = read_board(device, &found);
+    snprintf(rest, sizeof rest, "%s %u", what, number);
+    return result ? result : ask_about(&found, "set", rest, WAIT_SECONDS, NULL);
+}
+
+nvmlReturn_t divide(const struct device *device, const char *step, int64_t *id)
+{
+    return ask_about(device, "mig", step, TICK_SECONDS, id);
 }
 
 /* In milliwatts; the limit that the board comes with gives up any other. */

@@ -77,9 +77,6 @@ NVML_API REFUSE(nvmlDeviceSetComputeMode)
 NVML_API REFUSE(nvmlDeviceSetEccMode)
 NVML_API REFUSE(nvmlDeviceClearEccErrorCounts)
 NVML_API REFUSE(nvmlDeviceSetAccountingMode)
-NVML_API REFUSE(nvmlDeviceSetMigMode)
-NVML_API REFUSE(nvmlDeviceCreateGpuInstance)
-NVML_API REFUSE(nvmlDeviceCreateGpuInstanceWithPlacement)
 
 NVML_TEXT nvmlErrorString(nvmlReturn_t result)
 {

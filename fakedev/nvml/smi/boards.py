@@ -142,8 +142,8 @@ class Board(NamedTuple):
         return self.view.number("mig_mode") == 1
 
     def of_parts(self) -> list[Board]:
-        """The board for each of its instances."""
-        return [self._replace(part=part) for part in self.parts]
+        """The board for each of its MIG devices: GPU instances that have their compute instance."""
+        return [self._replace(part=part) for part in self.parts if part.number("computes") != 0]
 
     def of_processes(self) -> list[Board]:
         """The board for each of its processes."""

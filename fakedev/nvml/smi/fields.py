@@ -118,7 +118,7 @@ _FUNCTIONS: Final[Mapping[str, _Source]] = {
     "flushed": lambda board: _clock(board.view.count("created")) if board.view.number("inforom_flush") else None,
     "atomics_inbound": lambda board: _atomics(board.view.count("atomics_inbound")),
     "atomics_outbound": lambda board: _atomics(board.view.count("atomics_outbound")),
-    "part_index": lambda board: board.parts.index(board.part) if board.part else None,
+    "part_index": lambda board: next((at for at, each in enumerate(board.of_parts()) if each.part is board.part), None),
     "clock": lambda board: board.clock,
 }
 

@@ -22,6 +22,7 @@ from fakedev.nvml.smi.boards import (
     not_supported,
     read_snapshot,
 )
+from fakedev.nvml.smi.mig_changes import CHANGES, changes, compute_profiles, placements, switched
 from fakedev.nvml.smi.options import HELP, NOT_SIMULATED, SETTINGS, changed, delay_seconds, number_of, parse
 from fakedev.nvml.smi.queries import fields_text, query
 from fakedev.nvml.smi.report import sections_of, text_report, xml_report
@@ -47,12 +48,13 @@ _LISTS: Final[Mapping[str, tuple[Mapping[str, Rows], str]]] = {
     "nvlink": ({"status": link_states}, "nvlink without -s"),
     "mig": ({
         "list-gpu-instance-profiles": gpu_instance_profiles, "list-gpu-instances": gpu_instances,
-        "list-compute-instances": compute_instances,
-    }, "mig without one of -lgip, -lgi and -lci"),
+        "list-compute-instances": compute_instances, "list-gpu-instance-possible-placements": placements,
+    }, "mig without one of -lgip, -lgipp, -lgi, -lcip, -lci, -cgi, -cci, -dgi and -dci"),
 }  # fmt: skip
 SUBCOMMANDS: Final = (*_MONITORS, *_LISTS)
 #: What the command itself does; one of these at a time.
-_ACTIONS: Final = ("query", "query-gpu", "query-compute-apps", "list-gpus", *SETTINGS)
+_SETTINGS: Final = {**SETTINGS, "multi-instance-gpu": switched}
+_ACTIONS: Final = ("query", "query-gpu", "query-compute-apps", "list-gpus", *_SETTINGS)
 
 
 class _Task(NamedTuple):
@@ -124,6 +126,9 @@ def _subcommand(name: str, given: Mapping[str, str]) -> _Task:
         return _Task(monitor(given.get("select", groups)), delay, number_of(given, "count"))
     lists, missing = _LISTS[name]
     chosen = [rows for option, rows in lists.items() if option in given]
+    if name == "mig":
+        chosen += [changes(option, given) for option in CHANGES if option in given]
+        chosen += [compute_profiles(given)] if "list-compute-instance-profiles" in given else []
     if len(chosen) != 1:
         raise not_supported(missing)
     return _Task(((), chosen[0]))
@@ -141,8 +146,8 @@ def _lines_of(given: Mapping[str, str]) -> Lines:
     action = actions[0] if actions else ""
     if action.startswith("query-"):
         return query(action, given)
-    if action in SETTINGS:
-        return (), lambda boards: changed(given, boards)
+    if action in _SETTINGS:
+        return (), lambda boards: changed(_SETTINGS[action], given[action], boards)
     if action == "list-gpus":
         return (), listed
     if not action:

@@ -29,8 +29,8 @@ _DIGITS: Final = 9
 #: The texts of the help by subcommand, and of the command itself; what the real command has besides.
 HELP: Final = blocks("help.txt")
 NOT_SIMULATED: Final = frozenset(word for line in HELP["not simulated"] for word in line.split())
-#: An option whose value may be missing: a number that follows is its value.
-_MAYBE: Final = "loop"
+#: Options whose value may be missing.
+_MAYBE: Final = ("loop", "create-compute-instance")
 
 
 def _spellings(lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, bool]]]:
@@ -62,7 +62,7 @@ def parse(
         name, has_value = known.get(word, ("", False))
         if not name or (equals and not has_value):
             raise bad_argument(f"ERROR: Option {given} is not recognized. Please run '{program} -h'.\n")
-        if has_value and not equals and (name != _MAYBE or (rest and rest[0].isdecimal())):
+        if has_value and not equals and (name not in _MAYBE or (rest and not rest[0].startswith("-"))):
             value = rest.pop(0) if rest else ""
             if not value:
                 raise bad_argument(f"ERROR: Option {given} needs a value. Please run '{program} -h'.\n")
@@ -96,6 +96,8 @@ def delay_seconds(given: Mapping[str, str]) -> float | None:
 
 #: Seconds that the service may take for each step, as for the library.
 _WAIT_SECONDS: Final = 1.0
+#: Of the longest answer: 32 results.
+_ANSWER_BYTES: Final = 512
 #: Numbers of the service's answer.
 _INVALID, _NO_PERMISSION, _TIMEOUT = 2, 4, 10
 #: Exit code, words and reason for the others.
@@ -104,15 +106,16 @@ _FAILURES: Final = {
     _INVALID: (BAD_ARGUMENT, "Invalid Argument", ""),
     _TIMEOUT: (255, "Unknown Error", "the service did not answer in time"),
 }
+#: Who may change boards.
+NO_SETTER: Final = "the service lets users change boards whom nvml.setters of its configuration names"
 _SUFFIX: Final = "Terminating early due to previous errors."
 
 
-def changed(given: Mapping[str, str], boards: Sequence[Board]) -> Iterator[str]:
-    """Set what the options say, board by board; the lines to print.
+def changed(change: Callable[[str, Board], str], value: str, boards: Sequence[Board]) -> Iterator[str]:
+    """Set a value, board by board; the lines to print.
 
     :raises Failure: at the first board that it cannot be set on.
     """
-    ((value, change),) = ((given[name], change) for name, change in SETTINGS.items() if name in given)
     for board in boards:
         yield change(value, board)
     yield "All done."
@@ -185,27 +188,35 @@ def _address(board: Board) -> str:
 def _check(answer: int, failed: str, no_permission: str = "") -> None:
     """Raise a Failure for each answer but 0."""
     if answer == _NO_PERMISSION:
-        remedy = "the service lets users change boards whom nvml.setters of its configuration names"
-        raise Failure(NO_PERMISSION, f"{no_permission or f'{failed}: Insufficient Permissions'}\n{_SUFFIX}", remedy)
+        raise Failure(NO_PERMISSION, f"{no_permission or f'{failed}: Insufficient Permissions'}\n{_SUFFIX}", NO_SETTER)
     if answer:
         code, text, reason = _FAILURES.get(answer, (255, "Unknown Error", ""))
         raise Failure(code, f"{failed}: {text}\n{_SUFFIX}", reason)
 
 
 def _asked(board: Board, what: str, number: int) -> int:
-    """The service's answer to a line, as the library asks it: a number of NVML."""
+    """The service's answer to a setting: a number of NVML."""
+    answer = asked(board, f"set {board.node.text('name')} {board.number} {what} {number}", _WAIT_SECONDS)
+    return int(answer) if answer.isdigit() else _TIMEOUT
+
+
+def asked(board: Board, line: str, seconds: float) -> str:
+    """The service's answer to a line, as the library asks it; a number of NVML without one.
+
+    :param seconds: that it may take for each step.
+    """
     if not board.control:
-        return _NO_PERMISSION
+        return str(_NO_PERMISSION)
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_WAIT_SECONDS)
+            connection.settimeout(seconds)
             connection.connect(board.control)
-            connection.sendall(f"set {board.node.text('name')} {board.number} {what} {number}\n".encode())
-            answer = connection.recv(16).strip()
+            connection.sendall(f"{line}\n".encode())
+            answer = connection.recv(_ANSWER_BYTES).strip().decode("ascii", "replace")
     except PermissionError:
-        return _NO_PERMISSION
+        return str(_NO_PERMISSION)
     except TimeoutError:
-        return _TIMEOUT
+        return str(_TIMEOUT)
     except OSError:
-        return NO_DRIVER
-    return int(answer) if answer.isdigit() else _TIMEOUT
+        return str(NO_DRIVER)
+    return answer or str(_TIMEOUT)

@@ -32,14 +32,19 @@ class _Cells(dict[str, str]):
         return "N/A" if found is None else found
 
 
-def _filled(block: str, board: Board, **values: str) -> list[str]:
+def filled(block: str, board: Board, **values: str) -> list[str]:
     """The lines of a block with the values of a board, instance or process."""
     return [line.format_map(_Cells(board, values)) for line in _BLOCKS[block]]
 
 
+def heading(block: str) -> list[str]:
+    """The lines of a block that has no cells."""
+    return _BLOCKS[block]
+
+
 def _of_driver(block: str, board: Board, **values: str) -> list[str]:
     """The lines of a block for the driver of a board."""
-    return _filled(f"{block} of kmd_drivers" if has_kmd_version(board.node) else block, board, **values)
+    return filled(f"{block} of kmd_drivers" if has_kmd_version(board.node) else block, board, **values)
 
 
 def versions(snapshot: Snapshot) -> list[str]:
@@ -53,25 +58,25 @@ def versions(snapshot: Snapshot) -> list[str]:
 def listed(boards: Sequence[Board]) -> Iterator[str]:
     """What ``-L`` prints: the boards, with their instances."""
     for board in boards:
-        yield from _filled("list", board)
+        yield from filled("list", board)
         for part in board.of_parts():
-            yield from _filled("list of instances", part)
+            yield from filled("list of instances", part)
 
 
 def table(boards: Sequence[Board]) -> Iterator[str]:
     """The lines of the table."""
     (title,) = _of_driver("title", boards[0])
-    yield from _filled("table", boards[0], title=title)
+    yield from filled("table", boards[0], title=title)
     for board in boards:
         name, cap = board.view.text("name"), shown("enforced.power.limit")(board)
         errors = "Off" if board.view.number("ecc_mode") == 0 else shown("ecc.errors.uncorrected.volatile.total")(board)
-        yield from _filled(
+        yield from filled(
             "board", board,
             name=name if len(name) <= _NAME else f"{name[:_NAME - 3]}...",
             errors="On" if board.is_divided else errors or "N/A",
             cap="N/A" if cap is None else f"{float(cap):.0f}W",
         )  # fmt: skip
-    instances = [line for board in boards for part in board.of_parts() for line in _filled("instance", part)]
+    instances = [line for board in boards for part in board.of_parts() for line in filled("instance", part)]
     if instances:
         yield from (*_BLOCKS["instances"], *instances)
     yield from _BLOCKS["processes"]
@@ -79,7 +84,7 @@ def table(boards: Sequence[Board]) -> Iterator[str]:
     for process in processes:
         name = process.process.text("name") if process.process else ""
         name = name if len(name) <= _PROCESS_NAME else f"...{name[3 - _PROCESS_NAME:]}"
-        yield from _filled("process", process, process=name)
+        yield from filled("process", process, process=name)
     yield from _BLOCKS["end of processes" if processes else "no processes"]
 
 
@@ -129,7 +134,7 @@ def process_monitor(groups: str) -> Lines:
         for row in (row for board in boards for row in board.of_processes() or [board]):
             pid, kind, name = "-", "-", "-"
             if row.process is not None:
-                (pid, kind), name = _filled("process of pmon", row), row.process.text("name")
+                (pid, kind), name = filled("process of pmon", row), row.process.text("name")
             values = _right(column.read(row) for column in chosen)
             yield f"{row.number:>5}{pid:>11}{kind:>6}{values}    {name:<15.15}"
 
@@ -144,7 +149,7 @@ def matrix(boards: Sequence[Board]) -> Iterator[str]:
     yield "\t" + "".join(f"GPU{board.number}\t" for board in boards) + "CPU Affinity\tNUMA Affinity\tGPU NUMA ID"
     for board in boards:
         pairs = "".join(f"{_connection(board, other)}\t" for other in boards)
-        yield from _filled("board of topo", board, pairs=pairs)
+        yield from filled("board of topo", board, pairs=pairs)
     yield from _BLOCKS["legend of topo"]
 
 
@@ -165,7 +170,7 @@ def _connection(board: Board, other: Board) -> str:
 def link_states(boards: Sequence[Board]) -> Iterator[str]:
     """The lines of ``nvlink -s``: the speed of each link, in one direction."""
     for board in boards:
-        yield from _filled("list", board)
+        yield from filled("list", board)
         speed = board.view.count("link_bandwidth") / 1e9
         for link in board.links:
             state = f"{speed:.3f} GB/s" if link.number("up") == 1 else "<inactive>"
@@ -173,7 +178,7 @@ def link_states(boards: Sequence[Board]) -> Iterator[str]:
 
 
 #: The engines of a kind of instance: the name in the lines, and the field.
-_ENGINES: Final = (
+ENGINES: Final = (
     ("processors", "multiprocessors"), ("copies", "copy_engines"), ("decoders", "decoders"), ("encoders", "encoders"),
     ("jpegs", "jpeg_engines"), ("flows", "ofa_engines"),
 )  # fmt: skip
@@ -190,9 +195,9 @@ def gpu_instance_profiles(boards: Sequence[Board]) -> Iterator[str]:
 
     :raises Failure: without MIG mode.
     """
-    divided = _divided(boards)
+    in_mig_mode = divided(boards)
     yield from _BLOCKS["profiles"]
-    for board in divided:
+    for board in in_mig_mode:
         taken = {part.count("begin") + each for part in board.parts for each in range(part.count("memory_slices"))}
         names = [part.text("profile") for part in board.parts]
         left = board.view.count("max_part_count") - sum(max(1, part.count("slices")) for part in board.parts)
@@ -200,9 +205,9 @@ def gpu_instance_profiles(boards: Sequence[Board]) -> Iterator[str]:
             name, total = profile.text("name"), profile.count("most")
             counts = _places(profile, taken), total - names.count(name), left // max(1, profile.count("slices"))
             free = max(0, min(counts))
-            found = {each: profile.number(field) for each, field in _ENGINES}
+            found = {each: profile.number(field) for each, field in ENGINES}
             engines = {each: "N/A" if number is None else str(number) for each, number in found.items()}
-            yield from _filled(
+            yield from filled(
                 "profile", board, name=f"MIG {name}", number=str(profile.count("number")), counts=f"{free}/{total}",
                 memory=f"{profile.count('memory') / 2**30:.2f}", **engines,
             )  # fmt: skip
@@ -238,21 +243,24 @@ def _instances(kind: str, boards: Sequence[Board], numbers: Callable[[View], tup
     """
     head, found = _BLOCKS[f"{kind}s"], []
     width = len(head[0]) - 2
-    for row, part in ((row, row.part) for board in _divided(boards) for row in board.of_parts() if row.part):
-        number, placement = numbers(part)
-        (line,) = _filled(kind, row, number=str(number), placement=placement)
-        found.append(f"|{line[:width]:<{width}}|")
+    for board in divided(boards):
+        for part in board.parts:
+            if kind == "compute instance" and part.number("computes") == 0:
+                continue
+            number, placement = numbers(part)
+            (line,) = filled(kind, board._replace(part=part), number=str(number), placement=placement)
+            found += [f"|{line[:width]:<{width}}|", head[0]]
     if not found:
         raise Failure(NOT_FOUND, f"No {kind}s found: Not Found")
-    return [*head, *found, head[0]]
+    return [*head, *found]
 
 
-def _divided(boards: Sequence[Board]) -> list[Board]:
+def divided(boards: Sequence[Board]) -> list[Board]:
     """Those in MIG mode.
 
     :raises Failure: when there are none.
     """
-    divided = [board for board in boards if board.is_divided]
-    if not divided:
+    found = [board for board in boards if board.is_divided]
+    if not found:
         raise Failure(NOT_FOUND, "No MIG-enabled devices found.")
-    return divided
+    return found

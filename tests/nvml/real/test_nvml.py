@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_twisted
+from twisted.internet.threads import deferToThread
 
 from fakedev.nvml.library import built_command
 from tests.support.driver.nvml import compiled, skip_without
@@ -56,7 +57,9 @@ async def test_nvitop(start_async: StartAsync, tmp_path: Path) -> None:
                               capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
         return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
 
-    shown = await eventually(lambda: re.search(rf"\b1 +{os.getpid()} ", text := screen()) and text, "the process")
+    # Also %SM, for which it asks for samples of the last second by its own clock.
+    process = rf"\b1 +{os.getpid()} .*MiB +80 "
+    shown = await eventually(lambda: re.search(process, text := screen()) and text, "the process")
     assert "NVITOP" in shown
     assert shown.count("H100 80GB HBM3") == 2
     assert re.search(r"700W .* 80% ", shown)
@@ -184,3 +187,68 @@ async def test_power_limit(start_async: StartAsync, tmp_path: Path, user: int, i
         await eventually(lambda: asked(file, limit) == "250000", "another limit")
         assert asked(file, code.format(700_000)) == "0"
     await eventually(lambda: asked(file, limit) == "700000", "the board's own limit")
+
+
+#: As NVIDIA's MIG manager divides a board: by handles, which stay those of their instances.
+DIVIDED = """
+h = nvmlDeviceGetHandleByIndex(1)
+nvmlDeviceSetMigMode(h, 1)
+half = nvmlDeviceGetGpuInstanceProfileInfo(h, NVML_GPU_INSTANCE_PROFILE_3_SLICE)
+one, other = (nvmlDeviceCreateGpuInstance(h, half.id) for _ in range(2))
+kind = nvmlGpuInstanceGetComputeInstanceProfileInfo(other, NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE, 0)
+compute = nvmlGpuInstanceCreateComputeInstance(other, kind.id)
+device = nvmlDeviceGetMigDeviceHandleByIndex(h, 0)
+found = [nvmlGpuInstanceGetInfo(other).id, nvmlDeviceGetGpuInstanceId(device)]
+try: nvmlDeviceCreateGpuInstance(h, half.id)
+except NVMLError as error: found.append(error.value)
+try: nvmlGpuInstanceDestroy(other)
+except NVMLError as error: found.append(error.value)
+nvmlGpuInstanceDestroy(one)
+found.append(nvmlGpuInstanceGetInfo(other).id)
+nvmlComputeInstanceDestroy(compute)
+nvmlGpuInstanceDestroy(other)
+nvmlDeviceSetMigMode(h, 0)
+print(*found)
+"""
+
+
+@pytest_twisted.ensureDeferred
+async def test_boards_are_divided(start_async: StartAsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By nvidia-smi and by NVML's callers, with the words and numbers of the real driver; each change takes a tick."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    service, file = await started(start_async, tmp_path, f', setters: ["{os.getuid()}"]')
+    command, words = built_command(), environment(file, "a")
+
+    async def smi(*arguments: str) -> tuple[int, str]:
+        done = await run(start_async, str(command), *arguments, environment=words)
+        assert done.exit_code is not None
+        return done.exit_code, done.stdout
+
+    assert (await smi("mig", "-cgi", "9"))[0] == 6  # no board is in MIG mode
+    assert re.fullmatch(r"Enabled MIG Mode for GPU \S+\nAll done\.\n", (await smi("-i", "0", "-mig", "1"))[1])
+    assert await smi("mig", "-cgi", "9,1g.10gb", "-C") == (0, (
+        "Successfully created GPU instance ID  2 on GPU  0 using profile MIG 3g.40gb (ID  9)\n"
+        "Successfully created compute instance ID  0 on GPU  0 GPU instance ID  2 using profile MIG 3g.40gb (ID  2)\n"
+        "Successfully created GPU instance ID  7 on GPU  0 using profile MIG 1g.10gb (ID 19)\n"
+        "Successfully created compute instance ID  0 on GPU  0 GPU instance ID  7 using profile MIG 1g.10gb (ID  0)\n"
+    ))  # fmt: skip
+    assert await smi("mig", "-cgi", "14,9") == (23, (
+        "Successfully created GPU instance ID  4 on GPU  0 using profile MIG 2g.20gb (ID 14)\n"
+        "Unable to create a GPU instance on GPU  0 using profile 9: Insufficient Resources\n"
+        "Failed to create GPU instances: Insufficient Resources\n"
+    ))  # fmt: skip
+    assert len(re.findall("^  MIG ", (await smi("-L"))[1], re.MULTILINE)) == 2
+    assert "MIG 1c.2g.20gb       0       2/2           16" in (await smi("mig", "-lcip", "-gi", "4"))[1]
+    assert "GPU  0 Profile ID  9 Placements: {0,4}:4\n" in (await smi("mig", "-lgipp"))[1]
+    assert (await smi("mig", "-cci"))[1] == (
+        "Successfully created compute instance ID  0 on GPU  0 GPU instance ID  4 using profile MIG 2g.20gb (ID  1)\n"
+    )
+    assert await smi("mig", "-dgi", "-gi", "4") == (19, (
+        "Unable to destroy GPU instance ID  4 from GPU  0: In use by another client\n"
+        "Failed to destroy GPU instances: In use by another client\n"
+    ))  # fmt: skip
+    assert (await smi("mig", "-dci"))[1].count("Successfully destroyed compute instance ID  0 from GPU  0") == 3
+    assert (await smi("mig", "-dgi"))[1].endswith("Successfully destroyed GPU instance ID  7 from GPU  0\n")
+    assert await deferToThread(asked, file, DIVIDED) == "1 1 23 19 1"
+    journal = (await service.get_json("/api/v1/journal?kind=mig"))["journal"]
+    assert {each["scope"] for each in journal} == {"a/0", "a/1"}
