@@ -302,7 +302,8 @@ def get_violation_status(gpu: Gpu) -> dict[str, Any]:
     if gpu.text("architecture") == "cdna2":
         raise unsupported()
     now = gpu.board.slot.count("wall_time")
-    found: dict[str, Any] = {"reference_timestamp": now, "violation_timestamp": now * 1000, "acc_counter": _counted(gpu)}
+    found: dict[str, Any] = {"reference_timestamp": now, "violation_timestamp": now * 1000}
+    found["acc_counter"] = _counted(gpu)
     for prefix in ("acc", "per", "active"):
         # Voltage regulators and the memory never get too hot here.
         for name, reason in zip(_VIOLATIONS, ("hardware", "power", "thermal", "", ""), strict=True):
