@@ -14,7 +14,15 @@ from typing import Final
 
 from fakedev.base import environment
 from fakedev.base.console import write_text
-from fakedev.nvml.library import DRIVERS, USUAL_DRIVER, CannotBuild, built_command, built_library, compile_library
+from fakedev.nvml.library import (
+    DRIVERS,
+    USUAL_DRIVER,
+    CannotBuild,
+    built_amdsmi,
+    built_command,
+    built_library,
+    compile_library,
+)
 from fakedev.nvml.nvml_mock import LOOK_SECONDS, OverrideWriter
 from fakedev.nvml.shell_environment import (
     Unreadable,
@@ -82,8 +90,10 @@ def environment_lines(options: Namespace) -> int:
     """Print the environment; the exit code: 1 without the library, which nvidia-smi does not need."""
     path = options.file or default_file(os.environ)
     node = options.node or os.environ.get(environment.NODE, "")
+    nodes: dict[str, int] = {}
     try:
-        remark = node_remark(nodes_of(path), node, f"--node, or set {environment.NODE}")
+        nodes = nodes_of(path)
+        remark = node_remark(nodes, node, f"--node, or set {environment.NODE}")
     except Unreadable as reason:
         remark = f"{reason}; until then programs find no driver"
     command = built_command()
@@ -91,7 +101,8 @@ def environment_lines(options: Namespace) -> int:
         library, problem = built_library(int(options.driver)), ""
     except CannotBuild as reason:
         library, problem = None, f"nvidia-smi works, other programs do not see the boards: {reason}"
-    for line in export_lines(library, path, node, os.environ, command.parent):
+    amdsmi = built_amdsmi() if any(nodes.values()) else None
+    for line in export_lines(library, path, node, os.environ, command.parent, amdsmi):
         write_text(sys.stdout, f"{line}\n")
     for text in filter(None, (problem, remark)):
         _say(text)

@@ -160,10 +160,11 @@ class Chosen(NamedTuple):
 
 def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
     """The boards of NVIDIA, those whose vendor is not known, and those of AMD, of some nodes."""
-    matches = []
+    matches: list[tuple[RosterNode, Sequence[int], Sequence[int]]] = []
     for node in nodes:
         makers = [_maker(node, index) for index in range(len(node.devices))]
-        matches.append((node, *([index for index, each in enumerate(makers) if each == maker] for maker in _VENDORS)))
+        shown, of_amd = ([index for index, each in enumerate(makers) if each == maker] for maker in _VENDORS)
+        matches.append((node, shown, of_amd))
     devices = [node.first + index for node, *indices in matches for index in chain(*indices)]
     parts = [
         unit - roster.parts.device_count
@@ -264,6 +265,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     core = device_type.ranges.get("core_frequency_mhz")
     is_in_fabric = values["fabric_state"] == _IN_FABRIC
     is_amd = _AMD in facts.get("vendor", "").upper()
+    vendor = _VENDORS[_AMD if is_amd else _NVIDIA]
     is_in_rack = values["c2c_mode"] == 1 and values["platform_host_id"] != ABSENT
     derived = {
         "addressing_mode": _ATS if values["c2c_mode"] == 1 else 0,
@@ -284,7 +286,7 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
         "bar1_total": int(whole(bar1)) if not math.isnan(bar1) else 1 << max(0, total - 1).bit_length(),
         "uuid": text_of(prefixed("" if is_amd else "GPU-", facts.get("uuid", "")), 48),
         "pci_bus_id": text_of(f"0000{address.upper()}" if address else "", 32),
-        "pci_device_id": int(pci["id"], 16) << 16 | _VENDORS[_AMD if is_amd else _NVIDIA] if _is_hexadecimal(pci["id"]) else ABSENT,
+        "pci_device_id": int(pci["id"], 16) << 16 | vendor if _is_hexadecimal(pci["id"]) else ABSENT,
         "max_part_count": device_type.mig_slices,
         "minor_number": int(facts["index"]),
         "compute_major": capability[0],

@@ -1,4 +1,4 @@
-"""Compiles the NVML library from its sources, generates its C header, and writes the commands nvidia-smi and dcgmi.
+"""Compiles the NVML library from its sources, generates its C header, and writes commands and the module amdsmi.
 
 The library is compiled once for each version of its source. Generated sources: the layout of the file as C
 structures, and the functions that are not supported.
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Final
@@ -78,6 +78,8 @@ SONAME: Final = "libnvidia-ml.so.1"
 COMMAND: Final = "nvidia-smi"
 #: The modules of the commands, which are in one folder.
 _MODULES: Final = {"dcgmi": "fakedev.nvml.smi.dcgmi", COMMAND: "fakedev.nvml.smi.main"}
+#: The same of AMD's: in a folder of their own, with the module amdsmi.
+_AMD_MODULES: Final = {"amd-smi": "fakedev.nvml.amd.amd_smi"}
 _NATIVE: Final = Path(__file__).parent / "native"
 #: Numbers of a damaged file may be any: sums of them wrap.
 OPTIONS: Final = (
@@ -102,6 +104,20 @@ if ! command -v python3 > /dev/null; then
     exit 255
 fi
 exec python3 -IS "$0" "$@"
+"""
+_ROOT: Final = Path(__file__).parents[2]
+#: The module amdsmi for any program's Python: fakedev itself need not be installed there, and stays off its path.
+_AMDSMI: Final = """\
+\"\"\"The simulated amdsmi of fakedev.\"\"\"
+import sys
+if sys.version_info < (3, 11):
+    raise ImportError("the simulated amdsmi of fakedev needs Python 3.11 or newer")
+sys.path.append({root!r})
+try:
+    from fakedev.nvml.amd.amdsmi import install
+finally:
+    sys.path.remove({root!r})
+install(__name__, globals())
 """
 _MAIN: Final = """\
 import sys
@@ -221,15 +237,31 @@ def built_command() -> Path:
 
     :raises CannotBuild: when they cannot be written.
     """
+    return _written("nvidia-smi", _scripts(_MODULES)) / COMMAND
+
+
+def built_amdsmi() -> Path:
+    """The folder with the command amd-smi and the module amdsmi, written if need be.
+
+    :raises CannotBuild: when it cannot be written.
+    """
+    return _written("amdsmi", {**_scripts(_AMD_MODULES), "amdsmi/__init__.py": _AMDSMI.format(root=str(_ROOT))})
+
+
+def _scripts(modules: Mapping[str, str]) -> dict[str, str]:
     # Without site, which would read what is installed, they start in half the time.
     started = f"exec {shlex.quote(sys.executable)} -IS -c "
-    found = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); "
-    contents = {
+    found = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); "
+    return {
         name: f"#!/bin/sh\n# The simulated {name} of fakedev.\n{started}"
         f"""{shlex.quote(f"{found}from {module} import main; sys.exit(main(sys.argv[1:]))")} "$@"\n"""
-        for name, module in _MODULES.items()
+        for name, module in modules.items()
     }
-    folder = f"nvidia-smi-{hashlib.sha256(''.join(contents.values()).encode()).hexdigest()[:16]}"
+
+
+def _written(kind: str, contents: Mapping[str, str]) -> Path:
+    """The folder with some files, whose name follows from them."""
+    folder = f"{kind}-{hashlib.sha256(''.join(contents.values()).encode()).hexdigest()[:16]}"
     try:
         for name, content in contents.items():
             target = _place(folder, name)
@@ -240,7 +272,7 @@ def built_command() -> Path:
         raise CannotBuild(f"{reason.filename or target}: {plain_reason(reason)}") from None
     except CannotWrite as reason:
         raise CannotBuild(str(reason)) from None
-    return target
+    return target.parents[name.count("/")]
 
 
 def portable_command() -> bytes:

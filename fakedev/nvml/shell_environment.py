@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from fakedev.nvml.records import (
 )
 
 _PATH: Final = "LD_LIBRARY_PATH"
+_MOST_UNANSWERED: Final = 2**20
 #: Nodes that a message names.
 _LISTED: Final = 5
 
@@ -43,8 +45,8 @@ def default_file(environ: Mapping[str, str]) -> str:
     return os.path.join(folder or os.path.join(environ.get("TMPDIR") or "/tmp", f"fakedev-{os.getuid()}"), FILE_NAME)
 
 
-def nodes_of(path: str) -> list[str]:
-    """The names of the nodes in a file.
+def nodes_of(path: str) -> dict[str, int]:
+    """The names of the nodes in a file, each with the number of its boards of AMD.
 
     :raises Unreadable: when there is none, or no service writes it.
     """
@@ -63,7 +65,8 @@ def nodes_of(path: str) -> list[str]:
         raise Unreadable(f"the service that wrote {path} has ended")
     places = {name: int(value) for name, value in head_of(counts).items() if isinstance(value, int)}
     first = places["first_slot"] + head["published"] % 2 * places["slot_bytes"] + places["nodes_in_slot"]
-    return [str(NODE.unpack(content, first + place * NODE.size)["name"]) for place in range(counts.nodes)]
+    nodes = [NODE.unpack(content, first + place * NODE.size) for place in range(counts.nodes)]
+    return {str(node["name"]): int(node["amd_count"]) for node in nodes}
 
 
 def unanswered_calls(path: str) -> dict[str, list[str]]:
@@ -72,7 +75,7 @@ def unanswered_calls(path: str) -> dict[str, list[str]]:
     :param path: of the file for NVML.
     """
     try:
-        lines = Path(f"{path}{UNANSWERED_SUFFIX}").read_bytes().decode("utf-8", "replace").splitlines()
+        lines = read_given(f"{path}{UNANSWERED_SUFFIX}", _MOST_UNANSWERED).decode("utf-8", "replace").splitlines()
     except OSError:
         return {}
     found: dict[str, set[str]] = {}
@@ -83,14 +86,14 @@ def unanswered_calls(path: str) -> dict[str, list[str]]:
     return {call: sorted(programs) for call, programs in sorted(found.items())}
 
 
-def node_remark(nodes: Sequence[str], node: str, remedy: str) -> str:
+def node_remark(nodes: Collection[str], node: str, remedy: str) -> str:
     """What the user should know of the choice of a node; empty for nothing.
 
     :param nodes: those of the file.
     :param node: the chosen one; empty: none is.
     :param remedy: how to choose one, in words after "with".
     """
-    some = ", ".join(nodes[:_LISTED]) + (", ..." if len(nodes) > _LISTED else "")
+    some = ", ".join(islice(nodes, _LISTED)) + (", ..." if len(nodes) > _LISTED else "")
     if node and node not in nodes:
         return f"the file has no node {node!r}{did_you_mean(node, nodes, f': it has {some}')}"
     if not node and len(nodes) != 1:
@@ -99,28 +102,33 @@ def node_remark(nodes: Sequence[str], node: str, remedy: str) -> str:
 
 
 def variables(
-    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
-) -> dict[str, str]:
+    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None,
+    amdsmi: Path | None = None,
+) -> dict[str, str]:  # fmt: skip
     """The variables with which programs see simulated boards.
 
     :param library: None: it could not be compiled, and only our programs see boards.
     :param node: empty: programs see the only node of the file.
     :param environ: where the folders of programs and libraries are that come after ours.
     :param programs: a folder with programs that take the place of NVIDIA's.
+    :param amdsmi: the folder with AMD's program and module; None: there are no boards of AMD.
     """
     found = {}
-    for variable, folder in ((_PATH, library and library.parent), ("PATH", programs)):
-        if folder is not None:
-            others = [each for each in environ.get(variable, "").split(":") if each and each != str(folder)]
-            found[variable] = ":".join([str(folder), *others])
+    folders = {_PATH: [library and library.parent], "PATH": [programs, amdsmi], "PYTHONPATH": [amdsmi]}
+    for variable, given in folders.items():
+        ours = [str(folder) for folder in given if folder is not None]
+        if ours:
+            others = [each for each in environ.get(variable, "").split(":") if each and each not in ours]
+            found[variable] = ":".join([*ours, *others])
     found[environment.NVML_FILE] = os.path.abspath(path)
     return found | ({environment.NODE: node} if node else {})
 
 
 def export_lines(
-    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None
-) -> list[str]:
+    library: Path | None, path: str, node: str, environ: Mapping[str, str], programs: Path | None = None,
+    amdsmi: Path | None = None,
+) -> list[str]:  # fmt: skip
     """The lines for a shell; the parameters are those of :func:`variables`."""
-    lines = ["# Programs of this shell that ask NVIDIA's driver see simulated boards. To undo it, close the shell."]
-    found = variables(library, path, node, environ, programs)
+    lines = ["# Programs of this shell that ask the driver see simulated boards. To undo it, close the shell."]
+    found = variables(library, path, node, environ, programs, amdsmi)
     return lines + [f"export {name}={shlex.quote(value)}" for name, value in found.items()]

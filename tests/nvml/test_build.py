@@ -197,7 +197,7 @@ def test_nodes_of_a_file(tmp_path: Path) -> None:
     """The names of its nodes; a file that is none, or whose service has ended, is refused."""
     file, other = tmp_path / "nvml.map", tmp_path / "other"
     with application(boards(file)):
-        assert nodes_of(str(file)) == ["dgx-0"]
+        assert nodes_of(str(file)) == {"dgx-0": 0}
         content = file.read_bytes()
     for text, reason in ((b"", "is no file for NVML"), (content[:-8], "another version")):
         other.write_bytes(text)
@@ -223,7 +223,7 @@ def test_nodes_of_damaged_files(tmp_path: Path) -> None:
             damage = number.to_bytes(8, sys.byteorder, signed=True)
             other.write_bytes(content[:place] + damage + content[place + 8 :])
             try:
-                assert nodes_of(str(other)) == ["dgx-0"] or field == "published"
+                assert list(nodes_of(str(other))) == ["dgx-0"] or field == "published"
             except Unreadable as reason:
                 assert str(other) in str(reason)
 

@@ -130,9 +130,10 @@ def test_events_in_a_ring(written: Written) -> None:
 
 
 def test_boards_of_other_vendors_are_left_out(tmp_path: Path) -> None:
-    """A node without a board of NVIDIA has none."""
-    written = Written(tmp_path, make_fleet(pool_of(facts={"vendor": "AMD"}), pool_of("b", facts={"vendor": "NVIDIA"})))
-    assert (written.head("node_count"), written.head("board_count")) == (2, 4)
+    """Boards of NVIDIA and AMD are in the file, in order of their nodes, and no others."""
+    vendors = ("Intel", "AMD", "NVIDIA")
+    written = Written(tmp_path, make_fleet(*(pool_of(each.lower(), facts={"vendor": each}) for each in vendors)))
+    assert (written.head("node_count"), written.head("board_count")) == (3, 8)
     written.map.stopService()
 
 

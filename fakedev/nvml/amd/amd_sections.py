@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fakedev.nvml.amd import readings
 from fakedev.nvml.amd.amdsmi_names import NAMES, AmdSmiLibraryException, blocks
-from fakedev.nvml.amd.readings import NA, Gpu
+from fakedev.nvml.amd.gpu import NA, Gpu
 
 #: Degrees have a sign in texts alone.
 _SHOWN_UNITS: Final = {"C": "°C"}
@@ -87,11 +87,21 @@ def _read(gpu: Gpu, source: str) -> Any:
                 found = found[key]
     except AmdSmiLibraryException:
         return NA
+    if isinstance(found, list) and found and isinstance(found[0], list):
+        found = {f"xcp_{number}": row for number, row in enumerate(found[: max(1, len(gpu.board.parts))])}
     if words:
-        return found if found == NA else words.split(", ")[bool(found)]
+        return _in_words(found, words.split(", "))
     if divisor and not isinstance(found, str):
         return int(found / int(divisor))
     return found
+
+
+def _in_words(found: Any, words: Sequence[str]) -> Any:
+    if isinstance(found, dict):
+        return {key: _in_words(each, words) for key, each in found.items()}
+    if isinstance(found, list):
+        return [_in_words(each, words) for each in found]
+    return found if found == NA else words[bool(found)]
 
 
 def with_unit(found: Any, unit: str) -> Any:
@@ -126,26 +136,22 @@ def text_lines(values: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
             yield f"{head} {text_of(value)}"
 
 
-def csv_cells(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The cells of some values by the names of their columns."""
+def csv_cells(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """The cells of some values by the names of their columns: a section is not a part of them."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if is_quantity(value):
             found[prefix + key] = value["value"]
         elif isinstance(value, dict):
-            found |= csv_cells(value, f"{prefix}{key}_" if prefix or _is_nested(value) else "")
+            found |= csv_cells(value, f"{prefix}{key}_" if depth else "", depth + 1)
         else:
             found[prefix + key] = value
     return found
 
 
-def _is_nested(value: Mapping[str, Any]) -> bool:
-    return all(key.startswith("xcp_") for key in value)
-
-
 def _clock_rows(gpu: Gpu) -> dict[str, Any]:
     """All clocks; of most only the names, as they are not simulated."""
-    names = readings.NAMES.enumerations["AmdSmiClkType"]
+    names = NAMES.enumerations["AmdSmiClkType"]
     chips = sum(each != NA for each in readings.get_gpu_metrics_info(gpu)["current_gfxclks"])
     found = {}
     for kind, count, name in ((names.GFX, chips, "gfx"), (names.MEM, 1, "mem")):
@@ -162,25 +168,22 @@ def _clock_rows(gpu: Gpu) -> dict[str, Any]:
 
 
 def _levels(gpu: Gpu, kind: str) -> dict[str, Any]:
-    found = readings.get_clk_freq(gpu, readings.NAMES.enumerations["AmdSmiClkType"][kind])
+    found = readings.get_clk_freq(gpu, NAMES.enumerations["AmdSmiClkType"][kind])
     steps = {f"Level {number}": f"{each // 1_000_000} MHz" for number, each in enumerate(found["frequency"])}
     return {"current level": found["current"], "frequency_levels": steps}
 
 
-def _busy(gpu: Gpu, name: str) -> dict[str, Any]:
-    """Of each partition, the engines of its kind."""
-    rows = readings.get_gpu_metrics_info(gpu)[f"xcp_stats.{name}"]
-    count = max(1, len(gpu.board.parts))
-    return {f"xcp_{number}": row for number, row in enumerate(rows[:count])}
-
-
 def _temperature(gpu: Gpu, kind: str, metric: str) -> int:
-    kinds, metrics = (readings.NAMES.enumerations[f"AmdSmiTemperature{each}"] for each in ("Type", "Metric"))
+    kinds, metrics = (NAMES.enumerations[f"AmdSmiTemperature{each}"] for each in ("Type", "Metric"))
     return readings.get_temp_metric(gpu, kinds[kind], metrics[metric])
 
 
 def _block(gpu: Gpu, name: str) -> dict[str, int]:
-    return readings.get_gpu_ecc_count(gpu, readings.NAMES.enumerations["AmdSmiGpuBlock"][name])
+    return readings.get_gpu_ecc_count(gpu, NAMES.enumerations["AmdSmiGpuBlock"][name])
+
+
+def _block_states(gpu: Gpu) -> dict[str, str]:
+    return {each["block"]: each["status"] for each in readings.get_gpu_ras_block_features_enabled(gpu)}
 
 
 def _energy(gpu: Gpu) -> float:
@@ -223,16 +226,16 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Gpu], Any]]] = {
     "slowdown_hotspot": lambda gpu: _temperature(gpu, "HOTSPOT", "CRITICAL"),
     "shutdown_edge": lambda gpu: _temperature(gpu, "EDGE", "EMERGENCY"),
     "shutdown_hotspot": lambda gpu: _temperature(gpu, "HOTSPOT", "EMERGENCY"),
-    "ecc_states": lambda gpu: {each["block"]: each["status"] for each in readings.get_gpu_ras_block_features_enabled(gpu)},
+    "ecc_states": _block_states,
     "ecc_blocks": lambda gpu: {name: _block(gpu, name) for name in ("UMC", "SDMA", "GFX", "MMHUB")},
     "cache_corrected": lambda gpu: _block(gpu, "GFX")["correctable_count"],
     "cache_uncorrected": lambda gpu: _block(gpu, "GFX")["uncorrectable_count"],
     "clock_levels": lambda gpu: _levels(gpu, "GFX"),
     "memory_clock_levels": lambda gpu: _levels(gpu, "MEM"),
     "clocks": _clock_rows,
-    "gfx_busy": lambda gpu: _busy(gpu, "gfx_busy_inst"),
-    "jpeg_busy": lambda gpu: _busy(gpu, "jpeg_busy"),
-    "vcn_busy": lambda gpu: _busy(gpu, "vcn_busy"),
+    "gfx_busy": lambda gpu: readings.get_gpu_metrics_info(gpu)["xcp_stats.gfx_busy_inst"],
+    "jpeg_busy": lambda gpu: readings.get_gpu_metrics_info(gpu)["xcp_stats.jpeg_busy"],
+    "vcn_busy": lambda gpu: readings.get_gpu_metrics_info(gpu)["xcp_stats.vcn_busy"],
     "decoder": _decoder,
     "pcie_sent": lambda gpu: _mebibytes(gpu, "sent"),
     "pcie_received": lambda gpu: _mebibytes(gpu, "received"),

@@ -15,10 +15,18 @@ from itertools import count
 from typing import Any, Final, NoReturn, TextIO
 
 from fakedev.nvml.amd import amd_tables as tables
-from fakedev.nvml.amd.amd_sections import Section, csv_cells, is_quantity, read_rows, read_section, sections, text_lines
+from fakedev.nvml.amd.amd_sections import (
+    Section,
+    csv_cells,
+    is_quantity,
+    read_rows,
+    read_section,
+    sections,
+    text_lines,
+)
 from fakedev.nvml.amd.amdsmi import VERSION, Library
 from fakedev.nvml.amd.amdsmi_names import AmdSmiLibraryException
-from fakedev.nvml.amd.readings import NA, Gpu
+from fakedev.nvml.amd.gpu import NA, Gpu
 from fakedev.nvml.smi.boards import INTERRUPTED
 
 #: The version of the command of ROCm 7.1, whose output this is like.
@@ -47,7 +55,8 @@ class Failure(Exception):
 
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Failure(_BAD_PARAMETER, f"{message[:1].upper()}{message[1:]}. Run 'amd-smi {self.prog} -h' for more info.")
+        text = f"{message[:1].upper()}{message[1:]}. Run 'amd-smi {self.prog} -h' for more info."
+        raise Failure(_BAD_PARAMETER, text)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,7 +92,7 @@ def _run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO) -
     if name in _WRITING:
         raise Failure(_NOT_SUPPORTED, f"Command '{name}' is not supported by the simulation.")
     if name and name not in COMMANDS:
-        text = f"AMD-SMI Command '{name}' is invalid. Must receive valid AMD-SMI Command first. Run 'amd-smi -h' for more info."
+        text = f"AMD-SMI Command '{name}' is invalid. Run 'amd-smi -h' for more info."
         raise Failure(_NO_COMMAND, text)
     parser = _parser(name)
     options = parser.parse_args(rest)
@@ -102,8 +111,9 @@ def _run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO) -
 
 def _help() -> str:
     lines = (f"  {name:12}{about}" for name, about in COMMANDS.items())
-    head = f"amd-smi {_TOOL} of fakedev: its boards are simulated. It is like that of ROCm {VERSION.rpartition('.')[0]} and 7.1."
-    return "\n".join([head, "", "usage: amd-smi [COMMAND] [OPTIONS]; amd-smi COMMAND -h for its options", "", *lines, ""])
+    head = f"amd-smi {_TOOL} of fakedev: its boards are simulated."
+    usage = "usage: amd-smi [COMMAND] [OPTIONS]; amd-smi COMMAND -h for its options"
+    return "\n".join([head, "", usage, "", *lines, ""])
 
 
 def _parser(name: str) -> _Parser:
@@ -115,8 +125,7 @@ def _parser(name: str) -> _Parser:
     parser.add_argument("--file", help="write to this file")
     parser.add_argument("--loglevel", help="has no effect")
     if name in ("metric", "monitor", "process"):
-        short = name != "topology"
-        parser.add_argument(*(["-w"] if short else []), "--watch", type=float, help="again after these seconds")
+        parser.add_argument("-w", "--watch", type=float, help="again after these seconds")
         parser.add_argument("-W", "--watch_time", type=float, help="for these seconds")
         parser.add_argument("-i", "--iterations", type=int, help="as often")
     for flags in _flags(name):
@@ -189,9 +198,11 @@ def _lines(
         return _version(library, driver, options)
     if name == "monitor":
         return _monitor(options, gpus, stamp, is_first=is_first)
-    if name in _WHOLE and not options.csv:
+    if name in _WHOLE:
+        if options.csv:
+            raise Failure(_NOT_SUPPORTED, f"Command '{name} --csv' is not supported by the simulation.")
         found, people = _WHOLE[name]
-        return [json.dumps(found(gpus), indent=4)] if options.json else people(gpus, options)
+        return [json.dumps(found(gpus, options), indent=4)] if options.json else people(gpus, options)
     rows = [{"gpu": gpu.number, **stamp, **_values(name, options, gpu)} for gpu in gpus]
     if options.json:
         is_wrapped = name in ("static", "metric")
@@ -206,8 +217,6 @@ def _values(name: str, options: Namespace, gpu: Gpu) -> dict[str, Any]:
         return read_rows(gpu, sections()["list"][0].rows)
     if name == "process":
         return {"process_list": tables.processes(gpu, for_people=not (options.json or options.csv))}
-    if name == "topology":
-        return {"bdf": gpu.bdf}
     return tables.bad_pages(gpu) if name == "bad-pages" else {"fw_list": [] if options.json else NA}
 
 
@@ -218,8 +227,14 @@ def _text(name: str, rows: Sequence[dict[str, Any]]) -> Iterable[str]:
             for each in row["process_list"]:
                 yield from text_lines(each, 1)
         else:
+            if isinstance(row.get("clock"), dict):
+                row["clock"] = {key: each for key, each in row["clock"].items() if _is_known(each)}
             yield from text_lines(row, 1)
         yield ""
+
+
+def _is_known(clock: Any) -> bool:
+    return isinstance(clock, dict) and clock.get("clk") != NA
 
 
 def _csv(name: str, rows: Sequence[dict[str, Any]]) -> Iterable[str]:
@@ -245,8 +260,9 @@ def _cell(value: Any) -> str:
 
 def _version(library: Library, driver: str, options: Namespace) -> Iterable[str]:
     version = library.amdsmi_get_lib_version()
+    of_library = "{major}.{minor}.{release}".format(**version)
     found = {
-        "tool": "AMDSMI Tool", "version": _TOOL, "amdsmi_library_version": "{major}.{minor}.{release}".format(**version),
+        "tool": "AMDSMI Tool", "version": _TOOL, "amdsmi_library_version": of_library,
         "rocm_version": VERSION, "amdgpu_version": driver, "amd_hsmp_driver_version": NA,
     }  # fmt: skip
     if options.json:
@@ -254,7 +270,7 @@ def _version(library: Library, driver: str, options: Namespace) -> Iterable[str]
     if options.csv:
         return [",".join(found), ",".join(found.values())]
     return [
-        f"AMDSMI Tool: {_TOOL} | AMDSMI Library version: {found['amdsmi_library_version']} | ROCm version: {VERSION} | "
+        f"AMDSMI Tool: {_TOOL} | AMDSMI Library version: {of_library} | ROCm version: {VERSION} | "
         f"amdgpu version: {driver} | amd_hsmp version: {NA}"
     ]
 
@@ -282,18 +298,30 @@ def _monitor(options: Namespace, gpus: Sequence[Gpu], stamp: Mapping[str, int], 
             yield from tables.process_table(gpus)
 
 
+def _tables_of(options: Namespace) -> Sequence[tuple[str, str, str]]:
+    return [each for each in tables.TOPOLOGY if vars(options).get(each[1])] or tables.TOPOLOGY
+
+
+def _topology(gpus: Sequence[Gpu], options: Namespace) -> list[dict[str, Any]]:
+    keys = ("gpu", "bdf", *(key for _, _, key in _tables_of(options)))
+    found = tables.topology(gpus)
+    for row in found:
+        row["links"] = [{key: each[key] for key in each if key in keys} for each in row["links"]]
+    return found
+
+
 def _topology_lines(gpus: Sequence[Gpu], options: Namespace) -> Iterable[str]:
     found = tables.topology(gpus)
-    chosen = [each for each in tables.TOPOLOGY if vars(options).get(each[1])] or tables.TOPOLOGY
-    for title, _, key in chosen:
+    for title, _, key in _tables_of(options):
         yield from tables.grid(title, gpus, [[each[key] for each in row["links"]] for row in found])
 
 
-#: Commands that show all GPUs at once: for JSON, and for people.
-_WHOLE: Final[Mapping[str, tuple[Callable[[Sequence[Gpu]], Any], Callable[[Sequence[Gpu], Namespace], Iterable[str]]]]] = {
-    "topology": (tables.topology, _topology_lines),
-    "xgmi": (tables.xgmi, lambda gpus, options: tables.xgmi_lines(gpus)),
-    "partition": (tables.partitions, lambda gpus, options: tables.partition_lines(gpus)),
+#: What shows all GPUs at once: for JSON, and for people.
+_Shown = tuple[Callable[[Sequence[Gpu], Namespace], Any], Callable[[Sequence[Gpu], Namespace], Iterable[str]]]
+_WHOLE: Final[Mapping[str, _Shown]] = {
+    "topology": (_topology, _topology_lines),
+    "xgmi": (lambda gpus, options: tables.xgmi(gpus), lambda gpus, options: tables.xgmi_lines(gpus)),
+    "partition": (lambda gpus, options: tables.partitions(gpus), lambda gpus, options: tables.partition_lines(gpus)),
 }
 
 

@@ -1,4 +1,4 @@
-"""What ``amd-smi`` prints besides sections: processes, bad pages, links between boards, partitions, and tables for people."""
+"""What ``amd-smi`` prints besides sections: processes, bad pages, links, partitions, and tables for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from fakedev.nvml.amd import readings
 from fakedev.nvml.amd.amd_sections import is_quantity, sections, text_of, with_unit
 from fakedev.nvml.amd.amdsmi_names import NAMES, AmdSmiLibraryException, blocks
-from fakedev.nvml.amd.readings import NA, Gpu
+from fakedev.nvml.amd.gpu import NA, Gpu
 
 _GIB: Final = 1 << 30
 _NO_PROCESS: Final = "No running processes detected"
@@ -24,6 +24,10 @@ _SELF: Final = {
     "weight": 0, "link_status": "ENABLED", "link_type": "SELF", "num_hops": 0, "bandwidth": NA, "coherent": "SELF",
     "atomics": "SELF", "dma": "SELF", "bi_dir": "SELF",
 }  # fmt: skip
+#: What the monitor shows only when it is asked for.
+_LEFT_OUT: Final = (
+    "max_power", "mem_clock", "single_bit_ecc", "double_bit_ecc", "pcie_replay", "vram_free", "vram_percent",
+)  # fmt: skip
 _RULE: Final = "+" + "-" * 78 + "+"
 _HALVES: Final = "|" + "-" * 37 + "+" + "-" * 40 + "|"
 
@@ -39,11 +43,12 @@ def size_text(count: int) -> str:
 
 def processes(gpu: Gpu, *, for_people: bool) -> Any:
     """The processes of a GPU, each with ``process_info``."""
-    found = []
-    for each in readings.get_gpu_process_list(gpu):
-        def amount(count: int) -> Any:
-            return size_text(count) if for_people else with_unit(count, "B")
 
+    def amount(count: int) -> Any:
+        return size_text(count) if for_people else with_unit(count, "B")
+
+    found: list[dict[str, Any]] = []
+    for each in readings.get_gpu_process_list(gpu):
         memory = {key: amount(each["memory_usage"][key]) for key in ("gtt_mem", "cpu_mem", "vram_mem")}
         usage = {key: with_unit(each["engine_usage"][key], "ns") for key in ("gfx", "enc")}
         found.append({"process_info": {
@@ -109,6 +114,7 @@ def grid(title: str, gpus: Sequence[Gpu], cells: Sequence[Sequence[object]]) -> 
 def xgmi(gpus: Sequence[Gpu]) -> dict[str, Any]:
     """Links and what they have carried, for JSON."""
     metrics = []
+    gpus = [gpu for gpu in gpus if not gpu.partition]  # links belong to boards
     for gpu in gpus:
         try:
             links = readings.get_link_metrics(gpu)["links"]
@@ -134,7 +140,7 @@ def xgmi(gpus: Sequence[Gpu]) -> dict[str, Any]:
 
 def xgmi_lines(gpus: Sequence[Gpu]) -> Iterator[str]:
     """The same for people."""
-    found = xgmi(gpus)
+    found, gpus = xgmi(gpus), [gpu for gpu in gpus if not gpu.partition]
     yield from ("", "LINK METRIC TABLE:")
     titles = " ".join(f"{gpu.bdf:12}" for gpu in gpus)
     yield f"{'':7}{'bdf':14}{'bit_rate':10}{'max_bandwidth':15}{'link_type':11}{titles}".rstrip()
@@ -143,7 +149,8 @@ def xgmi_lines(gpus: Sequence[Gpu]) -> Iterator[str]:
         cells = f"{text_of(own['bit_rate']):10}{text_of(own['max_bandwidth']):15}{own['link_type']:11}"
         yield f"{'GPU' + str(each['gpu']):7}{each['bdf']:14}{cells}".rstrip()
         for way in ("read", "write"):
-            amounts = (size_text(value["value"] * 1000) if is_quantity(value := one[way]) else NA for one in own["links"])
+            carried = [one[way] for one in own["links"]]
+            amounts = (size_text(each["value"] * 1000) if is_quantity(each) else NA for each in carried)
             yield f" {way.title():56}{' '.join(f'{amount:12}' for amount in amounts)}".rstrip()
     yield from ("", "XGMI LINK STATUS:", f"{'':7}{'bdf':14}{'link_status':20}")
     for each in found["link_status"]:
@@ -183,8 +190,7 @@ def monitor_columns(chosen: Sequence[str]) -> list[str]:
     """The keys of the monitor: those of the chosen sections, or the usual ones."""
     if not chosen:
         keys = [row.key for section in sections()["monitor"] for row in section.rows]
-        left_out = ("max_power", "mem_clock", "single_bit_ecc", "double_bit_ecc", "pcie_replay", "vram_free", "vram_percent")
-        return [key for key in keys if key not in left_out]
+        return [key for key in keys if key not in _LEFT_OUT]
     return [row.key for section in sections()["monitor"] if section.name in chosen for row in section.rows]
 
 
@@ -214,7 +220,8 @@ def process_table(gpus: Sequence[Gpu]) -> Iterator[str]:
         rows = readings.get_gpu_process_list(gpu)
         for each in rows:
             sizes = [size_text(each["memory_usage"][key]) for key in ("gtt_mem", "cpu_mem", "vram_mem")]
-            yield form.format(gpu.number, each["name"][:17], each["pid"], *sizes, size_text(each["mem"]), _units(gpu, each))
+            sizes.append(size_text(each["mem"]))
+            yield form.format(gpu.number, each["name"][:17], each["pid"], *sizes, _units(gpu, each))
         if not rows:
             yield form.format(gpu.number, *[NA] * 7)
 
@@ -264,9 +271,9 @@ def _overview_of(gpu: Gpu) -> Iterator[str]:
     usage = readings.get_gpu_vram_usage(gpu)
     memory = f"{usage['vram_used']}/{usage['vram_total']} MB"
     name = readings.get_gpu_asic_info(gpu)["market_name"]
-    left = f"{percent('memory_usage'):9}{text_of(with_unit(temperature, 'C')):7}{errors!s:4}"
+    left = f"{percent('memory_usage'):9}{text_of(with_unit(temperature, 'C')):8}{errors!s:3}"
     yield f"| {gpu.bdf:12} {name[:22]:>22} | {left}{power:>18} |"
     number, fan = str(gpu.number), percent("fan_speed")
-    yield f"| {number:>3} {number:>7} {gpu.board.number:>7} {mode:>14} | {percent('usage'):11}{fan:8}{memory:>19} |"
+    yield f"| {number:>3} {number:>7} {gpu.board.number:>7} {mode:>15} | {percent('usage'):11}{fan:8}{memory:>19} |"
 
 

@@ -28,13 +28,14 @@ from fakedev.nvml.amd.amdsmi_names import (
     AmdSmiLibraryException,
     AmdSmiParameterException,
 )
-from fakedev.nvml.amd.readings import Gpu, unsupported
+from fakedev.nvml.amd.gpu import Gpu, unsupported
 from fakedev.nvml.smi.boards import AMD, Board, Failure, read_snapshot
 
 VERSION: Final = "7.0.2"
 #: The version of the library that ROCm 7.0.2 has.
-_LIBRARY: Final = {"major": 26, "minor": 0, "release": 2, "build": "fakedev"}
+_LIBRARY: Final[dict[str, int | str]] = {"major": 26, "minor": 0, "release": 2, "build": "fakedev"}
 _BDF: Final = re.compile(r"(?:([0-9a-fA-F]{4}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])")
+_PROCESS: Final = ("process_id", "vram_usage", "cu_occupancy")
 _UTILIZATION: Final = "AmdSmiUtilizationCounterType"
 
 
@@ -165,7 +166,7 @@ class Library:
     def amdsmi_get_gpu_compute_process_info(self) -> list[dict[str, Any]]:
         """The processes of all GPUs."""
         return [
-            {"process_id": each["pid"], "vram_usage": each["mem"], "sdma_usage": 0, "cu_occupancy": each["cu_occupancy"]}
+            {**dict(zip(_PROCESS, (each[key] for key in ("pid", "mem", "cu_occupancy")), strict=True)), "sdma_usage": 0}
             for gpu in self.gpus()
             for each in readings.get_gpu_process_list(gpu)
         ]

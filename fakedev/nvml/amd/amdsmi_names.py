@@ -52,7 +52,7 @@ def _read_names() -> Names:
         if table:
             constants[table] = {number: each for each, number in values.items()}
         if name[0].isupper():
-            enumerations[name] = IntEnum(name, members)  # type: ignore[misc]  # its members are data
+            enumerations[name] = IntEnum(name, members)
     results = {number: each for each, number in constants.items() if each.startswith("AMDSMI_STATUS_")}
     return Names(enumerations, constants, results, missing)
 

@@ -7,18 +7,17 @@ raises that it is not supported. What belongs to a board is on its first partiti
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final
 from zlib import crc32
 
-from fakedev.nvml.amd.amdsmi_names import NAMES, NOT_SUPPORTED, AmdSmiLibraryException
-from fakedev.nvml.smi.boards import Board, View
+from fakedev.nvml.amd.amdsmi_names import NAMES, AmdSmiLibraryException
+from fakedev.nvml.amd.gpu import DIES, NA, Gpu, unsupported
+from fakedev.nvml.smi.boards import View
 
-NA: Final = "N/A"
 MIB: Final = 1 << 20
-#: Numbers of engines and places of MI300X boards in the tables of the driver (amdgpu: MAX_GFX_CLKS, NUM_VCN, NUM_JPEG_ENG_V1).
-_XCC, _XCP, _VCN, _JPEG, _LINKS, _HBM = 8, 8, 4, 32, 8, 4
+#: Engines and places of MI300X boards in the driver's tables (amdgpu: MAX_GFX_CLKS, NUM_VCN, NUM_JPEG_ENG_V1).
+_XCC, _XCP, _VCN, _JPEG, _LINKS, _HBM = DIES, 8, 4, 32, 8, 4
 #: Microjoules of one step of the counter of energy (amdgpu: 15.259 uJ).
 _ENERGY_STEP: Final = 15.259
 _DRIVER_DATE: Final = "2015/01/01 00:00"
@@ -31,70 +30,11 @@ _COUNTING: Final = ("UMC", "GFX", "SDMA", "MMHUB")
 #: Weights of ways (KFD's topology), and boards between.
 _XGMI_WEIGHT, _SAME_NODE_WEIGHT, _OTHER_NODE_WEIGHT = 15, 40, 72
 
+_VIOLATIONS: Final = ("prochot_thrm", "ppt_pwr", "socket_thrm", "vr_thrm", "hbm_thrm")
 #: Processors of a server: the KFD counts them before its GPUs.
 _PROCESSORS: Final = 2
 
 _LINK: Final = NAMES.enumerations["AmdSmiLinkType"]
-
-
-def unsupported() -> AmdSmiLibraryException:
-    return AmdSmiLibraryException(NOT_SUPPORTED)
-
-
-class Gpu(NamedTuple):
-    """What a handle names, in one tick.
-
-    :ivar number: among the GPUs of the node.
-    :ivar partition: of its board; 0 for an undivided board.
-    :ivar addresses: on PCI, of the node's boards by their place.
-    """
-
-    board: Board
-    number: int
-    partition: int
-    addresses: Mapping[int, str]
-
-    @property
-    def view(self) -> View:
-        """The record of its memory and engines: of the partition, or of the board."""
-        return self.board.part or self.board.view
-
-    def has(self, name: str) -> int | str:
-        """A number of its board; "N/A" if there is none, or if another partition shows it."""
-        found = None if self.partition else self.board.view.number(name)
-        return NA if found is None else found
-
-    def must(self, name: str) -> int:
-        """A number of its board.
-
-        :raises AmdSmiLibraryException: without one.
-        """
-        found = self.has(name)
-        if isinstance(found, str):
-            raise unsupported()
-        return found
-
-    @property
-    def bdf(self) -> str:
-        """The PCI address; its function is the partition."""
-        return f"{self.board.view.text('pci_bus_id')[4:-1].lower()}{self.partition}"
-
-    @property
-    def serial(self) -> int:
-        """The number of its chip, of 64 bits: in its UUID as the driver puts it there."""
-        digits = self.board.view.text("uuid").replace("-", "")
-        try:
-            return int(digits[:2] + digits[18:32], 16)
-        except ValueError:
-            return 0
-
-    @property
-    def dies(self) -> int:
-        """Compute dies that it has."""
-        return _XCC // max(1, len(self.board.parts))
-
-    def text(self, name: str, otherwise: str = NA) -> str:
-        return self.board.view.text(name) or otherwise
 
 
 def get_gpu_device_bdf(gpu: Gpu) -> str:
@@ -118,35 +58,19 @@ def get_gpu_vendor_name(gpu: Gpu) -> str:
     return _VENDOR
 
 
-def get_gpu_vram_vendor(gpu: Gpu) -> str:
-    return NA
-
-
 def get_gpu_subsystem_id(gpu: Gpu) -> str:
     return _hexadecimal(gpu.board.view.count("pci_device_id") >> 16, 4)
-
-
-def get_gpu_subsystem_name(gpu: Gpu) -> str:
-    return gpu.text("name")
-
-
-def get_gpu_revision(gpu: Gpu) -> str:
-    return "0x00"
 
 
 def get_processor_type(gpu: Gpu) -> dict[str, str]:
     return {"processor_type": "AMDSMI_PROCESSOR_TYPE_AMD_GPU"}
 
 
-def get_processor_info(gpu: Gpu) -> str:
-    return str(gpu.number)
-
-
 def get_gpu_asic_info(gpu: Gpu) -> dict[str, Any]:
     device = get_gpu_subsystem_id(gpu)
     return {
         "market_name": gpu.text("name").removesuffix(" OAM"), "vendor_id": "0x1002", "vendor_name": _VENDOR,
-        "subvendor_id": "0x1002", "device_id": device, "rev_id": get_gpu_revision(gpu),
+        "subvendor_id": "0x1002", "device_id": device, "rev_id": "0x00",
         "asic_serial": f"0x{gpu.serial:016X}", "oam_id": gpu.board.number,
         "num_compute_units": _share(gpu.board.view.number("compute_units"), gpu),
         "target_graphics_version": gpu.text("gfx_version"), "subsystem_id": device,
@@ -162,7 +86,8 @@ def get_gpu_board_info(gpu: Gpu) -> dict[str, str]:
 
 def get_gpu_vbios_info(gpu: Gpu) -> dict[str, str]:
     # The last key is that of 7.1.
-    return {**dict.fromkeys(("name", "build_date", "part_number", "boot_firmware"), NA), "version": gpu.text("vbios_version")}
+    names = ("name", "build_date", "part_number", "boot_firmware")
+    return {**dict.fromkeys(names, NA), "version": gpu.text("vbios_version")}
 
 
 def get_gpu_driver_info(gpu: Gpu) -> dict[str, str]:
@@ -216,7 +141,7 @@ def get_gpu_memory_usage(gpu: Gpu, mem_type: int) -> int:
 
 
 def get_gpu_activity(gpu: Gpu) -> dict[str, int | str]:
-    video = gpu.has("decoder_usage") if gpu.board.view.text("architecture").startswith("rdna") else NA
+    video = gpu.has("decoder_usage") if gpu.text("architecture").startswith("rdna") else NA
     return {"gfx_activity": gpu.has("usage"), "umc_activity": gpu.has("memory_usage"), "mm_activity": video}
 
 
@@ -249,13 +174,13 @@ def get_energy_count(gpu: Gpu) -> dict[str, float]:
 def get_clock_info(gpu: Gpu, clock_type: int) -> dict[str, Any]:
     name = _clock(clock_type)
     now, low, high = gpu.must(name), gpu.has(f"{name}_min"), gpu.has(f"{name}_max")
-    is_idle = name == "core_clock" and now == low
-    return {"clk": now, "min_clk": low, "max_clk": high, "clk_locked": False, "clk_deep_sleep": int(is_idle)}
+    return {"clk": now, "min_clk": low, "max_clk": high, "clk_locked": False, "clk_deep_sleep": 0}
 
 
 def get_clk_freq(gpu: Gpu, clk_type: int) -> dict[str, Any]:
     found = get_clock_info(gpu, clk_type)
-    steps = sorted({int(each) * 1_000_000 for each in found.values() if isinstance(each, int) and each > 1})
+    clocks = (found[each] for each in ("clk", "min_clk", "max_clk"))
+    steps = sorted({each * 1_000_000 for each in clocks if isinstance(each, int)})
     return {"num_supported": len(steps), "current": steps.index(found["clk"] * 1_000_000), "frequency": steps}
 
 
@@ -369,34 +294,34 @@ def get_gpu_bad_page_info(gpu: Gpu) -> list[dict[str, int]]:
     ]  # fmt: skip
 
 
-def get_gpu_memory_reserved_pages(gpu: Gpu) -> list[dict[str, int]]:
-    return get_gpu_bad_page_info(gpu)
+get_gpu_memory_reserved_pages = get_gpu_bad_page_info
 
 
 def get_violation_status(gpu: Gpu) -> dict[str, Any]:
-    reasons = {"prochot_thrm": "hardware", "ppt_pwr": "power", "socket_thrm": "thermal"}
+    """Accumulated ("acc") in ms, percent of the last tick ("per"), and whether it is so ("active")."""
     if gpu.text("architecture") == "cdna2":
         raise unsupported()
     now = gpu.board.slot.count("wall_time")
-    totals: dict[str, Any] = {"acc_counter": _counted(gpu)}
-    percents: dict[str, Any] = {}
-    active: dict[str, Any] = {}
-    for name in (*reasons, "vr_thrm", "hbm_thrm"):
-        reason = reasons.get(name)
+    found: dict[str, Any] = {"reference_timestamp": now, "violation_timestamp": now * 1000}
+    found["acc_counter"] = _counted(gpu)
+    for prefix in ("acc", "per", "active"):
         # Voltage regulators and the memory never get too hot here.
-        totals[f"acc_{name}"] = gpu.must(f"throttled_{reason}") // 1_000_000 if reason else 0
-        percents[f"per_{name}"] = gpu.must(f"throttled_{reason}_now") if reason else 0
-        active[f"active_{name}"] = percents[f"per_{name}"] > 0
-    for name, reason in {"": "", "_pwr": "power", "_thm": "thermal", "_total": ""}.items():
-        for prefix, found, unit in (("acc", totals, ""), ("per", percents, "_now"), ("active", active, "_now")):
-            value: Any = NA
-            if reason:
-                value = gpu.must(f"throttled_{reason}{unit}")
-                value = value // 1_000_000 if prefix == "acc" else value > 0 if prefix == "active" else value
-            found[f"{prefix}_gfx_clk_below_host_limit{name}"] = _table(gpu, lambda _, value=value: value) if name else NA
-    for prefix, found in (("acc", totals), ("per", percents), ("active", active)):
-        found[f"{prefix}_low_utilization"] = _table(gpu, lambda _: NA)
-    return {"reference_timestamp": now, "violation_timestamp": now * 1000, **totals, **percents, **active}
+        for name, reason in zip(_VIOLATIONS, ("hardware", "power", "thermal", "", ""), strict=True):
+            found[f"{prefix}_{name}"] = _violation(gpu, prefix, reason)
+        found[f"{prefix}_gfx_clk_below_host_limit"] = NA
+        for name, reason in (("pwr", "power"), ("thm", "thermal")):
+            rows = [[_violation(gpu, prefix, reason)] * len(row) for row in _table(gpu, lambda _: 0)]
+            found[f"{prefix}_gfx_clk_below_host_limit_{name}"] = rows
+        for name in ("gfx_clk_below_host_limit_total", "low_utilization"):
+            found[f"{prefix}_{name}"] = _table(gpu, lambda _: NA)
+    return found
+
+
+def _violation(gpu: Gpu, prefix: str, reason: str) -> int | bool:
+    percent = gpu.must(f"throttled_{reason}_now") if reason else 0
+    if prefix == "acc":
+        return round(gpu.must(f"throttled_{reason}") / 1e6) if reason else 0
+    return percent if prefix == "per" else percent > 0
 
 
 def get_gpu_process_list(gpu: Gpu) -> list[dict[str, Any]]:
@@ -455,15 +380,13 @@ def get_gpu_topo_numa_affinity(gpu: Gpu) -> int:
     return gpu.board.view.number("numa_node") or 0
 
 
-def topo_get_numa_node_number(gpu: Gpu) -> int:
-    return gpu.board.view.number("numa_node") or 0
+topo_get_numa_node_number = get_gpu_topo_numa_affinity
 
 
 def get_xgmi_info(gpu: Gpu) -> dict[str, int]:
-    return {
-        "xgmi_lanes": 16 if gpu.board.links else 0, "xgmi_hive_id": crc32(gpu.board.node.text("name").encode()) if gpu.board.links else 0,
-        "xgmi_node_id": gpu.board.number, "index": gpu.board.number,
-    }  # fmt: skip
+    is_linked, number = bool(gpu.board.links), gpu.board.number
+    hive = crc32(gpu.board.node.text("name").encode())
+    return {"xgmi_lanes": 16 * is_linked, "xgmi_hive_id": hive * is_linked, "xgmi_node_id": number, "index": number}
 
 
 def get_gpu_xgmi_link_status(gpu: Gpu) -> dict[str, Any]:
@@ -485,12 +408,12 @@ def get_gpu_metrics_info(gpu: Gpu) -> dict[str, Any]:
     watts, temperature, of_memory = gpu.has("power_watts"), gpu.has("temperature"), gpu.has("memory_temperature")
     energy, replays = gpu.has("energy"), gpu.has("pcie_replays")
     counted = [_times(gpu.has(f"throttled_{each}"), 1e-6) for each in ("hardware", "power", "thermal")]
-    links = {key: [NA] * _LINKS for key in ("received", "sent", "up")}
+    links: dict[str, list[int | str]] = {key: [NA] * _LINKS for key in ("received", "sent", "up")}
     for place, link in zip(_link_places(gpu), gpu.board.links, strict=False):
         for key, values in links.items():
             number = link.number(key)
-            values[place] = NA if number is None else number if key == "up" else round(number / 1000)  # type: ignore[call-overload]  # lists of both
-    first = [clock] + [NA] * (_XCC - 1) if gpu.text("architecture").startswith("rdna") else [clock] * gpu.dies
+            values[place] = NA if number is None else number if key == "up" else round(number / 1000)
+    first = [clock] + [NA] * (_XCC - 1) if gpu.text("architecture").startswith("rdna") else [clock] * _XCC
     return {
         "common_header.structure_size": 0, "common_header.format_revision": 1, "common_header.content_revision": 7,
         "temperature_edge": temperature if old else NA, "temperature_hotspot": NA if old else temperature,
@@ -576,7 +499,7 @@ def get_minmax_bandwidth_between_processors(gpu: Gpu, other: Gpu) -> dict[str, i
     return dict.fromkeys(("min_bandwidth", "max_bandwidth"), round(bandwidth / 1e6))
 
 
-def is_P2P_accessible(gpu: Gpu, other: Gpu) -> bool:  # noqa: N802  # AMD's name
+def is_P2P_accessible(gpu: Gpu, other: Gpu) -> bool:  # AMD's name
     return gpu.bdf == other.bdf or _is_linked(gpu, other)
 
 
@@ -675,8 +598,3 @@ def _is_linked(gpu: Gpu, other: Gpu) -> bool:
 
 def _far_bdf(gpu: Gpu, link: View) -> str:
     return gpu.addresses.get(link.count("remote_board"), NA)
-
-
-def local_time(gpu: Gpu) -> str:
-    """When the tick was due, in local time."""
-    return time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(gpu.board.slot.count("wall_time") // 1_000_000))

@@ -68,6 +68,7 @@ ELSEWHERE: Final = {
     "fakedev serve --config my.yaml &": "tests/nvml/real/test_nvml.py starts one",
     'eval "$(fakedev nvml env': "it changes the shell; tests/nvml/test_build.py reads its lines",
     "nvitop": "tests/nvml/real/test_nvml.py runs it",
+    "amd-smi monitor": "tests/nvml/test_amdsmi.py runs it",
     "nvidia-smi": "tests/nvml/real/test_nvml.py runs it",
     "fakedev nvml overrides": "tests/nvml/test_overrides.py runs it",
     ".venv/bin/fakedev clone --prometheus": "it needs Prometheus, and tests/clone/real/test_clone.py runs it",
