@@ -171,8 +171,8 @@ def page() -> str:
         f"{strangers:.2f}. Boards that are idle for a whole day: {100 * float((days.max(axis=1) <= 0).mean()):.0f} %. ",
         "Nothing was published to compare these with.\n\n",
         "Usage of profiles like PAI's and GenTD26's is in [simulation.md](simulation.md#profiles-by-name).\n\n",
-        "What is not like a real cluster: the scheduler knows how long jobs will take; users do not stop their jobs; ",
-        "the nodes of a job do not wait for each other when one is slow.\n",
+        "What is not like a real cluster: the scheduler knows how long jobs will take, but for what slow boards add; ",
+        "users do not stop their jobs.\n",
     ]
     return "".join(lines)
 
