@@ -173,17 +173,18 @@ class TestFleet:
         """How long a job of 400 s on two nodes lasts, one of whose boards has half its clock after 100 s; its means."""
         work = workload(profile="80", name="train", repeat=0, seconds_of="work")
         job = JobKind(work, ((4, 1.0),), 400.0, spread=1.0, ending_seconds=0.0)
-        fleet = make_fleet(boards_of("h100", nodes=4), cluster=cluster(job, load=2.0, failure_hours=1e9), tick_seconds=tick)
+        full = cluster(job, load=2.0, failure_hours=1e9)
+        fleet = make_fleet(boards_of("h100", nodes=4), cluster=full, tick_seconds=tick)
         first, ran = None, 0.0
         watts = usage = np.zeros(0)
         while first is None or first in fleet.workloads.by_id:
             # Those that the cluster begins with, or that wait then, have done a part of their work.
-            fresh = [name for name, each in fleet.workloads.by_id.items() if each.start_seconds > 900.0]
+            fresh = [name for name, each in fleet.workloads.by_id.items() if (each.start_seconds or 0.0) > 900.0]
             first = first or next(iter(fresh), None)
             fleet.advance()
             if first and first in fleet.workloads.by_id:
                 own = fleet.workloads.by_id[first]
-                ran = fleet.state.seconds - own.start_seconds
+                ran = fleet.state.seconds - (own.start_seconds or 0.0)
                 ranks = [each for each in fleet.workloads.by_id.values() if each.key == own.key]
                 devices = np.concatenate([each.devices for each in ranks])
                 if is_braked and ran == 100.0:
