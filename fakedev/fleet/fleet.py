@@ -229,7 +229,7 @@ class Fleet:
         if over:
             self._configured.note_ends(over, end)
             if self.cluster is not None:
-                self.cluster.note_ends(over)
+                self.cluster.note_ends(over, self.workloads)
         yield from self.intake.changes(self.state.tick, end)
         yield from self._show(levels, past, faults, start, end)
         verdicts = yield from self.intake.verdicts()
@@ -420,7 +420,7 @@ class Fleet:
         if self.cluster is None:
             self.cluster = Cluster(following.spec, following.roster)
         else:
-            self.cluster.note_ends(ended)
+            self.cluster.note_ends(ended, self.workloads)
             self.cluster.use(following.spec, following.roster)
         return []
 

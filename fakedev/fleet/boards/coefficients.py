@@ -51,6 +51,11 @@ class Kind:
         self.exponents = Exponents(self.share("power_exponent"))
         self._clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
         self.is_slowed = bool(np.any(self._clock_sensitivity))
+        #: The boards on which it needs a link, by link.
+        self.needs = {
+            link: needs for link, field in (("pcie", "transfer"), ("fabric", "fabric"))
+            if (needs := self.share(field) > 0).any()
+        }
 
     def pace(self, lost: Floats) -> Floats:
         """Its speed by that at the highest clock.

@@ -39,6 +39,10 @@ from fakedev.fleet.spec.device_types import DeviceType
 from fakedev.fleet.spec.quantities import THROTTLED_SECONDS
 from fakedev.fleet.workloads.demand import Swing
 
+#: By link: the share of what work wants to send or receive over it that it carries.
+CARRIED: Final = {"pcie": "work_pcie_ratio", "fabric": "work_fabric_ratio"}
+#: What the speed of work depends on.
+PACED: Final = ("work_clock_ratio", "hung", *CARRIED.values())
 #: Quantities of every board beside those of its type's ranges.
 BOARD_QUANTITIES: Final = (
     "core_frequency_request_mhz",
@@ -59,6 +63,7 @@ BOARD_QUANTITIES: Final = (
     "thermal_clock_ratio",
     "power_clock_ratio",
     "work_clock_ratio",
+    *CARRIED.values(),
     "temperature_max_celsius",
     "temperature_margin_celsius",
     "inlet_temperature_celsius",
@@ -113,6 +118,7 @@ class Boards:
         self.sensors = None if exact else Sensors(self.coefficients, seed, keys)
         self.engines = Engines(self.coefficients)
         self._setting = Setting.of(self.coefficients, Conditions())
+        self._unimpaired = np.ones(self.coefficients.count)
         self._settle: Settle | None = None
         self._exchanged: _Exchanged | None = None
 
@@ -190,8 +196,10 @@ class Boards:
         is_raised = raised > 0
         traffic = engines.traffic(work, clock_ratio)
         demanded = dict(traffic)
+        carried = dict.fromkeys(CARRIED.values(), self._unimpaired)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
+            carried |= {CARRIED[link]: _carried(link, demanded, traffic) for link in setting.shares}
         lost = heat_and_power.lost(boards, setting, before)
         if self._settle is not None:
             self._settle(traffic, setting.carried(RATES[0], engines.maxima), lost)
@@ -216,6 +224,7 @@ class Boards:
             "power_clock_ratio": limited,
             "core_frequency_mean_mhz": clock,
             "work_clock_ratio": clock_ratio,
+            **carried,
             "memory_frequency_mhz": np.where(
                 moves,
                 np.where(draws, boards.high["memory_frequency_mhz"], boards.compute_memory_mhz),
@@ -283,11 +292,29 @@ class Boards:
         past.update({name: np.where(back, values, before[name]) for name, values in started.items() if name in before})
         return past
 
-    def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:
-        """The speed of each kind of work by its speed at the highest clock; empty if all work runs at full speed."""
-        lost = 1.0 - work_clock_ratio
-        hangs = hung > 0
-        if not lost.any() and not hangs.any():
+    def pace(self, level: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """The speed of each kind of work, and of traffic of links, by its full speed; empty if all is at that.
+
+        :param level: the quantities of a tick in PACED.
+        """
+        lost, hangs = 1.0 - level["work_clock_ratio"], level["hung"] > 0
+        carried = {link: level[name] for link, name in CARRIED.items() if level[name].min(initial=1.0) < 1.0}
+        if not lost.any() and not hangs.any() and not carried:
             return {}
-        paces = {kind: np.maximum(each.pace(lost), _MIN_PACE) for kind, each in self.coefficients.kinds.items()}
-        return {kind: np.where(hangs, _MIN_PACE, pace) for kind, pace in paces.items()}
+        paces: dict[str, Floats] = {
+            f"{link}_{way}_bytes_per_second": ratio for link, ratio in carried.items() for way in ("tx", "rx")
+        }
+        for kind, each in self.coefficients.kinds.items():
+            paces[kind] = each.pace(lost)
+            for link in each.needs.keys() & carried.keys():
+                paces[kind] = np.where(each.needs[link], np.minimum(paces[kind], carried[link]), paces[kind])
+        return {name: np.where(hangs, _MIN_PACE, np.maximum(pace, _MIN_PACE)) for name, pace in paces.items()}
+
+
+def _carried(link: str, demanded: Mapping[str, Floats], traffic: Mapping[str, Floats]) -> Floats:
+    """The share of the demanded traffic of a link that it carries, in the direction that carries less of it."""
+    ways = [f"{link}_{way}_bytes_per_second" for way in ("tx", "rx")]
+    return np.minimum(*(
+        np.divide(traffic[name], demanded[name], out=np.ones_like(demanded[name]), where=demanded[name] > 0)
+        for name in ways
+    ))

@@ -72,6 +72,7 @@ class Job:
     :ivar arrived_seconds: when it came, or came back.
     :ivar left_seconds: the work that is left.
     :ivar until_seconds: when its present phase ends.
+    :ivar lag_seconds: what slow boards have added to that.
     :ivar cause: why it will end early; None: it will finish.
     :ivar workload_ids: of its present phase, one for each node; empty while it waits.
     :ivar words: the device words of its boards on each node.
@@ -87,6 +88,7 @@ class Job:
     attempt: int = 0
     began_seconds: float = 0.0
     until_seconds: float = math.inf
+    lag_seconds: float = 0.0
     phase: str = "waiting"
     cause: Cause | None = None
     workload_ids: tuple[str, ...] = ()
@@ -198,7 +200,8 @@ class Arrivals:
             own = kind.failing_after_seconds * math.exp(1.5 * float(normal(self._seed, keys, "error", 0)[0]))
             if own < seconds:
                 job.cause, seconds = _NO_MEMORY if fails < kind.failing * _OUT_OF_MEMORY else _ERROR, own
-        job.phase, job.began_seconds, job.until_seconds = "running", now_seconds, now_seconds + seconds
+        job.phase, job.lag_seconds = "running", 0.0
+        job.began_seconds, job.until_seconds = now_seconds, now_seconds + seconds
 
     def repair_seconds(self, job: Job) -> float:
         """How long what a job's end has broken is away."""

@@ -112,10 +112,19 @@ class Cluster:
         replicas = self.serving.replicas.values()
         return [(each, self._services[each.service]) for each in replicas if each.service in self._services]
 
-    def note_ends(self, workload_ids: Iterable[str]) -> None:
+    def note_ends(self, workload_ids: Iterable[str], workloads: Workloads) -> None:
         """Note workloads that the fleet has ended, for a lost board: their jobs come back."""
-        if self._of:
-            self._struck.update(each for each in workload_ids if each in self._of)
+        struck = [each for each in workload_ids if each in self._of]
+        self._struck.update(struck)
+        for each in struck:
+            self._falls_behind(self._jobs[self._of[each]], workloads)
+
+    def _falls_behind(self, job: Job, workloads: Workloads) -> bool:
+        """Whether slow boards have cost a job time that is not noted yet: it goes on for longer by that."""
+        lag = workloads.lag_seconds(job.workload_ids[0]) if job.phase == "running" else 0.0
+        more = max(lag - job.lag_seconds, 0.0)
+        job.lag_seconds, job.until_seconds = job.lag_seconds + more, job.until_seconds + more
+        return more > _ROUNDING_SECONDS
 
     def begin(self, around: Around) -> Steps[None]:
         """Start the jobs that are at work already; the others arrive from now on."""
@@ -145,6 +154,10 @@ class Cluster:
             until, _, name = heapq.heappop(self._due)
             job = self._jobs.get(name)
             if job is not None and job.until_seconds == until and job.workload_ids:
+                if self._falls_behind(job, around.workloads):
+                    self._order += 1
+                    heapq.heappush(self._due, (job.until_seconds, self._order, name))
+                    continue
                 started += yield from self._end_phase(job, around)
                 changed = True
         while self._slot * SLOT_SECONDS <= now:
@@ -293,7 +306,7 @@ class Cluster:
     def _come_back(self, job: Job, now_seconds: float) -> None:
         """Wait again, with the work since the last checkpoint still to do."""
         kind = self._kinds.get(job.kind)
-        passed = now_seconds - job.began_seconds
+        passed = now_seconds - job.began_seconds - job.lag_seconds
         interval = kind.checkpoint_seconds if isinstance(kind, JobKind) else 0.0
         if interval:
             job.left_seconds = max(job.left_seconds - passed // interval * interval, interval)

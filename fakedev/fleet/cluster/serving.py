@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.fleet.entities.randomness import Floats, Keys, normal
+from fakedev.fleet.entities.randomness import Floats, Keys, normal, uniform
 from fakedev.fleet.spec.cluster_spec import ServiceKind, daily
 from fakedev.fleet.spec.limits import entity_key
 
@@ -50,6 +50,9 @@ _SHARE_SPREAD: Final = 0.15
 _MINUTE_SPREAD: Final = 0.1
 #: How much of an engine that only reads prompts is missing for the next tokens of the others.
 _READING_SLOWS: Final = 0.8
+#: The spread of the lengths of requests that run one after the other (logarithm), and the most that come in a step.
+_LENGTH_SPREAD: Final = 0.6
+_MOST_AT_ONCE: Final = 100
 #: The share of an engine's intensity that a single request has.
 _ONE_REQUEST: Final = 0.35
 #: The autoscaler: how often it looks, its tolerance, and how long it waits before it takes replicas away: those of
@@ -131,35 +134,11 @@ class Serving:
     def _serve(self, ready: Sequence[Replica], kind: ServiceKind, demand: float, seconds: float, tick: int) -> None:
         keys: Keys = np.array([each.key for each in ready], dtype=np.uint64)
         shares = np.exp(_SHARE_SPREAD * normal(self._seed, keys, "share", 0))
-        running = np.array([each.running for each in ready])
-        waiting = np.array([each.waiting for each in ready])
         prompt, output = kind.prompt_tokens, kind.output_tokens
-        most = min(float(kind.running), kind.cache_tokens / (prompt + output / 2.0))
         steps = min(max(math.ceil(seconds / _STEP_SECONDS), 1), _MOST_STEPS)
-        step = seconds / steps
-        began, ended, given_up, busy, held, queued, token = (np.zeros(len(ready)) for _ in range(7))
-        for number in range(steps):
-            mean = demand * step * shares / shares.sum()
-            drawn = normal(self._seed, keys, f"requests {number}", tick)
-            waiting = waiting + np.maximum(mean + np.sqrt(mean) * drawn, 0.0)
-            readable = np.minimum(waiting, kind.prefill_tokens * step / prompt)
-            reading = readable * prompt / (kind.prefill_tokens * step)
-            per_token = (kind.token_seconds + kind.crowded_seconds * running) / (1.0 - _READING_SLOWS * reading)
-            # Between arrivals at an even rate and ends at a rate that is as high as many run: solved for the step.
-            lasts = output * per_token
-            stays = np.exp(-step / lasts)
-            room = (most - running * stays) * step / (lasts * (1.0 - stays))
-            taken = np.minimum(readable, np.maximum(room, 0.0))
-            following = running * stays + taken / step * lasts * (1.0 - stays)
-            done = running + taken - following
-            mean_running = done * lasts / step
-            waiting = waiting - taken
-            left_alone = np.maximum(waiting - _MOST_WAITING * most, 0.0)
-            busy += -np.expm1(-mean_running) / steps
-            waiting, running = waiting - left_alone, following
-            began, ended, given_up = began + taken, ended + done, given_up + left_alone
-            held, token = held + mean_running / most / steps, token + per_token / steps
-            queued += waiting / np.maximum(taken / step, 1e-3) / steps
+        arrivals = _Arrivals(self._seed, keys, demand * seconds / steps * shares / shares.sum(), tick, steps)
+        serve = _one_by_one if kind.running == 1 else _batched
+        running, waiting, began, ended, given_up, busy, held, queued, token = serve(ready, kind, arrivals, seconds)
         prefill = prompt / kind.prefill_tokens + token
         latencies = {
             "time_to_first_token": (queued + prefill, began), "inter_token_latency": (token, ended * output),
@@ -170,7 +149,7 @@ class Serving:
             each.running, each.waiting = float(running[place]), float(waiting[place])
             each.cache = min(each.running * (prompt + output / 2.0) / kind.cache_tokens, 1.0)
             each.busy = float(busy[place])
-            each.effort = _ONE_REQUEST + (1.0 - _ONE_REQUEST) * float(held[place])
+            each.effort = 1.0 if kind.running == 1 else _ONE_REQUEST + (1.0 - _ONE_REQUEST) * float(held[place])
             each.totals["prompt_tokens"] += float(began[place]) * prompt
             each.totals["generation_tokens"] += float(ended[place]) * output
             each.totals["finished"] += float(ended[place])
@@ -193,6 +172,91 @@ class Serving:
         self._wished[name] = [*past, (now_seconds, wanted)]
         wanted = max(number for _, number in self._wished[name])
         return min(max(wanted, kind.least), kind.most)
+
+
+class _Arrivals(NamedTuple):
+    """Requests that come to N replicas in a tick.
+
+    :ivar mean: of each replica in a step, shape (N,).
+    """
+
+    seed: int
+    keys: Keys
+    mean: Floats
+    tick: int
+    steps: int
+
+
+def _batched(ready: Sequence[Replica], kind: ServiceKind, arrivals: _Arrivals, seconds: float) -> tuple[Floats, ...]:
+    """Engines that run many requests at once: numbers of requests are means.
+
+    :returns: requests that run and wait at the end; that began, ended, gave up; the share of the time with any; the
+        share of the room that is used; seconds in the queue, and for a token: each of shape (N,).
+    """
+    running = np.array([each.running for each in ready])
+    waiting = np.array([each.waiting for each in ready])
+    prompt, output, step, mean = kind.prompt_tokens, kind.output_tokens, seconds / arrivals.steps, arrivals.mean
+    most = min(float(kind.running), kind.cache_tokens / (prompt + output / 2.0))
+    began, ended, given_up, busy, held, queued, token = (np.zeros(len(ready)) for _ in range(7))
+    for number in range(arrivals.steps):
+        drawn = normal(arrivals.seed, arrivals.keys, f"requests {number}", arrivals.tick)
+        waiting = waiting + np.maximum(mean + np.sqrt(mean) * drawn, 0.0)
+        readable = np.minimum(waiting, kind.prefill_tokens * step / prompt)
+        reading = readable * prompt / (kind.prefill_tokens * step)
+        per_token = (kind.token_seconds + kind.crowded_seconds * running) / (1.0 - _READING_SLOWS * reading)
+        # Between arrivals at an even rate and ends at a rate that is as high as many run: solved for the step.
+        lasts = output * per_token
+        stays = np.exp(-step / lasts)
+        room = (most - running * stays) * step / (lasts * (1.0 - stays))
+        taken = np.minimum(readable, np.maximum(room, 0.0))
+        following = running * stays + taken / step * lasts * (1.0 - stays)
+        done = running + taken - following
+        mean_running = done * lasts / step
+        waiting = waiting - taken
+        left_alone = np.maximum(waiting - _MOST_WAITING * most, 0.0)
+        busy += -np.expm1(-mean_running) / arrivals.steps
+        waiting, running = waiting - left_alone, following
+        began, ended, given_up = began + taken, ended + done, given_up + left_alone
+        held, token = held + mean_running / most / arrivals.steps, token + per_token / arrivals.steps
+        queued += waiting / np.maximum(taken / step, 1e-3) / arrivals.steps
+    return running, waiting, began, ended, given_up, busy, held, queued, token
+
+
+def _one_by_one(ready: Sequence[Replica], kind: ServiceKind, arrivals: _Arrivals, seconds: float) -> tuple[Floats, ...]:
+    """Engines that run one request after the other, as for images: whole requests, of lengths that differ.
+
+    Parameters and result as of :func:`_batched`.
+    """
+    lasts = kind.prompt_tokens / kind.prefill_tokens + kind.output_tokens * kind.token_seconds
+    step, before = seconds / arrivals.steps, np.array([each.running + each.waiting for each in ready])
+    left, came, busy, queued = before * lasts, np.zeros(len(ready)), np.zeros(len(ready)), np.zeros(len(ready))
+    for number in range(arrivals.steps):
+        drawn = uniform(arrivals.seed, arrivals.keys, f"requests {number}", arrivals.tick)
+        length = normal(arrivals.seed, arrivals.keys, f"length {number}", arrivals.tick)
+        many = _poisson(arrivals.mean, drawn)
+        left += many * lasts * np.exp(_LENGTH_SPREAD * length - 0.5 * _LENGTH_SPREAD**2)
+        used = np.minimum(left, step)
+        came, left, busy = came + many, left - used, busy + used / seconds
+        queued += left / arrivals.steps
+    given_up = np.maximum(left / lasts - _MOST_WAITING, 0.0)
+    there = left / lasts - given_up
+    running = np.minimum(there, 1.0)
+    ended = np.maximum(before + came - given_up - there, 0.0)
+    return running, there - running, came, ended, given_up, busy, busy, queued, np.full(len(ready), kind.token_seconds)
+
+
+def _poisson(mean: Floats, drawn: Floats) -> Floats:
+    """How many come, by uniform draws; at most _MOST_AT_ONCE."""
+    term = np.exp(-mean)
+    total, many = term.copy(), np.zeros(len(mean))
+    for number in range(1, _MOST_AT_ONCE + 1):
+        more = drawn >= total
+        if not more.any():
+            break
+        many += more
+        term = term * mean / number
+        total += term
+    return many
 
 
 def _observed(mean: Floats, counts: Floats, ends: tuple[float, ...]) -> Floats:

@@ -28,7 +28,7 @@ from fakedev.fleet.boards.arrays import Air, Subset, with_dynamics
 from fakedev.fleet.boards.conditions import Conditions, unless_changed
 from fakedev.fleet.boards.engines import SHOWN_AS
 from fakedev.fleet.boards.sensors import READ, Readings, Sensors
-from fakedev.fleet.boards.tick import BOARD_QUANTITIES, Boards, Moment
+from fakedev.fleet.boards.tick import BOARD_QUANTITIES, PACED, Boards, Moment
 from fakedev.fleet.devices.reports import (
     RECOVERY_ACTION,
     REPORTED,
@@ -498,11 +498,11 @@ class Relations:
             arrays[name] = np.minimum(count, 1.0) if name == _REMAP_FAILURE else count
 
     def pace(self, level: Level) -> Mapping[str, Floats]:
-        """The speed of each kind of work by its speed at the highest clock, shape (devices,); missing: full speed."""
+        """The speed of each kind of work, and of each link's traffic, by its full speed; shape (devices,)."""
         if self._boards is None:
             return {}
-        shown = self._subset.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
-        paces = self._boards.pace(shown["work_clock_ratio"], shown["hung"])
+        shown = self._subset.of({name: level.arrays[name] for name in PACED})
+        paces = self._boards.pace(shown)
         return {kind: self._subset.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
 
     def ends(self, quantity: str) -> tuple[Floats, Floats] | None:

@@ -39,7 +39,8 @@ _OWN_OF_SERVICES: Final = tuple(key.name for key in keys_from(ServiceKind))
 JOB = Section(
     "fleet.cluster.jobs",
     (
-        *_WORK,
+        # Its ranks wait for their slowest board.
+        *(replace(key, default="work") if key.name == "seconds-of" else key for key in _WORK),
         Key("sizes", MapOf(Number(0), _board_count, "mapping of numbers of boards to weights"),
             "How many boards jobs ask for: numbers, each with its weight, as {1: 80, 8: 20}; what is more than half "
             "of a pool, and more than a node, does not come.", required=True),

@@ -85,7 +85,8 @@ class ServiceKind:
     night: float = setting("Requests at the quietest time, as a share of the busiest.", default=0.2, low=0, high=1)
     prompt_tokens: float = setting("Tokens of a prompt, on average.", default=900.0, low=1, high=1e6)
     output_tokens: float = setting("Tokens of an answer, on average.", default=250.0, low=1, high=1e6)
-    running: int = setting("The most requests that a replica runs at once (max_num_seqs).", default=256, low=1,
+    running: int = setting("The most requests that a replica runs at once (max_num_seqs); 1: one after the other, of "
+                           "lengths that differ, as for images.", default=256, low=1,
                            high=10_000)
     cache_tokens: float = setting("Tokens for which the KV cache of a replica has room.", default=400_000.0, low=1,
                                   high=1e9)

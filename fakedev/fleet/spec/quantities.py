@@ -78,6 +78,8 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "thermal_clock_ratio": "share of the highest clock that heat leaves, 0 to 1",
     "power_clock_ratio": "share of the highest clock that the power limit leaves, 0 to 1",
     "work_clock_ratio": "clock that the work has, by the highest, 0 to 1; 1 when idle",
+    "work_pcie_ratio": "share of the PCIe traffic of the work that the link carries, 0 to 1",
+    "work_fabric_ratio": "share of the traffic of the work with other boards that the links carry, 0 to 1",
     "energy_joules": "integral of the power since the simulation began",
     "temperature_celsius": "core temperature",
     "temperature_max_celsius": "highest core temperature within the tick",

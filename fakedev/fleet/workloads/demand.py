@@ -265,7 +265,7 @@ class MetricUses(Rows):
         return replace(self, **self._carried(old, row_was, "amount", "before", "carried", "counted"))
 
     def ask(
-        self, metric: str, course: Course, speed: Floats, ease: Floats, noise: Floats, seconds: float
+        self, metric: str, course: Course, speed: Floats, ease: Floats, noise: Floats, seconds: float, waits: Floats
     ) -> Floats:
         """The demand in a tick on each of the V devices, in the metric's unit; for counters the increment.
 
@@ -273,6 +273,7 @@ class MetricUses(Rows):
         :param speed, ease: factors of rates in bytes, and of the load of engines: shape (W,).
         :param noise: of all pairs, shape (P,).
         :param seconds: the length of the tick; 0 for the first instant, in which counters do not grow.
+        :param waits: the share of all that moves or keeps engines busy that is missing, of all pairs, shape (P,).
         """
         of = self.workload
         mean, fluctuation = course.means(self.profiles, metric, of, _DECIMALS)
@@ -282,6 +283,8 @@ class MetricUses(Rows):
             mean, fluctuation = (each * np.where(self.is_traffic, speed[of], ease[of]) for each in (mean, fluctuation))
         share = np.repeat(mean, self.pair_counts) + np.repeat(fluctuation, self.pair_counts) * noise[self.pair]
         amount = np.maximum(share, 0.0) * self.unit
+        if (metric in RATES or metric in _EASED) and waits.any():
+            amount = amount * (1.0 - waits[self.pair])
         if metric in _EASED:
             amount = np.minimum(amount, 1.0)
         if metric in COUNTED:

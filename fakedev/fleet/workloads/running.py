@@ -86,9 +86,9 @@ class WorkShares:
         #: The load of each pair, reduced to the room of its device, as a share of 1: shape (P,).
         self.parts = share / crowds.load[table.device]
         #: Load x intensity, likewise.
-        self._busy = self.parts
-        if len(table.intense):
-            self._busy = table.busy(100.0 * share, before=before) / 100.0 / crowds.load[table.device]
+        loads = 100.0 * share
+        busy = table.busy(loads, before=before)
+        self._busy = self.parts if busy is loads else busy / 100.0 / crowds.load[table.device]
 
     def of(self, quantity: str, pairs: Positions | slice = _ALL) -> Floats:
         """The amount of a quantity (one of BROUGHT) of some pairs, in their order: by default of all, shape (P,)."""
@@ -348,10 +348,11 @@ class Workloads:
         table = self.table
         seconds = end_seconds - start_seconds
         wall_seconds = self._epoch_seconds + start_seconds
-        rates = np.where(table.is_work, self._rates(pace), 1.0) if table.is_work.any() else np.ones(len(table))
+        rates, table.waits = self._rates(pace)
         course = course_of(table, self._seed, start_seconds, end_seconds, wall_seconds, rates)
         yield
         table.done = course.done
+        table.lag = table.lag + np.where(table.is_work, np.maximum(1.0 - rates / table.speed, 0.0) * seconds, 0.0)
         load, fluctuation = course.means(table.profiles, INTENSE)
         load, fluctuation = load * table.ease, fluctuation * table.ease
         used = table.ease * table.effort
@@ -379,11 +380,11 @@ class Workloads:
         held = self._held
         asked = {}
         for metric, uses in table.uses.items():
-            amount = uses.ask(metric, course, table.speed, used, table.noise, seconds if tick else 0.0)
+            amount = uses.ask(metric, course, table.speed, used, table.noise, seconds if tick else 0.0, table.waits)
             asked[metric] = table.sums.by_use(metric, amount, self._count)
             yield
         if len(table.intense):
-            table.intense.ask(INTENSE, course, table.speed, used, table.noise, seconds)
+            table.intense.ask(INTENSE, course, table.speed, used, table.noise, seconds, table.waits)
         yield
         loads, activity, crowd = self._by_kind(share)
         self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
@@ -398,15 +399,31 @@ class Workloads:
         """Whether any workload's seconds are work, so that the pace matters."""
         return bool(self.table.is_work.any())
 
-    def _rates(self, pace: Mapping[str, Floats]) -> Floats:
-        """The speed of each workload, which is that of its slowest device: shape (W,).
+    def _rates(self, pace: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+        """The speed of each workload, shape (W,), and the share of activity that each pair waits, (P,).
 
-        Where workloads asked for more of a device than there is in the last tick, each has its part of the device.
+        Work is as fast as the slowest device of its job; the others wait for that one. Where workloads asked for more
+        of a device than there is in the last tick, each has its part of the device.
         """
         table = self.table
+        nothing = np.broadcast_to(0.0, len(table.device))
+        if not table.is_work.any():
+            return np.ones(len(table)), nothing
         kinds, rows = table.kinds_of_work
         paces = np.array([pace.get(kind, np.ones(self._count)) for kind in kinds]) / self._crowds.load
-        return np.minimum.reduceat(paces[table.each(rows), table.device], table.firsts) * table.speed
+        own = paces[table.each(rows), table.device]
+        for metric in table.uses.keys() & pace.keys():
+            pairs = table.uses[metric].pair
+            own[pairs] = np.minimum(own[pairs], pace[metric][table.device[pairs]])
+        slowest = np.minimum.reduceat(own, table.firsts)
+        if table.jobs is not None:
+            of_jobs = np.ones(int(table.jobs.max()) + 1)
+            np.minimum.at(of_jobs, table.jobs, slowest)
+            slowest = of_jobs[table.jobs]
+        rates = np.where(table.is_work, slowest * table.speed, 1.0)
+        if own.min() == own.max():
+            return rates, nothing
+        return rates, np.where(table.each(table.is_work), 1.0 - table.each(slowest) / own, 0.0)
 
     def _by_kind(self, share: Floats) -> tuple[dict[str, Floats], dict[str, Floats], Floats]:
         """Loads and activity by kind of work (the same mapping if all intensities are 100 %), and all demand."""
@@ -426,9 +443,10 @@ class Workloads:
         if len(kinds) > 1 or share.min(initial=0.0) < 0.0:
             crowd = table.sums.by_device(np.maximum(share, 0.0), count) / 100.0
         shown = dict(zip(kinds, loads / most, strict=True))
-        if not len(table.intense):
+        busy = table.busy(share)
+        if busy is share:
             return shown, shown, crowd
-        return shown, dict(zip(kinds, sums(table.busy(share)) / most, strict=True)), crowd
+        return shown, dict(zip(kinds, sums(busy) / most, strict=True)), crowd
 
     def _hold(self, memory: Floats) -> Floats:
         """The memory that workloads hold while they run, as shares of 1; kept until workloads change.
@@ -498,6 +516,11 @@ class Workloads:
         :param rows: from :meth:`rows_of`.
         """
         return dict(zip(rows, self.table.load[list(rows.values())].tolist(), strict=True))
+
+    def lag_seconds(self, workload_id: str) -> float:
+        """The seconds that a workload has lost to slow boards; 0 where it does not run."""
+        row = self.rows_of([workload_id]).get(workload_id)
+        return 0.0 if row is None else float(self.table.lag[row])
 
     def work_left(self, rows: Mapping[str, int]) -> dict[str, float]:
         """Remaining seconds at the highest clock, by id, of those workloads whose profile has an open end.

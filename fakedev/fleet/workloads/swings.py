@@ -28,6 +28,6 @@ def swing_of(table: Table, course: Course, share: Floats, count: int, seconds: f
     if len(table.intense):
         rows = table.intense.workload
         variance[rows], third[rows] = course.swings(table.intense.profiles, rows)
-    busy = np.maximum(table.busy(share) if len(table.intense) else share, 0.0)
+    busy = np.maximum(table.busy(share), 0.0)
     terms = (busy, busy**2 * table.each(variance), busy**3 * table.each(third))
     return Swing.of(*(table.sums.by_device(each, count) for each in terms))

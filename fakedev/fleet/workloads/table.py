@@ -244,6 +244,7 @@ class Table(Rows):
     :ivar is_work: whether the profile is work; is_open: whether its end is open: it is work, or lengths are drawn.
     :ivar is_owner: whether labels of its devices come from the workload.
     :ivar work, done: seconds of an open profile in all, and done so far.
+    :ivar lag: seconds that work has lost to its slowest board.
     :ivar pace: of drawn lengths: how much longer than those of others they are.
     :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
     :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 if that is unknown.
@@ -252,6 +253,7 @@ class Table(Rows):
     :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
     :ivar is_fresh: whether the last tick was the workload's first tick.
     :ivar noise: of the pairs, within -1 to 1.
+    :ivar waits: the share of its activity that a pair loses as its work waits for a slower board.
     :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
     :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
     :ivar worked_seconds, stalled_seconds, corrected_errors: tallies of the pairs, if any identity shows them.
@@ -279,6 +281,7 @@ class Table(Rows):
     is_owner: Mask = column("workload", np.bool_)
     work: Floats = column("workload")
     done: Floats = column("workload")
+    lag: Floats = column("workload")
     speed: Floats = column("workload")
     ease: Floats = column("workload")
     effort: Floats = column("workload")
@@ -291,6 +294,7 @@ class Table(Rows):
     pair_counts: Positions = column("workload", np.int64)
     device: Positions = column("pair", np.int64)
     noise: Floats = column("pair")
+    waits: Floats = column("pair")
     share: Floats = column("pair")
     before: Floats = column("pair")
     holds: Floats = column("pair")
@@ -353,11 +357,11 @@ class Table(Rows):
             metric: each.with_history(old.uses[metric], was, len(old.device)) if metric in old.uses else each
             for metric, each in self.uses.items()
         }
-        columns = self._carried(old, was, "noise", "share", "before", *OF_PROCESSES)
+        columns = self._carried(old, was, "noise", "waits", "share", "before", *OF_PROCESSES)
         added = np.flatnonzero(was < 0)
         noise = columns.pop("noise").copy()
         noise[added] = first_noise(seed, self._pair_keys(added), tick)
-        columns |= {name: getattr(old, name) for name in ("start", "done", "load", "is_fresh")}
+        columns |= {name: getattr(old, name) for name in ("start", "done", "lag", "load", "is_fresh")}
         intense = self.intense.with_history(old.intense, was, len(old.device))
         return replace(self, uses=uses, intense=intense, noise=noise, **columns)
 
@@ -393,11 +397,15 @@ class Table(Rows):
         return np.repeat(values, self.pair_counts)
 
     def busy(self, share: Floats, *, before: bool = False) -> Floats:
-        """Load x intensity of each pair, percent, at most its load: shape (P,).
+        """Load x intensity of each pair, percent, at most its load: shape (P,); ``share`` itself if that is the same.
 
         :param share: the loads, of the last tick or of the tick before it.
         """
         intense = self.intense
+        if self.waits.any():
+            share = share * (1.0 - self.waits)
+        if not len(intense):
+            return share
         busy, last = share.copy(), intense.before if before else intense.amount
         busy[intense.pair] = np.minimum(100.0 * last, share[intense.pair])
         return busy
@@ -407,6 +415,12 @@ class Table(Rows):
         """Sums over the pairs of each device."""
         pairs = {metric: uses.pair for metric, uses in self.uses.items()}
         return DeviceSums(self.device, self.pair_counts, self.keys, *self.kinds_of_work, pairs)
+
+    @cached_property
+    def jobs(self) -> Positions | None:
+        """The job of each workload, a number: workloads with one key are ranks of one. None: each is a job, (W,)."""
+        keys, places = np.unique(self.keys, return_inverse=True)
+        return None if len(keys) == len(self.keys) else places
 
     @cached_property
     def noisy(self) -> Positions | slice:
@@ -467,6 +481,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         kinds=np.array([spec.kind for spec in specs], dtype=object),
         start=np.full(len(started), now_seconds),
         done=nothing,
+        lag=nothing,
         pace=nothing,
         load=nothing,
         is_fresh=np.ones(len(started), dtype=np.bool_),
@@ -518,6 +533,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
         device=devices,
         device_keys=device_keys,
         noise=nothing,
+        waits=nothing,
         share=nothing,
         before=nothing,
         worked_seconds=nothing,

@@ -6,14 +6,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fakedev.fleet.cluster.jobs import Arrivals
+from fakedev.fleet.entities.randomness import Floats
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.snapshot import fleet_from_bytes, fleet_to_bytes
 from fakedev.fleet.spec.cluster_spec import ClusterSpec, JobKind
 from tests.support.configurations import loaded, problems
-from tests.support.fleet.faulty_fleets import inject
+from tests.support.fleet.faulty_fleets import boards_of, inject
 from tests.support.fleet.fleets import advance, make_fleet, pool_of, reload, start, stop, workload
 
 
@@ -155,6 +157,41 @@ class TestFleet:
             on = [each for each, (_, devices) in running(fleet).items() if 2 in devices]
             assert mine in on and len(on) <= 2
         assert on == [mine]
+
+    @pytest.mark.parametrize("tick", [2.0, 20.0])
+    def test_a_slow_rank_slows_its_job(self, tick: float) -> None:
+        """The other boards of its job draw less while they wait, and are in use; it takes as much longer."""
+        braked, usual = (self.length_and_watts(tick, is_braked=each) for each in (True, False))
+        assert usual[0] == pytest.approx(400.0, abs=tick)
+        assert braked[0] == pytest.approx(100.0 + 300.0 / 0.5, rel=0.03)
+        others = slice(1, None)
+        assert (braked[1][others] < 0.8 * usual[1][others]).all()
+        assert braked[2][others] == pytest.approx(usual[2][others], rel=0.05)
+
+    @staticmethod
+    def length_and_watts(tick: float, *, is_braked: bool) -> tuple[float, Floats, Floats]:
+        """How long a job of 400 s on two nodes lasts, one of whose boards has half its clock after 100 s; its means."""
+        work = workload(profile="80", name="train", repeat=0, seconds_of="work")
+        job = JobKind(work, ((4, 1.0),), 400.0, spread=1.0, ending_seconds=0.0)
+        full = cluster(job, load=2.0, failure_hours=1e9)
+        fleet = make_fleet(boards_of("h100", nodes=4), cluster=full, tick_seconds=tick)
+        first, ran = None, 0.0
+        watts = usage = np.zeros(0)
+        while first is None or first in fleet.workloads.by_id:
+            # Those that the cluster begins with, or that wait then, have done a part of their work.
+            fresh = [name for name, each in fleet.workloads.by_id.items() if (each.start_seconds or 0.0) > 900.0]
+            first = first or next(iter(fresh), None)
+            fleet.advance()
+            if first and first in fleet.workloads.by_id:
+                own = fleet.workloads.by_id[first]
+                ran = fleet.state.seconds - (own.start_seconds or 0.0)
+                ranks = [each for each in fleet.workloads.by_id.values() if each.key == own.key]
+                devices = np.concatenate([each.devices for each in ranks])
+                if is_braked and ran == 100.0:
+                    inject(fleet, kind="power-brake", devices=f"dgx-{devices[0] // 2}/{devices[0] % 2}")
+                if ran == 300.0:
+                    watts, usage = fleet.power_watts[devices], fleet.usage_ratio[devices]
+        return ran, watts, usage
 
 
 class TestHistory:

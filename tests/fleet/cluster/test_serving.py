@@ -119,3 +119,15 @@ def test_it_goes_on_from_its_bytes() -> None:
         again.advance()
         assert sums(again, "running", "waiting") == sums(fleet, "running", "waiting")
         assert again.power_watts.tolist() == fleet.power_watts.tolist()
+
+
+def test_one_after_the_other() -> None:
+    """Whole requests: a board is in use for as long as they take, and else not at all."""
+    images = service(running=1, requests=0.16, output_tokens=100.0, token_seconds=0.1, least=8, most=8)
+    fleet = serving(images, tick_seconds=10.0)
+    seen = []
+    for _ in range(400):
+        fleet.advance()
+        seen.append([each.busy for each in fleet.cluster.serving.replicas.values()] if fleet.cluster else [])
+    assert np.mean(seen[20:]) == pytest.approx(0.16 * 10.0 / 8, rel=0.2)
+    assert 0.4 < np.mean(np.array(seen[20:]) == 0.0) < 0.8

@@ -33,6 +33,20 @@ BOUND: Final = 0.1
 #: The largest mean difference of the decimal logarithms of lengths.
 BOUND_OF_LENGTHS: Final = 0.2
 
+#: GenTD26 (Alibaba, cluster-trace-v2026-GenAI): duty cycles of 110 pods of a service that makes images, a value a
+#: minute for 22.8 h from 9:12 in the morning of its users; means of all pods by hour, medians of autocorrelations.
+GENTD26: Final = (0.0, 0.0, 0.0, 0.0, 9.6, 24.8, 32.1, 79.8)
+LAGS: Final = (1, 10, 60, 240)
+GENTD26_CORRELATIONS: Final = (0.343, 0.286, 0.229, 0.124)
+GENTD26_HOURS: Final = (
+    3.6, 11.8, 15.4, 12.1, 6.3, 13.6, 16.3, 18.6, 15.6, 12.4, 5.7, 4.1, 4.0, 4.5, 3.0, 2.6, 2.0, 1.0, 1.7, 1.4, 1.6,
+    1.0,
+)
+#: A service like it: a request every 70 s for each of 32 boards on average, of 10 s each, hardly any at night.
+IMAGES: Final = """{name: images, boards: 1, least: 32, most: 32, requests: 0.45, night: 0.03, prompt-tokens: 1,
+output-tokens: 28, running: 1, seconds-per-token: 0.35, profile: "100", intensity: "60:10", kind: training,
+metrics: {memory: 52%}}"""
+
 
 @dataclass(frozen=True)
 class Published:
@@ -133,6 +147,58 @@ def lengths() -> tuple[Floats, float]:
     return ours, float(np.abs(np.log10(ours / np.array(OPENB_SECONDS))).mean())
 
 
+@cache
+def images() -> Floats:
+    """Usage of boards that make images over 22 hours, a value a minute, percent: shape (minutes, devices)."""
+    pool = "{name: images, nodes: 4, device: l40s, devices-per-node: 8, identity: dcgm}"
+    cluster = f"{{busiest: 15, failure-hours: 1000000000, services: [{IMAGES}]}}"
+    fleet = f'seed: 11, epoch: "2027-01-18T04:00:00Z", tick: 60s, cluster: {cluster}, pools: [{pool}]'
+    fleet_spec = load(None, Files(environ={}), text=f"version: 1\nfleet: {{{fleet}}}\nweb: []\n").fleet
+    simulated, seen = Fleet(fleet_spec), []
+    for _ in range(60 * len(GENTD26_HOURS)):
+        simulated.advance()
+        seen.append(100 * simulated.usage_ratio)
+    return np.array(seen)
+
+
+def services() -> str:
+    """The section on services."""
+    duty = images()
+    ours = np.quantile(duty, QUANTILES)
+    apart = float(np.abs(ours - np.array(GENTD26)).mean()) / 100
+    centred = duty - duty.mean(axis=0)
+    correlations = [
+        float(np.median((centred[lag:] * centred[:-lag]).mean(axis=0) / centred.var(axis=0))) for lag in LAGS
+    ]
+    differ = max(abs(one - other) for one, other in zip(correlations, GENTD26_CORRELATIONS, strict=True))
+    hours = duty.reshape(len(GENTD26_HOURS), -1).mean(axis=1)
+    of_days = float(np.abs(np.sort(hours) - np.sort(GENTD26_HOURS)).mean()) / 100
+    heads = [f"p{100 * each:g}" for each in QUANTILES], [f"{lag} min" for lag in LAGS]
+    lines = [
+        "\n## A service that makes images\n\n",
+        "Alibaba's GenTD26 has the duty cycles of 110 pods with a GPU each, a value a minute, for 22.8 h. Beside it ",
+        "32 boards of a service with `running: 1` and 0.45 requests a second at the busiest hour.\n\n",
+        f"| duty cycle, % | {' | '.join(heads[0])} | distance | |\n|---|{'---|' * len(QUANTILES)}---|---|\n",
+        f"| GenTD26 | {' | '.join(f'{value:.1f}' for value in GENTD26)} | | |\n",
+        f"| simulated | {' | '.join(f'{value:.1f}' for value in ours)} | {apart:.3f} | {_verdict(apart)} |\n\n",
+        f"| correlation of a board with itself after | {' | '.join(heads[1])} | most apart | |\n",
+        f"|---|{'---|' * len(LAGS)}---|---|\n",
+        f"| GenTD26 | {' | '.join(f'{value:.2f}' for value in GENTD26_CORRELATIONS)} | | |\n",
+        f"| simulated | {' | '.join(f'{value:.2f}' for value in correlations)} | {differ:.2f} ",
+        f"| {_verdict(differ)} |\n\n",
+        "Means of all boards, hour by hour, %:\n\n",
+        *(f"    {name:10}{''.join(f'{value:5.0f}' for value in values)}\n"
+          for name, values in (("GenTD26", np.array(GENTD26_HOURS)), ("simulated", hours))),
+        f"\nThe hours in order of their means are {of_days:.3f} apart (bound {BOUND:g}). The real day has a dip at ",
+        "noon, and falls at once in the evening; ours is a wave.\n",
+    ]
+    return "".join(lines)
+
+
+def _verdict(apart: float) -> str:
+    return "within the bound" if apart <= BOUND else "**off**"
+
+
 def page() -> str:
     """The page."""
     week = week_of("research")
@@ -150,7 +216,7 @@ def page() -> str:
     ]
     for each in SEREN:
         ours, apart = distance(each, week)
-        verdict = "within the bound" if apart <= BOUND else "**off**"
+        verdict = _verdict(apart)
         lines += [
             f"| {each.what} | Seren | {' | '.join(f'{value:g}' for value in each.values)} | | |\n",
             f"| | `research` | {' | '.join(f'{value:.1f}' for value in ours)} | {apart:.3f} | {verdict} |\n",
@@ -171,8 +237,9 @@ def page() -> str:
         f"{strangers:.2f}. Boards that are idle for a whole day: {100 * float((days.max(axis=1) <= 0).mean()):.0f} %. ",
         "Nothing was published to compare these with.\n\n",
         "Usage of profiles like PAI's and GenTD26's is in [simulation.md](simulation.md#profiles-by-name).\n\n",
-        "What is not like a real cluster: the scheduler knows how long jobs will take; users do not stop their jobs; ",
-        "the nodes of a job do not wait for each other when one is slow.\n",
+        "What is not like a real cluster: the scheduler knows how long jobs will take, but for what slow boards add; ",
+        "users do not stop their jobs.\n",
+        services(),
     ]
     return "".join(lines)
 
