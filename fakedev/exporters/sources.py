@@ -20,7 +20,7 @@ from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import State
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import link_facts, port_facts, switch_facts
-from fakedev.fleet.racks.facts import tray_facts
+from fakedev.fleet.racks.tray_facts import tray_facts
 from fakedev.fleet.racks.racks import RACK_QUANTITIES
 
 Group = TypeVar("Group")
