@@ -28,8 +28,8 @@ def racks() -> Section:
         "Racks",
         f"""
 {_RACKS} racks of 18 nodes: 7,200 GB200, 3,600 Grace CPUs of 72 cores. The fleet alone, in a process of its own for
-each row; each board with work that exchanges traffic. Medians of {_ROUNDS} ticks, in processor time. *Memory* is what the fleet
-adds. *Page* is one node's with its default rows and six rows for each of its 144 cores, of numbers that are all new.
+each row; each board with work that exchanges traffic. Medians of {_ROUNDS} ticks, in processor time. *Memory* is what
+the fleet adds. *Page* is one node's with six rows for each of its 144 cores, of numbers that are all new.
 """,
         ["tick", "memory", "page of a node"],
     )
