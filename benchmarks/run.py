@@ -29,6 +29,7 @@ import load_tester
 import message_cost
 import program_starts
 import queues
+import racks
 import real_clusters
 import reloads
 import rendering
@@ -82,6 +83,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "without-cluster": without_cluster.without_cluster,
     "histories": histories.histories,
     "replay": replays.replays,
+    "racks": racks.racks,
 }
 #: The last of them is an extra, which ``make bench`` installs.
 _PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")

@@ -186,6 +186,9 @@ def _built(
     if complete and is_fixed and shard is not None and not any(map(shard.has, nodes)):
         text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
         report.problem(fleet.place_of("shard"), text)
+    if shard is not None and any(pool.racks is not None for pool in specs):
+        text = "shard: a rack is one state, which shards would cut apart: leave out shard, or the racks"
+        report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
     for name, text in unknown_variables(files.environ, files.variables):
         report.note(Place(f"environment {name}"), text)

@@ -20,8 +20,8 @@ from fakedev.fleet.entities.roster import Roster, RosterNode
 from fakedev.fleet.entities.state import State
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.facts import link_facts, port_facts, switch_facts
-from fakedev.fleet.racks.facts import tray_facts
 from fakedev.fleet.racks.racks import RACK_QUANTITIES
+from fakedev.fleet.racks.tray_facts import tray_facts
 
 Group = TypeVar("Group")
 #: An index into the arrays of a level, and the facts of the entity there.

@@ -168,7 +168,7 @@ class CompiledFleet:
         self.admission.prepare(spec.base)
         self.fault_rules = FaultRules(
             self.roster, self.keys, self.unit_quantities, self.admission.known_metric, known, spec.tick_seconds,
-            None if self.relations.racks is None else self.relations.racks.layout,
+            self.relations.rack_layout,
         )
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)

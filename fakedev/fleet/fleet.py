@@ -276,7 +276,8 @@ class Fleet:
                 self.page_faults.update()
                 self._labels.attribution.release(self.faults.stale())
         are_changed = (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up
-        if are_changed or not same_arrays(shared, self._relations.conditions.shared_watts):
+        before = self._relations.conditions.shared_watts
+        if are_changed or (shared is not before and not same_arrays(shared, before)):
             self._relations.update_conditions(faults, links, shared)
             yield
         return faults, next_levels(

@@ -43,6 +43,7 @@ from fakedev.fleet.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.fleet.faults.per_tick import FaultTick
 from fakedev.fleet.links.exchange import Exchange, limited
 from fakedev.fleet.links.link_levels import FETCHED, LinkHistory
+from fakedev.fleet.racks.rack_layout import RackLayout
 from fakedev.fleet.racks.racks import Racks
 from fakedev.fleet.spec.device_types import GIGATRANSFERS_PER_SECOND, PCIE_PAYLOAD, DeviceType
 from fakedev.fleet.spec.quantities import ASKABLE, ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
@@ -327,6 +328,11 @@ class Relations:
             loaded = _LOADED_SECONDS * 2.0 ** (_LOADED_DOUBLINGS * uniform(seed, roster.keys[has], "driver loaded", 0))
             self._first["energy_joules"] = self._subset.put(boards.coefficients.idle_watts * loaded, None)
         return boards
+
+    @property
+    def rack_layout(self) -> RackLayout | None:
+        """Where the devices are in racks; None: in none."""
+        return None if self.racks is None else self.racks.layout
 
     def update_conditions(
         self, faults: FaultTick | None, links: LinkHistory, shared_watts: Floats | None = None

@@ -62,8 +62,8 @@ class State:
 
 
 def same_arrays(one: Floats | None, other: Floats | None) -> bool:
-    """Whether two arrays have the same values, NaN among them; None is only like None."""
-    return one is other or (one is not None and other is not None and np.array_equal(one, other, equal_nan=True))
+    """Whether two arrays that are there have the same values, NaN among them."""
+    return one is not None and other is not None and np.array_equal(one, other, equal_nan=True)
 
 
 class LazyArrays(Mapping[str, Values]):

@@ -66,7 +66,8 @@ BROUGHT = Section(
 def fault_rules(tick_seconds: float, roster: Roster, relations: Relations, admission: Admission) -> FaultRules:
     """The rules that say which faults the fleet can have."""
     present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
-    return FaultRules(roster, roster.unit_keys, present, admission.known_metric, present, tick_seconds)
+    racks = relations.rack_layout
+    return FaultRules(roster, roster.unit_keys, present, admission.known_metric, present, tick_seconds, racks)
 
 
 def load_faults(entries: Iterable[Values], rules: FaultRules | None, report: Report) -> tuple[FaultSpec, ...]:

@@ -176,7 +176,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
     [
         ("type: gauge", "type: gage", "id.yaml:5: families.0.type: must be one of gauge, counter, untyped, not 'gage'; did you mean gauge?"),
         ("format: fixed6", "format: fixed", "id.yaml:5: families.0.format: must be one of int, fixed6, go, go-whole, go-fixed2, go-fixed6, python, python-whole, digits15, not 'fixed'; did you mean fixed6?"),
-        ("unit: percent", "unit: per cent", "id.yaml:11: families.1.rows.0.unit: must be one of same, percent, half, MiB, 1000KiB, kB, KiB, MB, GB, Mbit, mJ, uJ, mW, ns, Hz, ms, 32B, not 'per cent'; did you mean percent?"),
+        ("unit: percent", "unit: per cent", "id.yaml:11: families.1.rows.0.unit: must be one of same, percent, half, MiB, 1000KiB, kB, KiB, MB, GB, Mbit, mJ, uJ, mW, ns, Hz, kHz, ms, 32B, not 'per cent'; did you mean percent?"),
         ("name: acme_power", "name: 1power", "id.yaml:5: '1power' is no metric name: letters, digits, _ and : only, no digit first"),
         ("name: gpu", "name: __gpu", "id.yaml:3: '__gpu' is no label name: letters, digits and _ only, no digit and no __ first"),
         ("name: host", "name: gpu", "id.yaml:3: labels: 'gpu' is given 2 times: remove one"),
