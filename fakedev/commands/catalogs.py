@@ -96,13 +96,13 @@ def faults(options: Namespace) -> int:
         else:
             _print(_fault_rows(), options)
         return 0
-    from fakedev.commands.alert_rules import board_of, faults_for  # noqa: PLC0415 - it needs the whole simulation
+    from fakedev.commands.alert_rules import faults_for  # noqa: PLC0415 - it needs the whole simulation
 
     identity = options.identity or "dcgm"
     if options.show:
         from fakedev.commands.fault_showing import show_fault  # noqa: PLC0415 - as above
 
-        show_fault(options.show, identity, options.device or board_of(identity), as_json=options.json)
+        show_fault(options.show, identity, options.device or "", as_json=options.json)
         return 0
     return faults_for(options.rules, identity, options.device or "", dict(options.label), as_json=options.json)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from fakedev.base.console import write_text
 from fakedev.base.errors import FieldError, Refused, printable
+from fakedev.commands.alert_rules import board_of
 from fakedev.commands.reach import write_json
 from fakedev.exporters.identity import Identity
 from fakedev.exporters.page import LabelCache, Page
@@ -20,9 +21,10 @@ from fakedev.fleet.faults.page_faults import PageFaults
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.journal import JournalEntry
 from fakedev.fleet.links.link_levels import link_history
-from fakedev.fleet.spec.fault_kinds import fault_from_fields
+from fakedev.fleet.spec.fault_kinds import KINDS, Scope, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FaultSpec
 from fakedev.fleet.spec.offers import KubernetesSettings
+from fakedev.fleet.spec.rack_spec import RackKind
 from fakedev.fleet.verbs import WORKLOAD_GRAMMAR
 from fakedev.kubernetes.dra import taint_of
 from fakedev.kubernetes.health import HealthWatch, NodeHealth
@@ -39,6 +41,10 @@ from fakedev.schema.options import Failed
 
 _SECONDS: Final = 60
 _NODE: Final = "trial-0"
+_OF_RACKS: Final = "gb200"
+_NVML: Final = "NVML and nvidia-smi"
+#: The programs of other vendors' drivers.
+_DRIVERS: Final = {"AMD": "amdsmi and amd-smi"}
 #: Of a node that KWOK has filled.
 _STATUS: Final = {"allocatable": {"cpu": "96"}, "conditions": [{"type": "Ready", "status": "True"}]}
 #: Of more series that are gone only the number is shown.
@@ -64,7 +70,7 @@ class Seen:
         return found
 
     def board(self) -> dict[str, object]:
-        """The record of the first board in the file for NVML; empty where the driver is not NVIDIA's."""
+        """The record of the first board in the file for NVML; empty for vendors whose boards are not in it."""
         image = SlotImage(self.fleet, self.fleet.roster.shown)
         if not image.counts.boards:
             return {}
@@ -91,12 +97,15 @@ def show_fault(words: str, identity: str, device: str, *, as_json: bool) -> None
     """Print every sign of a fault.
 
     :param words: its kind and its fields, as ``xid code=79``.
+    :param device: empty: a board that can have it, and on which the identity shows most.
     :raises ConfigurationError: for an identity or a device that there is not.
     :raises Failed: for a fault that there is not, or that a board of the type cannot have.
     """
     try:
         request = parse_words(f"fault {words}".encode(), WORKLOAD_GRAMMAR)
-        told = told_of(fault_from_fields({**request.arguments, "devices": [f"{_NODE}/0"]}), identity, device)
+        fault = fault_from_fields({**request.arguments, "devices": [f"{_NODE}/0"]})
+        of_racks = KINDS[fault.kind].is_of_racks and identity.partition("@")[0] == "dcgm"
+        told = told_of(fault, identity, device or (_OF_RACKS if of_racks else board_of(identity)))
     except (FieldError, ProtocolError, Refused) as error:
         raise Failed(f"--show {words}: {error}", 2) from None
     if as_json:
@@ -113,7 +122,10 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
     :raises Refused: when the boards cannot have the fault.
     """
     entries: list[JournalEntry] = []
-    seen, usual = _node(identity, device, entries), _node(identity, device, [])
+    kind = KINDS[fault.kind]
+    # A failed fan wall concerns racks with air; all others are of racks with coolant and a fabric.
+    racks = "" if not kind.is_of_racks else (RackKind.AIR if kind.scope is Scope.ROW else RackKind.NVL72).value
+    seen, usual = _node(identity, device, racks, entries), _node(identity, device, racks, [])
     for _ in range(BEGIN_SECONDS // TICK_SECONDS):
         seen.fleet.advance()
         usual.fleet.advance()
@@ -140,7 +152,7 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
     taints = [(device, taint_of(why)) for device, why in before.unhealthy.items() if devices.is_nvidia]
     return {
         f"page ({identity})": [*seen.scrape_trouble(), *_differences(usual.samples(), seen.samples())],
-        "NVML and nvidia-smi": [*driver, *_of_board(usual, seen)],
+        _DRIVERS.get(node.pool.device_type.facts.get("vendor", ""), _NVML): [*driver, *_of_board(usual, seen)],
         "kernel's log": kernel,
         "Events of the Kubernetes node": events,
         "status of the Kubernetes node": list(_differences(usual_node, _of_node(on_cluster, before))),
@@ -151,8 +163,8 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
     }
 
 
-def _node(identity: str, device: str, entries: list[JournalEntry]) -> Seen:
-    configuration = trial_configuration(identity, device, [Trial()])
+def _node(identity: str, device: str, racks: str, entries: list[JournalEntry]) -> Seen:
+    configuration = trial_configuration(identity, device, [Trial()], racks=racks)
     fleet = Fleet(configuration.fleet, tell=entries.extend)
     shown = configuration.identities["trials"]
     return Seen(fleet, shown, Page(LabelCache(shown, DeviceSource.of(fleet, shown)), list(fleet.roster.shown)))
@@ -170,7 +182,9 @@ def _of_node(node: ClusterNode, health: NodeHealth) -> dict[str, object]:
 def _of_board(usual: Seen, seen: Seen) -> Iterator[str]:
     board = seen.board()
     if board.get("lost") == 1:
-        yield "the board is lost: each call about it has the result 15 (GPU is lost)"
+        (node,) = seen.fleet.roster.shown
+        is_amd = node.pool.device_type.facts.get("vendor", "") in _DRIVERS
+        yield "the board is not listed" if is_amd else "the board is lost: each call has the result 15 (GPU is lost)"
         return
     yield from _differences(usual.board(), board)
     up, links = link_history(seen.fleet.state.levels).up, seen.fleet.roster.links.of(0)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fakedev.base.errors import FieldError, did_you_mean
 from fakedev.base.units import number_of
 from fakedev.fleet.spec.fleet_spec import FaultSpec
-from fakedev.fleet.spec.quantities import CLOCK_BITS, FEC_CODEWORDS, OF_FABRIC, OF_MODULES
+from fakedev.fleet.spec.quantities import CLOCK_BITS, FEC_CODEWORDS, OF_FABRIC, OF_MODULES, OF_TRAYS
 from fakedev.fleet.spec.xids import XIDS_OF_APPLICATIONS
 from fakedev.schema.declare import LONGEST_SECONDS, Field, FieldKind
 
@@ -94,6 +94,11 @@ class FaultKind:
     by_limit: tuple[str, ...] = ()
     on_parts: bool = False
     on_tiles: bool = False
+
+    @property
+    def is_of_racks(self) -> bool:
+        """Whether only devices in racks can have it."""
+        return self.scope in OF_RACKS or self.needs in (*OF_FABRIC, *OF_MODULES, *OF_TRAYS)
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
         """The value of each parameter: the given one, its default, or 0."""

@@ -24,7 +24,7 @@ from fakedev.exporters.sources import DeviceSource
 from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.events import InjectFault
 from fakedev.fleet.fleet import Fleet
-from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, Scope, fault_from_fields
+from fakedev.fleet.spec.fault_kinds import KINDS, Scope, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import MetricName
 from fakedev.scenario.rules.alert_rules import Matcher
 from fakedev.scenario.rules.thresholds import Threshold, beyond_thresholds
@@ -141,7 +141,7 @@ def all_trials(
     """
     trials = [Trial(work) for work in _WORK]
     for kind in KINDS.values():
-        if kind.scope in (Scope.CLUSTER, *OF_RACKS):
+        if kind.scope is Scope.CLUSTER or kind.is_of_racks:
             continue
         given = list(_VALUES.get(kind.name, [{}]))
         if kind.name == "xid":
@@ -271,13 +271,20 @@ def _with_families(identity: Identity, metrics: Collection[str] | None) -> Ident
     return replace(identity, families=tuple(kept))
 
 
-def trial_configuration(identity: str, device: str, trials: Sequence[Trial], boards: int = 2) -> Configuration:
+def trial_configuration(
+    identity: str, device: str, trials: Sequence[Trial], boards: int = 2, racks: str = ""
+) -> Configuration:
     """The configuration of a fleet with a node of some boards for each trial.
 
+    :param racks: the kind of racks that the nodes are in; empty: none.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     nodes = [f"trial-{number}" for number in range(len(trials))]
-    pool = {"name": "trials", "nodes": nodes, "device": device, "devices-per-node": boards, "identity": identity}
+    pool: dict[str, object] = {
+        "name": "trials", "nodes": nodes, "device": device, "devices-per-node": boards, "identity": identity,
+    }  # fmt: skip
+    if racks:
+        pool["racks"] = racks
     base: list[dict[str, object]] = []
     for work, (profile, kind, memory) in _WORK.items():
         devices = [f"{node}/*" for node, trial in zip(nodes, trials, strict=True) if trial.work == work]
