@@ -19,9 +19,10 @@ from fakedev.fleet.spec.workload_spec import FOREVER
 from fakedev.fleet.steps import AT_ONCE, Steps, result_of, spans
 from fakedev.fleet.workloads.demand import INTENSE, Capacity, Demand
 from fakedev.fleet.workloads.lengths import ROUNDING_SECONDS, course_of, pace_of
+from fakedev.fleet.workloads.limit_rows import LimitRows
 from fakedev.fleet.workloads.owners import Holds
 from fakedev.fleet.workloads.swings import swing_of
-from fakedev.fleet.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
+from fakedev.fleet.workloads.table import MEMORY, Table, on_devices, table_of
 from fakedev.fleet.workloads.workload import ENDS, Verdict, Workload
 
 _MEMORY_RATIO: Final = "memory_used_ratio"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.spec.device_types import DeviceType
-from fakedev.fleet.workloads.table import LimitRows
+from fakedev.fleet.workloads.limit_rows import LimitRows
 from fakedev.fleet.workloads.workload import Limit
 from tests.fleet.workloads.test_metric_uses import GIB, LINKED
 from tests.support.fleet.fleets import BOARD, advance, ended, make_fleet, pool_of, start
