@@ -31,8 +31,8 @@ def test_how_many_can_be_shown() -> None:
     counters = "".join(f"  {name}, gauge, X.\n" for name in names if not rows[name])
     identity = f"name: all\nbased-on: dcgm\ncounters: |\n{counters}"
     shown: set[str] = set()
-    for device, mig in (("h100", "[]"), ("a100", "[1g.5gb]"), ("t4", "[]")):
-        divided = "" if mig == "[]" else f", mig: {mig}"
+    for device, more in (("h100", ""), ("a100", "mig: [1g.5gb]"), ("t4", ""), ("gb200", "racks: nvl72")):
+        divided = f", {more}" if more else ""
         pools = f"{{name: p, nodes: [n], device: {device}, devices-per-node: 2, identity: all.yaml{divided}}}"
         text = f"fleet: {{pools: [{pools}]}}\nweb: []\nworkloads: {{listen: []}}\n"
         configuration = loaded(text, {"all.yaml": identity})
