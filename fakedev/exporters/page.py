@@ -340,7 +340,7 @@ class Page(Generic[Group]):
                 some = self._texts[place * GROUPS_AT_ONCE : (place + 1) * GROUPS_AT_ONCE]
                 made[kinds] = Lines.of([texts for texts in some if texts is not None], kinds)
                 count += len(made[kinds].texts)
-        return True
+        return count < _TEXTS_AT_ONCE  # to join them all takes long enough for a call of its own
 
     def _forget_lines(self) -> None:
         self._lines, self._unsorted, self._sorted = {}, {}, set()
