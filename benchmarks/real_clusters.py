@@ -38,7 +38,7 @@ from fakedev.fleet.spec.limits import shard_number
 from tests.support.kube.control_plane import ADMIN, ASSETS, ControlPlane, assets_folder
 from tests.support.kube.manifests import MANIFESTS, objects_of
 
-_NODES = int(os.environ.get("FAKEDEV_BENCH_NODES", "5000"))
+_NODES = int(os.environ.get("BENCH_NODES", "5000"))
 _SHARDS = 4
 _TITLE = f"Kubernetes: {_NODES:,} nodes of a real cluster in {_SHARDS} shards"
 _FAULTS = _NODES // 10

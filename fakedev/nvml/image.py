@@ -33,6 +33,7 @@ from fakedev.fleet.spec.device_types import DeviceType, attributes_of
 from fakedev.fleet.workloads.workload import Workload
 from fakedev.nvml import mig_numbers as mig
 from fakedev.nvml import records as layout
+from fakedev.nvml.chosen_boards import AMD, NVIDIA, VENDORS, Chosen, chosen, units_of
 from fakedev.nvml.records import (
     ABSENT,
     BOARD,
@@ -114,9 +115,6 @@ class Quantities:
         self._table[:] = whole(values, self._factors).T  # type: ignore[arg-type]  # one factor for each row
 
 
-_NVIDIA, _AMD = "NVIDIA", "AMD"
-#: Numbers of vendors on PCI.
-_VENDORS: Final = {_NVIDIA: 0x10DE, _AMD: 0x1002}
 #: The state of a board that has joined its fabric.
 _IN_FABRIC: Final = 3
 #: Serial numbers of racks have 13 digits.
@@ -143,58 +141,6 @@ _MIB: Final = 1 << 20
 _CLOCK_STEP_MHZ: Final = 15.0
 
 
-class Chosen(NamedTuple):
-    """The boards of some nodes, in order of the file: of each node those that NVML shows, then those of AMD.
-
-    :ivar nodes: with the indices of both.
-    :ivar devices: positions of the boards in the level of devices, shape (B,).
-    :ivar parts: positions of their instances in the level of parts, shape (P,).
-    :ivar links: positions of their links, shape (L,).
-    """
-
-    nodes: Sequence[tuple[RosterNode, Sequence[int], Sequence[int]]]
-    devices: Positions
-    parts: Positions
-    links: Positions
-
-
-def chosen(roster: Roster, nodes: Sequence[RosterNode]) -> Chosen:
-    """The boards of NVIDIA, those whose vendor is not known, and those of AMD, of some nodes."""
-    matches: list[tuple[RosterNode, Sequence[int], Sequence[int]]] = []
-    for node in nodes:
-        makers = [_maker(node, index) for index in range(len(node.devices))]
-        shown, of_amd = ([index for index, each in enumerate(makers) if each == maker] for maker in _VENDORS)
-        matches.append((node, shown, of_amd))
-    devices = [node.first + index for node, *indices in matches for index in chain(*indices)]
-    parts = [
-        unit - roster.parts.device_count
-        for node, *indices in matches for index in chain(*indices)
-        for unit in _units(roster, node, index)
-    ]  # fmt: skip
-    links = [link for device in devices for link in roster.links.of(device)]
-    return Chosen(matches, *(np.array(each, dtype=np.int64) for each in (devices, parts, links)))
-
-
-def _units(roster: Roster, node: RosterNode, index: int) -> range:
-    """The instances of a board; tiles are none."""
-    units = roster.parts.of(node.first + index)
-    return units if node.pool.device_type.mig_slices else units[:0]
-
-
-def is_shown(node: RosterNode, index: int) -> bool:
-    """Whether NVIDIA's driver has a board: one of NVIDIA, or one whose vendor is not known."""
-    return _maker(node, index) == _NVIDIA
-
-
-def _maker(node: RosterNode, index: int) -> str | None:
-    """A key of ``_VENDORS``; None: the driver of neither has the board."""
-    device = node.pool.devices.get(index)
-    for facts in (device.facts if device else {}, node.spec.facts, node.pool.facts, node.pool.device_type.facts):
-        if "vendor" in facts:
-            return next((maker for maker in _VENDORS if maker in facts["vendor"].upper()), None)
-    return _NVIDIA
-
-
 def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArray[Any]]:
     """The records of nodes, boards, parts, links and profiles, by the names of their places in a slot."""
     node_rows: list[dict[str, Any]] = []
@@ -218,7 +164,7 @@ def static_records(roster: Roster, seed: int, boards: Chosen) -> dict[str, NDArr
         })  # fmt: skip
         for index in chain(*indices):
             device = node.first + index
-            units, links = _units(roster, node, index), roster.links.of(device)
+            units, links = units_of(roster, node, index), roster.links.of(device)
             own = of_parts[units.start - first_part : units.stop - first_part]
             kind = node.pool.device_type
             key = kind.name, facts[index].get("pci_device_id", "")
@@ -264,8 +210,8 @@ def _board(facts: Mapping[str, str], device_type: DeviceType) -> dict[str, Any]:
     pdi = int(facts["uuid"].replace("-", "")[-15:], 16) if _UUID.fullmatch(facts.get("uuid", "")) else ABSENT
     core = device_type.ranges.get("core_frequency_mhz")
     is_in_fabric = values["fabric_state"] == _IN_FABRIC
-    is_amd = _AMD in facts.get("vendor", "").upper()
-    vendor = _VENDORS[_AMD if is_amd else _NVIDIA]
+    is_amd = AMD in facts.get("vendor", "").upper()
+    vendor = VENDORS[AMD if is_amd else NVIDIA]
     is_in_rack = values["c2c_mode"] == 1 and values["platform_host_id"] != ABSENT
     derived = {
         "addressing_mode": _ATS if values["c2c_mode"] == 1 else 0,
@@ -305,7 +251,7 @@ def _is_nothing(value: int | bytes) -> bool:
 
 
 def _part(facts: Mapping[str, str], board: int, of_board: Mapping[str, Any]) -> dict[str, Any]:
-    prefix = "" if _AMD in facts.get("vendor", "").upper() else "MIG-"
+    prefix = "" if AMD in facts.get("vendor", "").upper() else "MIG-"
     own = {"uuid": text_of(prefixed(prefix, facts["part_uuid"]), 48), "board": board}
     profile, values = facts.get("mig_profile", ""), _facts(PART, facts)
     slices, memory_slices = slices_of(profile), mig.memory_slices_of(of_board["max_part_count"])
@@ -534,7 +480,7 @@ class SlotImage:
             keys = np.stack((self._records["boards"]["node"], pairs), axis=1)
             self._modules = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         self._up: object = None
-        is_amd = fixed["boards"]["pci_device_id"] & 0xFFFF == _VENDORS[_AMD]
+        is_amd = fixed["boards"]["pci_device_id"] & 0xFFFF == VENDORS[AMD]
         self._amd_links = np.flatnonzero(is_amd[fixed["links"]["board"]])
         self.update()
 

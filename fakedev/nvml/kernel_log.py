@@ -20,7 +20,8 @@ from fakedev.fleet.entities.roster import RosterNode
 from fakedev.fleet.fleet import Fleet
 from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.spec.xids import Xid
-from fakedev.nvml.image import is_shown, prefixed
+from fakedev.nvml.chosen_boards import is_shown
+from fakedev.nvml.image import prefixed
 
 #: The processes of the errors are not known, as the driver says it.
 _NOBODY: Final = "pid='<unknown>', name=<unknown>"

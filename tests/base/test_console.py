@@ -86,8 +86,8 @@ def test_progress_of_a_peer() -> None:
 
 
 def test_nothing_is_written_otherwise() -> None:
-    """Every text for a terminal goes through this module; ruff refuses print(). nvidia-smi has its own."""
+    """Every text for a terminal goes through this module; ruff refuses print(). Drivers' programs have their own."""
     calls = {"sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines"}
     writers = modules(word="std")  # all others name neither of the two
     others = {each.name for each in writers if calls & {name.name for name in each.dotted_names}}
-    assert others == {"fakedev.nvml.smi.main", "fakedev.nvml.smi.dcgmi"}
+    assert others == {"fakedev.nvml.smi.main", "fakedev.nvml.smi.dcgmi", "fakedev.nvml.amd.amdsmi"}

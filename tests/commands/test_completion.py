@@ -23,7 +23,7 @@ def test_subcommands() -> None:
     ("words", "some"),
     [
         (["scenario"], ["run", "score", "tests", "blocks", "from", "--help"]),
-        (["nvml"], ["build", "overrides", "env", "--help"]),
+        (["nvml"], ["build", "overrides", "unanswered", "env", "--help"]),
         (["serve"], ["--config", "-c", "--web-config-file", "--check"]),
         (["scenario", "run", "day.yaml"], ["--truth", "--openmetrics"]),
         (["conform", "page.prom", "--against"], ["--identity", "--min"]),

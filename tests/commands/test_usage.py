@@ -25,7 +25,7 @@ from fakedev.commands.main import main
             ["serve", "--port=65536"],
             "fakedev serve: --port: '65536' is no port: from 0 (any free one) to 65535; --help lists the options",
         ),
-        (["kube"], "fakedev kube: give a subcommand: plan or token or clean; --help lists the options"),
+        (["kube"], "fakedev kube: give a subcommand: plan or token or proof or clean; --help lists the options"),
         (["prometheus", "--interval=0"], "fakedev prometheus: --interval: must be above 0; --help lists the options"),
         (
             ["prometheus", "--interval=-1s"],

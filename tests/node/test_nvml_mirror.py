@@ -115,7 +115,7 @@ def test_a_service_that_is_gone(node: Node, caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("layout", 7, "layout: must be 3"), ("layout", None, "layout: must be 3"),
+        ("layout", 7, "layout: must be 4"), ("layout", None, "layout: must be 4"),
         ("counts", [1, 2], "counts: must be 6 whole numbers"),
         ("counts", [1, -8, 0, 0, 0, 64], "counts: must make a slot"),
         ("counts", [1, 10**9, 0, 0, 0, 64], "counts: must make a slot"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, NoReturn, TextIO
 
+from fakedev.base.errors import plain_reason
 from fakedev.nvml.amd import amd_tables as tables
 from fakedev.nvml.amd.amd_sections import (
     Section,
@@ -106,7 +107,7 @@ def _run(arguments: Sequence[str], environ: Mapping[str, str], output: TextIO) -
         with open(options.file, "w", encoding="utf-8") as file:
             return _repeat(library, name, options, file)
     except OSError as reason:
-        raise Failure(_BAD_PARAMETER, f"Path '{options.file}' cannot be written: {reason.strerror}.") from None
+        raise Failure(_BAD_PARAMETER, f"Path '{options.file}' cannot be written: {plain_reason(reason)}.") from None
 
 
 def _help() -> str:
