@@ -35,7 +35,7 @@ def pool(device: str | DeviceType = "h100", count: int = 8, *mig: str, **more: A
 
 def node_of(spec: PoolSpec) -> NodeDevices:
     """The devices of the pool's first node."""
-    return NodeDevices.of(1, spec, spec.nodes[0])
+    return NodeDevices(1, spec, spec.nodes[0])
 
 
 def node(device: str | DeviceType = "h100", count: int = 8, *mig: str, **more: Any) -> NodeDevices:
