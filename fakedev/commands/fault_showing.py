@@ -133,7 +133,7 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
     seen.fleet.apply(InjectFault(fault))
     fleet, log = seen.fleet, KernelLog(seen.fleet.spec.seed)
     (node,) = fleet.roster.shown
-    devices = NodeDevices.of(fleet.spec.seed, node.pool, node.spec)
+    devices = NodeDevices(fleet.spec.seed, node.pool, node.spec)
     health, before = HealthWatch({_NODE: devices}.get), NodeHealth()
     health.observe(fleet)
     item = {"metadata": {"name": _NODE, "annotations": {KWOK_NODE: "fake"}}, "status": _STATUS}

@@ -17,7 +17,7 @@ import numpy as np
 
 from fakedev.fleet.links.link_layout import NOWHERE, other_ends
 from fakedev.fleet.spec.device_types import Layout
-from fakedev.kubernetes.offered_devices import REPLICA, NodeDevices, Slot, numa_node
+from fakedev.kubernetes.offered_devices import REPLICA, NodeDevices, Slot
 
 #: More sets than this are not compared one by one: 8 of 16 boards are 12,870, a millisecond for each thousand or so.
 _MAX_SETS: Final = 2000
@@ -54,7 +54,7 @@ def preferred(devices: NodeDevices, available: Sequence[Slot], must: Sequence[Sl
 
 def scores(devices: NodeDevices) -> Scores:
     """How well each two boards of a node are connected: by the number of their links, then by NUMA node."""
-    count = len(devices.boards)
+    count = devices.pool.devices_per_node
     found = np.zeros((count, count), dtype=np.int64)
     links = devices.pool.device_type.connections.links
     if links is not None and links.layout is Layout.SWITCHES and len(links.peers) != count:
@@ -64,8 +64,8 @@ def scores(devices: NodeDevices) -> Scores:
         here = np.flatnonzero(ends != NOWHERE)
         np.add.at(found, (here // links.count, ends[here] // links.count), _LINK)
     # Boards of unknown NUMA nodes are near none.
-    zones = [numa_node(board) for board in devices.boards]
-    nodes = np.array([-1 - place if zone is None else zone for place, zone in enumerate(zones)])
+    zones = {slot.index: slot.numa_node for slot in devices.slots}
+    nodes = np.array([-1 - place if zones.get(place) is None else zones[place] for place in range(count)])
     found += (nodes[:, np.newaxis] == nodes) * _SAME_NUMA_NODE
     np.fill_diagonal(found, 0)
     matrix: list[list[int]] = found.tolist()

@@ -76,7 +76,7 @@ class ClusterNode:
         self.is_registered = False
         self.offered_version = 0
         self._settings = settings
-        self.devices = NodeDevices.of(seed, pool, NodeSpec(self.name))
+        self.devices = NodeDevices(seed, pool, NodeSpec(self.name))
         self.ledger = NodeLedger(self.devices)
         self._slots = self.devices.slots
         uses_dra = settings.resources is not Resources.DEVICE_PLUGIN
@@ -89,6 +89,7 @@ class ClusterNode:
         if settings.is_compatible:
             self._labels |= operator_labels(self.devices)
             self._annotations = {**self._annotations, **operator_annotations(self.devices)}
+        self.devices.drop_facts()
 
     @property
     def has_kubelet(self) -> bool:

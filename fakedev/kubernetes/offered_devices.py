@@ -66,27 +66,34 @@ class Slot:
 class NodeDevices:
     """A node's devices with all their facts, as its pages show them.
 
-    :ivar boards: the facts of each board, in order of index.
-    :ivar parts: the facts of each part of each board.
+    :param seed: of the fleet, which decides UUIDs and serial numbers.
     """
 
-    name: str
+    seed: int
     pool: PoolSpec
-    boards: Sequence[Mapping[str, str]]
-    parts: Sequence[Sequence[Mapping[str, str]]]
+    node: NodeSpec
 
-    @classmethod
-    def of(cls, seed: int, pool: PoolSpec, node: NodeSpec) -> NodeDevices:
-        """The devices of a node of a pool.
+    @property
+    def name(self) -> str:
+        return self.node.name
 
-        :param seed: of the fleet, which decides UUIDs and serial numbers.
-        """
-        boards = [device_facts(seed, pool, node, index) for index in range(pool.devices_per_node)]
-        parts = [
-            [part_facts(seed, node.name, index, number, part) for number, part in enumerate(pool.parts_of(index))]
-            for index in range(pool.devices_per_node)
+    @cached_property
+    def boards(self) -> Sequence[Mapping[str, str]]:
+        """The facts of each board, in order of index."""
+        return [device_facts(self.seed, self.pool, self.node, index) for index in range(self.pool.devices_per_node)]
+
+    @cached_property
+    def parts(self) -> Sequence[Sequence[Mapping[str, str]]]:
+        """The facts of each part of each board."""
+        return [
+            [part_facts(self.seed, self.name, index, number, part) for number, part in enumerate(of_board)]
+            for index, of_board in enumerate(map(self.pool.parts_of, range(self.pool.devices_per_node)))
         ]
-        return cls(node.name, pool, boards, parts)
+
+    def drop_facts(self) -> None:
+        """Free the memory of the facts, 18 kB of 8 boards; they are made again when somebody needs them."""
+        self.__dict__.pop("boards", None)
+        self.__dict__.pop("parts", None)
 
     @property
     def is_nvidia(self) -> bool:
@@ -180,7 +187,7 @@ class NodeDevices:
         """Why the node offers nothing to a device plugin, with the remedy; empty: it does."""
         if self.mig_problem:
             return f"mig-strategy single cannot be followed: {self.mig_problem}; it offers no devices"
-        if self.boards and not self._resource:
+        if self.pool.devices_per_node and not self._resource:
             remedy = "give its pool resource: DOMAIN/NAME"
             return f"no device plugin of {self._vendor} is known; it offers no devices: {remedy}"
         return ""

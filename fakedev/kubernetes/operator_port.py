@@ -94,7 +94,7 @@ class OperatorTopology:
         from fakedev.kubernetes.offered_devices import NodeDevices  # noqa: PLC0415
         from fakedev.kubernetes.operator import node_topology  # noqa: PLC0415
 
-        devices = NodeDevices.of(self._fleet.spec.seed, node.pool, node.spec)
+        devices = NodeDevices(self._fleet.spec.seed, node.pool, node.spec)
         return node_topology(devices, self.uses(node), self.others(node.pool.name), self._strategy)
 
     def uses(self, node: RosterNode) -> dict[int, list[GpuUse]]:

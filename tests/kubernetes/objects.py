@@ -41,7 +41,7 @@ def device_fault(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def node_of(spec: PoolSpec) -> NodeDevices:
     """The devices of the pool's first node."""
-    return NodeDevices.of(1, spec, spec.nodes[0])
+    return NodeDevices(1, spec, spec.nodes[0])
 
 
 def node(device: str | DeviceType = "h100", count: int = 8, *mig: str, **more: Any) -> NodeDevices:

@@ -35,7 +35,7 @@ MIXED = "device: h100, devices-per-node: 2, devices: [{index: 1, mig: [1g.10gb, 
 def node_devices(keys: str = "device: h100", node: str = "dgx-0") -> NodeDevices:
     """The devices of a node of a pool with some keys, as the configuration writes them."""
     (pool, *_) = loaded(f"fleet: {{pools: [{{name: p, nodes: [{node}], {keys}}}]}}", {}).fleet.pools
-    return NodeDevices.of(1, pool, pool.nodes[0])
+    return NodeDevices(1, pool, pool.nodes[0])
 
 
 class TestBoards:

@@ -30,7 +30,7 @@ class Watched:
         self.fleet = make_fleet(spec or boards_of("h100", nodes=3, devices=2))
         pools = self.fleet.spec.pools
         self.devices = {
-            each.name: NodeDevices.of(self.fleet.spec.seed, own, each) for own in pools for each in own.nodes
+            each.name: NodeDevices(self.fleet.spec.seed, own, each) for own in pools for each in own.nodes
         }
         self.watch = HealthWatch(self.devices.get, recovery)
         assert self.tick() == {}
@@ -250,7 +250,7 @@ def test_nodes_come_and_go() -> None:
     """From an empty fleet on: what is known moves with its node, and a node that returns is as new."""
     spec = PoolSpec("gpu", (), catalog_type("h100"), 2, has_cluster_nodes=True)
     fleet = make_fleet(spec)
-    watch = HealthWatch(lambda name: NodeDevices.of(1, spec, NodeSpec(name)), Recovery.VENDOR)
+    watch = HealthWatch(lambda name: NodeDevices(1, spec, NodeSpec(name)), Recovery.VENDOR)
 
     def change(*joined: str, left: tuple[str, ...] = ()) -> dict[str, NodeHealth]:
         if joined or left:

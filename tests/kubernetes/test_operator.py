@@ -131,7 +131,7 @@ HALF = GpuUse("ns", "train-0", "main", (10.0, 30.0), 5000.0, "uid-1")
 
 def devices_of(pool: PoolSpec) -> NodeDevices:
     """The devices of the first node of a pool."""
-    return NodeDevices.of(1, pool, pool.nodes[0])
+    return NodeDevices(1, pool, pool.nodes[0])
 
 
 def test_a_node() -> None:

@@ -33,7 +33,7 @@ class TestDevices:
     def test_the_ids_of_pages_and_of_the_plugin_are_the_same(self, cluster: FollowedCluster) -> None:
         """So a UUID of a row is what a device plugin would list for that GPU, on all pages, for all pods."""
         pool = cluster.app.configuration.fleet.pools[0]
-        ids = [slot.id for slot in NodeDevices.of(7, pool, NodeSpec("a")).slots]
+        ids = [slot.id for slot in NodeDevices(7, pool, NodeSpec("a")).slots]
         assert [row["UUID"] for row in cluster.rows("a")] == ids
         cluster.add(pod("train", "a", {GPU: "8"}), ticks=2)
         assert cluster.held("a") == {("train", "main"): ids}
