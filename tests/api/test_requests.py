@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakedev.fleet.spec.fault_kinds import KINDS
+from fakedev.fleet.spec.quantities import OF_FABRIC, OF_MODULES, OF_TRAYS
 from fakedev.web.paths import FAULTS
 from tests.support.application import SMALL, MemoryApplication, application
 from tests.support.wire.http_wire import failed
@@ -303,7 +304,10 @@ def test_fault_kinds(app: MemoryApplication) -> None:
             failed(app.ask("POST", "/api/v1/faults", body), 400, "bad-argument", needed[0]["name"])
         # A driver takes power caps within its range only.
         body |= {each["name"]: 300 if each["name"] == "watts" else each["low"] for each in needed}
-        assert app.ask("POST", "/api/v1/faults", body).status == 201, kind
+        if KINDS[kind["kind"]].needs in (*OF_TRAYS, *OF_MODULES, *OF_FABRIC) or kind["concerns"] == "row":
+            failed(app.ask("POST", "/api/v1/faults", body), 400, "unknown-name", "devices")  # the board is in no rack
+        else:
+            assert app.ask("POST", "/api/v1/faults", body).status == 201, kind
 
 
 def test_a_cleared_fault_is_gone_at_once(app: MemoryApplication) -> None:
