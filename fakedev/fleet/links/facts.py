@@ -15,6 +15,7 @@ from fakedev.fleet.faults.rules import Fault
 from fakedev.fleet.links.link_layout import remaining_links
 from fakedev.fleet.links.link_levels import LinkHistory
 from fakedev.fleet.spec.fault_kinds import ALL_LINKS
+from fakedev.fleet.spec.rack_spec import SWITCHES_OF_TRAY
 from fakedev.fleet.spec.xids import Xid
 
 Facts = Mapping[str, str]
@@ -121,6 +122,10 @@ def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, units: 
 
 def _takes(fault: Fault, number: int, count: int) -> bool:
     """Whether a fault takes down a link, by its number and the number of links of its device."""
+    if fault.kind.name == "switch-tray":
+        return number // SWITCHES_OF_TRAY == int(fault.values["tray"])
+    if fault.kind.name == "cable":
+        return number == int(fault.values["link"])
     if fault.kind.name != "link-down" and fault.values.get("code") != Xid.LINK:
         return False
     link = int(fault.values.get("link", ALL_LINKS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from fakedev.base.errors import Refused
 from fakedev.fleet.fleet import Fleet
+from fakedev.fleet.links.facts import faults_of_link
+from fakedev.fleet.links.link_levels import link_history
 from fakedev.fleet.racks.link_quality import NO_ERRORS, packed
 from fakedev.fleet.snapshot import fleet_from_bytes, fleet_to_bytes
 from fakedev.fleet.spec.device_types import Layout
@@ -129,6 +132,10 @@ class TestFabric:
         assert int(shown(fleet, "fabric_health_mask")) & 3 == 1
         assert shown(fleet, "xid") == Xid.NETIR
         assert of(fleet, "switch", "links_up")[8:10].tolist() == [0.0, 0.0]
+        levels = fleet.state.levels
+        of_link = partial(faults_of_link, fleet.roster, fleet.faults, link_history(levels), levels["unit"])
+        behind = [[each.fault_id for each in of_link(link)] for link in (7, 8, 9, 10)]
+        assert behind == [[], [fault], [fault], []]
         assert not list(of_links(fleet.roster.links, fleet.state.levels))
         cleared(fleet, fault, 3)
         assert fleet.links_up.tolist() == [18.0] * 32
