@@ -30,7 +30,7 @@ LEVELS = {
     PROCESS, *PAGE_QUANTITIES,
 }  # fmt: skip
 #: Facts that only entities of some levels have.
-OF_LEVELS = {"tile", "link", "port", "switch", "mig_id", "mig_profile", "part_uuid"}
+OF_LEVELS = {"tile", "link", "port", "switch", "cpu", "cpucore", "mig_id", "mig_profile", "part_uuid"}
 
 
 @pytest.fixture(params=TITLES)

@@ -41,7 +41,7 @@ def _board(values: dict[str, int | str], otherwise: int, text: str) -> Board:
         ("pci_bus as 0x{:02X}", "0x1B"), ("power + energy - pci_bus", "2972"), ("power + fan_speed", None),
         ("ecc_mode: Disabled, Enabled", "Enabled"), ("mig_mode: Disabled, Enabled", "Disabled"),
         ("power: No, Yes", None),
-        ("pci_bus & 0x3: None, Some", "Some"), ("pci_bus & 4: None, Some", "None"), ("fan_speed & 4: None, Some", None),
+        ("pci_bus & 0x3: None, One, Two, Three", "Three"), ("pci_bus & 4: None, Some", "None"), ("fan_speed & 4: None, Some", None),
         ("power if mig_mode=0 ecc_mode=1", "1499"), ("power if mig_mode=0 ecc_mode=0", None),
         ("power unless mig_mode=1", "1499"), ("power unless mig_mode=0", None), ("power unless fan_speed=None", None),
         ("power unless fan_speed=None else -", "-"), ("process.pid", None), ('"0" unless process.board=None', None),
