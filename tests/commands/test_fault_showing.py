@@ -8,8 +8,9 @@ import pytest
 
 from fakedev.commands.catalogs import faults
 from fakedev.commands.fault_showing import told_of
-from fakedev.fleet.spec.fault_kinds import KINDS, FaultKind, Scope, fault_from_fields
+from fakedev.fleet.spec.fault_kinds import KINDS, OF_RACKS, FaultKind, Scope, fault_from_fields
 from fakedev.fleet.spec.fleet_spec import FaultSpec
+from fakedev.fleet.spec.quantities import OF_FABRIC, OF_MODULES, OF_TRAYS
 from fakedev.kubernetes.health import HARMLESS_XIDS
 
 #: Numbers of kinds that have no default; without them the fault does nothing on this board.
@@ -33,7 +34,14 @@ def codes(lines: list[str]) -> set[int]:
     return {int(code) for line in lines for match in _XID.finditer(line) for code in match.groups() if code}
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+#: Those of racks, which the boards of this command are not in, are tested with racks.
+_OUTSIDE_OF_RACKS = [
+    kind for kind in KINDS.values()
+    if kind.scope not in OF_RACKS and kind.needs not in (*OF_TRAYS, *OF_MODULES, *OF_FABRIC)
+]
+
+
+@pytest.mark.parametrize("kind", _OUTSIDE_OF_RACKS, ids=lambda kind: kind.name)
 def test_all_tell_the_same(kind: FaultKind) -> None:
     """Page, driver, kernel, cluster and journal agree about each kind, and it is seen outside of the journal."""
     board = ("xpumanager", "max-1550") if kind.name in _OF_INTEL else ("dcgm", "h100")
