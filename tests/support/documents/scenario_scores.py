@@ -40,6 +40,10 @@ NAMES: Final = (
 )  # fmt: skip
 
 
+#: Scenarios of racks, whose rules and scores are in racks.md.
+OF_RACKS: Final = ("bad-cable", "switch-tray")
+
+
 class RuleSet(NamedTuple):
     """A file of rules, and what shows the metrics that they need.
 
