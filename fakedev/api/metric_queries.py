@@ -463,7 +463,8 @@ class _Query:
         quantity = names[self._metric].quantity
         thresholds = [Threshold(frozenset([self._metric]), *each) for each in self._compared]
         words = [f"{kind} {name}={value:g}" for kind, name, value in beyond_thresholds(thresholds, names)]
-        for kind in KINDS.values():
+        racked = any(pool.racks is not None for pool in self._fleet.spec.pools)
+        for kind in (each for each in KINDS.values() if racked or not each.is_of_racks):
             if kind.scope in OF_MACHINES and quantity in kind.moves and not kind.by_limit:
                 needs = any(each.default is None for each in kind.parameters)
                 words += [] if needs or any(word.startswith(f"{kind.name} ") for word in words) else [kind.name]
