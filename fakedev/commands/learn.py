@@ -24,7 +24,7 @@ from fakedev.exporters.samples import Labels, Row, WrongLine, is_openmetrics, re
 from fakedev.learn.cluster_fit import Window
 from fakedev.learn.learnt import Learnt
 from fakedev.learn.learnt import learn as learnt_fleet
-from fakedev.learn.likeness import QUANTILES
+from fakedev.learn.likeness import FAR, QUANTILES
 from fakedev.learn.range_history import history
 from fakedev.learn.tracks import QUANTITIES, Seen, selector
 from fakedev.schema.options import Failed, Operand, Option, WrongUsage, command, write_file
@@ -56,12 +56,16 @@ def learn(options: Namespace) -> None:
     :raises ConfigurationError: when the named identity or device cannot be used.
     """
     if bool(options.files) == bool(options.prometheus):
-        raise WrongUsage("give files, or --prometheus URL")
+        raise WrongUsage("give either files or --prometheus URL")
     if options.keep not in (None, "names"):
         raise WrongUsage(f"--keep: {options.keep!r} cannot be kept, only names")
     path = Path(options.output or "fleet.yaml").absolute()
     if path.exists():
         raise Failed(f"{path}: is there: name another file with --output")
+    if not path.parent.is_dir():
+        raise Failed(f"{path.parent}: there is no such folder")
+    if options.step is not None and options.step < 1:
+        raise WrongUsage("--step: at least 1s")
     wanted = Wanted(
         path, path.with_name(f"{path.stem}-identity.yaml"), options.identity or "", options.device or "",
         is_anonymous=options.keep is None,
@@ -82,7 +86,9 @@ def _tell(found: Learnt) -> None:
     for row in found.rows:
         for title, values in (("read", row.read), ("learnt", row.learnt)):
             shown = {f"p{100 * share:g}": f"{value:.4g}" for share, value in zip(QUANTILES, values, strict=True)}
-            apart = f"{row.distance:.3f}" if title == "learnt" else ""
+            if len(set(values.tolist())) == 1 and len(set(row.read.tolist())) == 1:  # it has no distribution
+                shown |= dict.fromkeys(list(shown)[1:], "")
+            apart = f"{row.distance:.3f}{' (far)' * (row.distance > FAR)}" if title == "learnt" else ""
             rows.append({"": row.what if title == "read" else "", " ": title, **shown, "distance": apart})
     write_text(sys.stdout, table(rows))
 
@@ -165,4 +171,6 @@ def _rows(name: str) -> Iterator[tuple[Row, float]]:
                     raise ValueError(f"{name}:{number}: the sample has no time: fakedev clone takes single pages")
                 yield row, float(row.time) / per_second
     except WrongLine as error:
-        raise ValueError(f"{name}:{error.number}: this is no sample: {printable(error.shown)}") from None
+        is_cut = error.number == page.count(b"\n") + 1
+        what = "the file ends within a line: is it whole?" if is_cut else f"no sample: {printable(error.shown)[:60]}"
+        raise ValueError(f"{name}:{error.number}: {what}") from None

@@ -32,7 +32,7 @@ from fakedev.nvml.shell_environment import (
     nodes_of,
     unanswered_calls,
 )
-from fakedev.schema.options import Operand, Option, command, run_subcommand
+from fakedev.schema.options import Failed, Operand, Option, command, run_subcommand
 
 _PROGRAM: Final = "fakedev nvml"
 _FAILURES: Final[Mapping[type[Exception], int]] = {CannotBuild: 1}
@@ -117,7 +117,10 @@ def environment_lines(options: Namespace) -> int:
 )
 def unanswered(options: Namespace) -> None:
     """Print what the library noted."""
-    notes = unanswered_calls(options.file or default_file(os.environ))
+    file = options.file or default_file(os.environ)
+    notes = unanswered_calls(file)
+    if not notes and not Path(file).exists():
+        raise Failed(f"there is no {file}: name nvml.file of the service with --file")
     for call, programs in notes.items():
         write_text(sys.stdout, f"{call}  {', '.join(programs)}\n")
     if not notes:

@@ -70,6 +70,7 @@ class _Device:
         self.position = position
         self.level: Level = fleet.state.levels["unit"]
         node = fleet.roster.nodes[fleet.roster.node_position(position)]
+        self.supply = "coolant" if node.pool.racks is not None and node.pool.racks.is_liquid else "air"
         self.dynamics: Dynamics | None = node.pool.device_type.dynamics
 
     @cached_property
@@ -148,7 +149,8 @@ class _Device:
         forced = self._condition("overheated_celsius")
         if not math.isnan(forced):
             return f"it overheats, whatever the board draws ({self.value('power_watts'):.1f} W)"
-        return (f"air of {self.value('inlet_temperature_celsius'):.1f} degrees, {self.value('power_watts'):.1f} W; "
+        return (f"{self.supply} of {self.value('inlet_temperature_celsius'):.1f} degrees, "
+                f"{self.value('power_watts'):.1f} W; "
                 f"time constant {self.dynamics.thermal_seconds * self._resistance():g} s")  # fmt: skip
 
     def _resistance(self) -> float:

@@ -229,7 +229,7 @@ def fitted_cluster(
             asked[name] = sum(job.size for job in coming) / span * mean
         else:
             asked[name] = sum(job.size * job.seconds for job in those) / span
-            notes.append(f"{name}: none of its jobs began in this time: how long they take is not known")
+            notes.append(f"{name}: none of its jobs began in this time, so their lengths are a guess")
         entry: dict[str, Any] = {
             "name": name, "sizes": dict(sorted(sizes.items())),
             "lasts": f"{max(lengths.median, 1):.0f}s", "spread": round(max(lengths.spread, 1.0), 3),
@@ -310,5 +310,6 @@ def _failures(tracks: Sequence[Track], board_hours: float, notes: list[str]) -> 
     if changes:
         return {"failure-hours": round(min(max(board_hours / changes, 1.0), 1e9))}
     least = max(round(board_hours), 1)
-    notes.append(f"no XID came in {least} boards times hours of work: failure-hours is twice that, or 50700 as usual")
+    notes.append(f"no XID came in {least} boards times hours of work, which says only that failures are rare: "
+                 f"failure-hours is {max(2 * least, 50_700)}")
     return {"failure-hours": max(2 * least, 50_700)}

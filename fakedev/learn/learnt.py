@@ -91,7 +91,11 @@ def learn(
     if tracks.divided_count:
         notes.append(f"{tracks.divided_count} series are of instances (MIG), whose work is not learnt")
     document = yaml.safe_load(clone.text)
-    document["workloads"] = {"base": fitted.base}
+    document.pop("workloads", None)
+    if fitted.base:
+        document["workloads"] = {"base": fitted.base}
+    for pool in document["fleet"]["pools"]:
+        pool["name"] = pool["name"].replace("clone", "pool")
     if fitted.document:
         document["fleet"]["cluster"] = fitted.document
     text = file_text(document)
@@ -104,8 +108,11 @@ def learn(
 
 
 def _words(row: Row) -> str:
-    numbers = ("/".join(f"{value:.4g}" for value in each) for each in (row.read, row.learnt))
-    return f"{row.what}: read {next(numbers)}, learnt {next(numbers)} (5, 10, 25, 50, 75, 90, 95 and 99 %)"
+    """A row as a remark; one number for what has no distribution."""
+    read, learnt = ("/".join(dict.fromkeys(f"{value:.4g}" for value in each)) if len(set(each.tolist())) == 1
+                    else "/".join(f"{value:.4g}" for value in each) for each in (row.read, row.learnt))  # fmt: skip
+    of = "" if "/" not in read + learnt else " (5, 10, 25, 50, 75, 90, 95 and 99 %)"
+    return f"{row.what}: read {read}, learnt {learnt}{of}"
 
 
 def _loaded(text: str, path: Path, made: dict[str, str], overrides: Sequence[str] = ()) -> Configuration:

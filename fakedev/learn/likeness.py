@@ -22,6 +22,8 @@ QUANTILES: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 LOOK_SECONDS: Final = 60.0
 _MOST_LOOKS: Final = 4_000_000
 _MIB: Final = 2**20
+#: A larger distance is far, as in doc/plausibility.md.
+FAR: Final = 0.1
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,14 @@ class FaultRules:
             devices = devices[self.roster.links.counts[self.roster.parts.owners_of(devices)] > link]
             if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
+        if "tray" in kind.values({}) and self.racks is not None and len(devices):
+            tray = int(kind.values(spec.values)["tray"])
+            trays = np.array([rack.switch_trays for rack in self.racks.racks])[self.racks.rack_of[devices]]
+            devices = devices[trays > tray]
+            if not len(devices):
+                most = trays.max()
+                text = f"tray: a rack has switch trays 0 to {most - 1}" if most else "the racks have no switch trays"
+                raise Refused("bad-argument", text, "tray")
         if "watts" in spec.values and len(devices):
             devices = self._accepting(devices, spec.values["watts"], may_lack=may_lack)
         return devices

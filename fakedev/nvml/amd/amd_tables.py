@@ -228,8 +228,8 @@ def process_table(gpus: Sequence[Gpu]) -> Iterator[str]:
 
 def _units(gpu: Gpu, process: Mapping[str, Any]) -> str:
     """The share of compute units that a process occupies."""
-    count = gpu.board.view.number("compute_units")
-    return NA if not count else f"{100 * process['cu_occupancy'] / count:.1f} %"
+    count = readings.get_gpu_asic_info(gpu)["num_compute_units"]
+    return NA if count == NA else f"{100 * process['cu_occupancy'] / count:.1f} %"
 
 
 def overview(gpus: Sequence[Gpu], version: str, driver: str, rocm: str) -> Iterator[str]:

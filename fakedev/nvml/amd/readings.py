@@ -325,13 +325,13 @@ def _violation(gpu: Gpu, prefix: str, reason: str) -> int | bool:
 
 
 def get_gpu_process_list(gpu: Gpu) -> list[dict[str, Any]]:
-    units = gpu.board.view.number("compute_units")
+    units = _share(gpu.board.view.number("compute_units"), gpu)
     return [
         {
             "name": each.text("name") or NA, "pid": each.count("pid"), "mem": each.count("memory_used"),
             "engine_usage": {"gfx": 0, "enc": 0},
             "memory_usage": {"gtt_mem": 0, "cpu_mem": 0, "vram_mem": each.count("memory_used")},
-            "cu_occupancy": NA if units is None else round(each.count("usage") * units / 100),
+            "cu_occupancy": NA if isinstance(units, str) else round(each.count("usage") * units / 100),
         }
         for each in processes_of(gpu)
     ]  # fmt: skip

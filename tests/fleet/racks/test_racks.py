@@ -123,6 +123,10 @@ class TestFabric:
         received = fleet.fabric_rx_bytes_per_second
         assert received[:8].sum() > 0 and not received[8:].any()
 
+    def test_a_switch_tray_that_there_is_not(self) -> None:
+        with pytest.raises(Refused, match="tray: a rack has switch trays 0 to 8"):
+            inject(racked(), kind="switch-tray", devices="nvl-1/2", tray=9)
+
     def test_a_lost_switch_tray_takes_two_links_of_each_board(self) -> None:
         fleet = racked()
         fault = inject(fleet, kind="switch-tray", devices="nvl-1/2", tray=4)
