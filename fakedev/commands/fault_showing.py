@@ -148,10 +148,13 @@ def told_of(fault: FaultSpec, identity: str, device: str) -> dict[str, list[str]
         health.observe(fleet)
         events += [f"{each.reason}: {each.message}" for each in reports_of_health(_NODE, "", before, health.of(_NODE))]
         before = health.of(_NODE)
+    page = [*seen.scrape_trouble(), *_differences(usual.samples(), seen.samples())]
+    if not page and kind.is_of_racks:
+        page.append("nothing by the default counters: CPUs, coolant and the fabric need others (doc/racks.md)")
     usual_node = _of_node(on_cluster, NodeHealth())
     taints = [(device, taint_of(why)) for device, why in before.unhealthy.items() if devices.is_nvidia]
     return {
-        f"page ({identity})": [*seen.scrape_trouble(), *_differences(usual.samples(), seen.samples())],
+        f"page ({identity})": page,
         _DRIVERS.get(node.pool.device_type.facts.get("vendor", ""), _NVML): [*driver, *_of_board(usual, seen)],
         "kernel's log": kernel,
         "Events of the Kubernetes node": events,
