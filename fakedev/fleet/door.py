@@ -266,7 +266,7 @@ class Door:
         :raises Refused: if the reload is not possible.
         """
         check_can_reload(compiled.spec, following)
-        starts = self._configured.starts(following)
+        starts = self._configured.starts(following, is_reset=self._is_reset)
         self._configured.check_room(starts, following.spec.limits)
         return len(starts.workloads), len(starts.faults)
 

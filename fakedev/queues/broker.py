@@ -121,6 +121,7 @@ class Broker:
     """
 
     def __init__(self, spec: BrokerSpec, now: float) -> None:
+        self._going: list[Queue] = []
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
         self._queues = {queue.name: Queue(queue, QueueStatistics(spec, now)) for queue in spec.queues}
@@ -411,12 +412,20 @@ class Broker:
 
         :raises Refused: as for :func:`check_change`, without any change.
         """
-        for queue in check_change(self._queues, self.spec, spec):
+        self._going = [each for each in check_change(self._queues, self.spec, spec) if not each.is_draining]
+        for queue in self._going:
             queue.is_draining = True
+
+    def undo_prepare(self) -> None:
+        """Drain none of the queues that :meth:`prepare` has drained: all stay."""
+        for queue in self._going:
+            queue.is_draining = False
+        self._going = []
 
     def reconfigure(self, spec: BrokerSpec, now: float) -> None:
         """Use prepared other queues and limits. Remaining queues keep their jobs, waits and statistics."""
         change_queues(self._queues, self._ledger, spec, now)
+        self._going = []
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
         self._admission.max_bytes = spec.max_bytes

@@ -125,6 +125,10 @@ class QueuesPart(Part):
         super().begin(section, listeners)
         self._hub.broker.prepare(section.broker)
 
+    def undo(self) -> None:
+        super().undo()
+        self._hub.broker.undo_prepare()
+
     def finish(self, section: Queues) -> None:
         self._hub.broker.reconfigure(section.broker, self._hub.now())
         self._hub.turn_ended()

@@ -270,16 +270,16 @@ class Reloader(Part):
         """
         try:
             self._check(configuration, compiled)
-            self._files = _files(head)
             for part, section in self._sections(configuration):
                 part.begin(section, self._listeners)
+            stamped = self._fleet.apply(Reload(compiled, head))
         except Exception as reason:
             for part, _ in self._sections(configuration):
                 part.undo()
             raise self._failure(reason) from None
-        self._pending = configuration, head
-        self._done = Deferred()
-        return self._fleet.apply(Reload(compiled, head))
+        self._files = _files(head)
+        self._pending, self._done = (configuration, head), Deferred()
+        return stamped
 
     def _failure(self, reason: Exception) -> ReloadFailed:
         """What users are told of why a reload is not possible; an error of ours is logged."""

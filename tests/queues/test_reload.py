@@ -62,6 +62,9 @@ class TestBrokerReload(BrokerCase):
     def test_a_queue_that_will_go_takes_nothing_in(self) -> None:
         self.broker.prepare(replace(self.broker.spec, queues=(QueueSpec("other"),)))
         self.refused("busy", "Queue 'sleep' is draining", self.queue.put, self.client)
+        # Another part of the program cannot be reloaded: the queue stays.
+        self.broker.undo_prepare()
+        self.queue.put(self.client)
 
     def test_what_cannot_change(self) -> None:
         spec = replace(self.broker.spec, window_seconds=5.0)

@@ -99,6 +99,21 @@ def test_too_many_workloads() -> None:
         assert peer.say("run two devices=a/0 profile=20")[0].startswith("ok")
 
 
+def test_a_reset_with_too_many_workloads() -> None:
+    """What a reset starts again counts too: the reload is refused at once, and the next one is not."""
+    base = "workloads: {base: [{name: x, devices: all, profile: 10}, {name: y, devices: all, profile: 10}],"
+    standing = STANDING.replace("workloads: {", base, 1) + "limits: {workloads: 3}\n"
+    with application(standing) as app:
+        app.connect().say("advance 2s")
+        assert app.ask("POST", "/api/v1/reset", b"").status == 200
+        more = base.replace("],", ", {name: z, devices: all, profile: 10}, {name: w, devices: all, profile: 10}],")
+        app.text = standing.replace(base, more)
+        assert app.ask("POST", "/-/reload", b"").status == 400
+        assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "1.0"
+        app.text = standing.replace("limits: {workloads: 3}", "limits: {workloads: 6}")
+        assert app.ask("POST", "/-/reload", b"").status == 200
+
+
 TESTED = """
 tester:
   plans:

@@ -79,6 +79,7 @@ class ConfiguredWork:
         self._all_faults = faults
         self._workloads: list[Configured[WorkloadSpec]] = []
         self._faults: list[Configured[FaultSpec]] = []
+        self._reserved = NO_STARTS
         #: Ids of the workloads without a device in this shard.
         self._elsewhere: set[str] = set()
         self.waits: dict[str, _Wait] = {}
@@ -184,16 +185,22 @@ class ConfiguredWork:
         return starts_of(workloads, faults, following.admission, following.fault_rules)
 
     def check_room(self, starts: Starts, limits: Limits) -> None:
-        """Check that what another configuration would start has room under its limits.
+        """Check that what another configuration would start has room under its limits, in place of what has it now.
 
         :raises Refused: if it has not.
         """
-        self._intake.check_room(len(starts.workloads), limits)
-        self._all_faults.check_room(len(starts.faults), limits)
-        self._budget.check_all([*starts.workloads, *starts.faults], limits)
+        kept = self._reserved
+        self.reserve(NO_STARTS)
+        try:
+            self._intake.check_room(len(starts.workloads), limits)
+            self._all_faults.check_room(len(starts.faults), limits)
+            self._budget.check_all([*starts.workloads, *starts.faults], limits)
+        finally:
+            self.reserve(kept)
 
     def reserve(self, starts: Starts) -> None:
         """Keep room for workloads and faults that a reload will start; none: it starts them now."""
+        self._reserved = starts
         self._intake.reserve(len(starts.workloads))
         self._all_faults.reserve(len(starts.faults))
         self._budget.reserve([*starts.workloads, *starts.faults])
