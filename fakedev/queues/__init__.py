@@ -3,7 +3,7 @@
 Start with `broker.py`, the rules of which worker gets which job when; `job.py`, `queue.py`, `ledger.py` and
 `job_ends.py` (retries, losses) are its parts. `settings.py` has the configuration, and `log.py` the records of durable
 queues. Touch the outside: `client_port.py`, `backend_port.py` and `port.py` (reactor), `log_file.py` (disk),
-`figures.py`, `frontend_client.py`, `commands.py` (processes), `backend.py`, `backend_wire.py` and `part.py`.
+`figures.py`, `frontend_client.py`, `process_runs.py` (processes), `backend.py`, `backend_wire.py` and `part.py`.
 """
 
 #: The modules that touch the reactor, sockets, clocks, disks or the process; all others are pure.
