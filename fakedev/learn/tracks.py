@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.clone.fleet_reader import OF_DEVICES, TELLING, facts_of, row_of
-from fakedev.exporters.identity import UNITS, Identity, RowSpec
+from fakedev.exporters.identity import UNITS, FamilySpec, Identity, RowSpec
 from fakedev.exporters.samples import Labels
 from fakedev.fleet.entities.randomness import Floats
 
@@ -68,7 +68,7 @@ class Tracks:
     """
 
     def __init__(self, identities: Iterable[Identity], shown: Collection[str]) -> None:
-        self._identities = {name: identity for identity in identities for name in _told(identity, shown)}
+        self._told = {spec.name: (identity, spec) for identity in identities for spec in _told(identity, shown)}
         self._parts: dict[tuple[tuple[str, str], Owner], dict[str, list[_Piece]]] = {}
         self._indices: dict[tuple[str, str], str] = {}
         self.divided_count = 0
@@ -76,15 +76,14 @@ class Tracks:
     @property
     def names(self) -> list[str]:
         """The families to read."""
-        return sorted(self._identities)
+        return sorted(self._told)
 
     def take(self, seen: Seen) -> None:
         """Take samples; those of families and devices that say nothing here are ignored."""
-        identity = self._identities.get(seen.name)
-        if identity is None:
+        if seen.name not in self._told:
             return
+        identity, spec = self._told[seen.name]
         labels = dict(seen.labels)
-        spec = next(family for family in identity.families if family.name == seen.name)
         row = row_of(spec, labels, identity)
         if row is None or not _is_of_board(row):
             return
@@ -123,15 +122,15 @@ def _is_of_board(row: RowSpec) -> bool:
     return row.quantity in QUANTITIES and row.is_plain and row.state_level in OF_DEVICES
 
 
-def _told(identity: Identity, shown: Collection[str]) -> list[str]:
+def _told(identity: Identity, shown: Collection[str]) -> list[FamilySpec]:
     """For each quantity the family that tells it of whole boards: the first of those with the fewest labels."""
-    best: dict[str, tuple[int, str]] = {}
+    best: dict[str, tuple[int, FamilySpec]] = {}
     for family in (each for each in identity.families if each.name in shown):
         for row in filter(_is_of_board, family.rows):
             known = best.get(row.quantity)
             if known is None or len(row.labels) < known[0]:
-                best[row.quantity] = len(row.labels), family.name
-    return [name for _, name in best.values()]
+                best[row.quantity] = len(row.labels), family
+    return [family for _, family in best.values()]
 
 
 _Piece = tuple[NDArray[np.uint32], NDArray[np.float32]]
