@@ -127,23 +127,29 @@ def _of_files(options: Namespace, _show: Callable[[float], None]) -> _Found:
 
     :raises ValueError: for a file that cannot be used, naming it and the line.
     """
-    first, last = (_span(name) for name in (options.files[0], options.files[-1]))
-    begin, end = first[0], last[1]
+    begin = min(seconds for _, seconds in _samples(options.files[0]))
     newest: dict[tuple[str, Labels], tuple[float, str]] = {}
-    for row, seconds in _rows(options.files[-1]):
-        if seconds > end - _LAST_SECONDS:
-            newest[row.name, row.labels] = seconds, row.number
+    for row, seconds in _samples(options.files[-1]):
+        newest[row.name, row.labels] = seconds, row.number
+    end = max(seconds for seconds, _ in newest.values())
+    newest = {series: value for series, value in newest.items() if value[0] > end - _LAST_SECONDS}
     pages = pages_of_series(
         ({"metric": {"__name__": name, **dict(labels)}, "value": value} for (name, labels), value in newest.items()), {}
     )
     return pages, partial(_series, options.files), Window(begin, end, options.step or _STEP_SECONDS)
 
 
-def _span(name: str) -> tuple[float, float]:
-    times = [seconds for _, seconds in _rows(name)]
-    if not times:
+def _samples(name: str) -> Iterator[tuple[Row, float]]:
+    """The samples of a file with their times; at least one.
+
+    :raises ValueError: for a file that cannot be used, naming it and the line.
+    """
+    rows = _rows(name)
+    first = next(rows, None)
+    if first is None:
         raise ValueError(f"{name}: there is no sample in it")
-    return min(times), max(times)
+    yield first
+    yield from rows
 
 
 def _series(files: Sequence[str], names: Sequence[str]) -> Iterator[Seen]:
